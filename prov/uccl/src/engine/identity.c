@@ -19,8 +19,8 @@ static void token_top(struct engine_identity *s)
 
 static void nic_guard(const struct engine_identity *s, struct uccl_nic *nic)
 {
-	struct uccl_nic_guard g = { .magic = UCCL_MAGIC, .version = UCCL_VERSION, .hello = UCCL_PKT_HELLO,
-				    .init = UCCL_PKT_INIT, .token_top = s->token_top,
+	struct uccl_nic_guard g = { .magic = UCCL_MAGIC, .version = UCCL_VERSION, .former = UCCL_VERSION_FORMER,
+				    .hello = UCCL_PKT_HELLO, .init = UCCL_PKT_INIT, .token_top = s->token_top,
 				    .incarnation = s->listener.local.incarnation };
 
 	/* The filter has a bit for each type. */

@@ -94,6 +94,7 @@ struct uccl_nic_attr {
 struct uccl_nic_guard {
 	uint16_t magic;
 	uint8_t version;
+	uint8_t former;	      /* the version before, of which handshakes come, too */
 	uint8_t hello, init;  /* types; init has the incarnation in its record */
 	uint32_t types;	      /* a bit for each other type; these have a token of this endpoint */
 	uint16_t token_top;   /* its highest 16 bits */

@@ -457,7 +457,8 @@ static void say(struct input *in)
 
 			h.rtype = UCCL_REC_DATA;
 			tx.payload_len = 1024u / seg.count / 8 * 8;
-			uccl_rec_set_bulk(whole, rx ? rx->id : byte(in), rx ? (uint32_t)rx->mseq : 0, rx ? rx->hi : 0);
+			uccl_rec_set_bulk(whole, rx ? rx->id : byte(in), rx ? (uint32_t)rx->mseq : 0,
+					  rx ? rx->arrived.hi : 0);
 		}
 		seg.total = tx.payload_len * seg.count - (how & 8 ? 1 : 0);
 		seg.index = byte(in) % (seg.count + 1u);

@@ -101,6 +101,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(h.path < UCCL_PATHS_MAX && h.tail_len <= UCCL_TAIL_MAX);
 		assert(h.rec == data + UCCL_HDR_LEN - UCCL_REC_LEN);
 		uccl_hdr_encode(again, &h);
+		/* Handshakes of the former version are read, too. */
+		if (h.version != UCCL_VERSION)
+			uccl_hdr_former(again);
 		assert(!memcmp(again, data, sizeof(again)));
 		if (h.tail_len)
 			ack_try(data + UCCL_HDR_LEN + h.payload_len, h.tail_len);

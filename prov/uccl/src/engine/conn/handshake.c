@@ -157,6 +157,20 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	return reason;
 }
 
+/* What is told somebody who may be nobody: its header is there. */
+static void answer_unconnected(struct uccl_engine *e, struct uccl_tx *tx, const struct uccl_nic_addr *to)
+{
+	tx->kind = UCCL_TX_PACKET;
+	tx->control = true;
+	tx->hdr_len = UCCL_HDR_LEN;
+	tx->cookie = UCCL_NEVER;
+	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
+	tx->label = 0;
+	tx->answer = true;
+	tx->to = to;
+	engine_tx_raw(e, tx);
+}
+
 static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
 			       uint64_t now)
 {
@@ -166,18 +180,33 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	reason = uccl_listener_hello(&e->identity.listener, h, src, tx.hdr, &to, now);
-	if (reason != UCCL_DROP_COUNT)
+	if (reason == UCCL_DROP_COUNT)
+		answer_unconnected(e, &tx, &to);
+	return reason;
+}
+
+/*
+ * Who speaks the former version only can be no peer. Of all that could be said it understands one thing: that we have
+ * no memory for its connection. PROTOCOL R333
+ */
+static enum uccl_drop rx_former_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+				     const struct uccl_nic_addr *src, uint64_t now)
+{
+	uint8_t rec[UCCL_REC_LEN] = { UCCL_CLOSE_MEMORY };
+	struct uccl_hdr out = { .type = UCCL_PKT_CLOSE, .rec = rec };
+	struct uccl_init init;
+	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, src, &init, now);
+	struct uccl_tx tx;
+
+	if (reason != UCCL_DROP_COUNT && reason != UCCL_DROP_SECURITY)
 		return reason;
-	tx.kind = UCCL_TX_PACKET;
-	tx.control = true;
-	tx.hdr_len = UCCL_HDR_LEN;
-	tx.cookie = UCCL_NEVER;
-	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
-	tx.label = 0;
-	tx.answer = true;
-	tx.to = &to;
-	engine_tx_raw(e, &tx);
-	return UCCL_DROP_COUNT;
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	out.token = init.token;
+	uccl_hdr_encode(tx.hdr, &out);
+	uccl_hdr_former(tx.hdr);
+	answer_unconnected(e, &tx, &init.from.nic);
+	engine_former_reported(e, &init.from.nic, now);
+	return UCCL_DROP_VERSION;
 }
 
 /* It asks for another security than ours: say so, with our parameters, and never connect. PROTOCOL R92 */
@@ -295,8 +324,11 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 
 	if (h->type == UCCL_PKT_HELLO)
 		return e->drain.began_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
+	if (h->type == UCCL_PKT_INIT && e->drain.began_ns)
+		return UCCL_DROP_STATE;
 	if (h->type == UCCL_PKT_INIT)
-		return e->drain.began_ns ? UCCL_DROP_STATE : rx_init(e, h, payload, src, now);
+		return h->version == UCCL_VERSION ? rx_init(e, h, payload, src, now)
+						  : rx_former_init(e, h, payload, src, now);
 	c = conn_by_token(e, h->token);
 	if (!c)
 		return UCCL_DROP_TOKEN;
@@ -304,6 +336,12 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 		return UCCL_DROP_SOURCE;
 	if (c->peer.dead)
 		return h->type == UCCL_PKT_INIT_ACK ? rx_late_ack(c, h, payload, src, now) : UCCL_DROP_STATE;
+	if (h->version != UCCL_VERSION) {
+		reason = uccl_conn_former(&c->hs, h, now);
+		if (reason == UCCL_DROP_VERSION)
+			conn_fail(c, FI_ENOPROTOOPT, now);
+		return reason;
+	}
 	if (h->type == UCCL_PKT_ELSEWHERE)
 		return rx_elsewhere(c, h, now);
 	if (h->type == UCCL_PKT_COOKIE && c->peer.open)

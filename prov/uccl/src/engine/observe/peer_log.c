@@ -8,6 +8,9 @@
 #include "engine/impl.h"
 #include "engine/observe/snapshot.h"
 
+/* Who speaks another version is named so often. */
+#define FORMER_EVERY_NS (10 * UCCL_NS_PER_S)
+
 static const char *close_text(const struct conn *c)
 {
 	switch (c->state.reason) {
@@ -41,6 +44,9 @@ static const char *end_text(const struct conn *c, int err)
 		return "this host's NIC was removed, or it failed";
 	case FI_EACCES:
 		return "its FI_UCCL_SECURITY differs, or its address has no key";
+	case FI_ENOPROTOOPT:
+		return "it speaks version 1 of the wire protocol, and this process version 2: both sides need the same "
+		       "release";
 	case FI_EFAULT:
 		return "an operation to it was posted with a buffer that cannot be read";
 	default:
@@ -56,6 +62,21 @@ void conn_end_reported(struct conn *c, int err)
 	UCCL_LOG(err != FI_EACCES && (c->state.closed || TAILQ_EMPTY(&c->peer.tx.sends)) ? UCCL_LOG_INFO :
 											   UCCL_LOG_WARN,
 		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
+}
+
+void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
+{
+	char ip[UCCL_SNAPSHOT_IP_TEXT];
+
+	/* It asks again and again, and there may be many. */
+	if (e->peer_log.former_ns && now - e->peer_log.former_ns < FORMER_EVERY_NS)
+		return;
+	e->peer_log.former_ns = now;
+	uccl_snapshot_addr_text(at->ip, ip, sizeof(ip));
+	UCCL_LOG(UCCL_LOG_WARN,
+		 "%s port %u was refused: it speaks version 1 of the wire protocol, and this process version 2; it is "
+		 "told that there is no memory, as it understands nothing else",
+		 ip, at->port);
 }
 
 /* The fault is of this host, its card, or the way: each peer will show it, but a person needs to read it once. */

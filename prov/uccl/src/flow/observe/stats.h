@@ -8,7 +8,7 @@
 /* X(symbol, text): the text is what a person reads. */
 #define UCCL_DROP_REASONS(X)                                                                                           \
 	X(SHORT, "shorter than the header")                                                                            \
-	X(MAGIC, "not ours, or another version")                                                                       \
+	X(MAGIC, "not ours")                                                                                           \
 	X(TYPE, "unknown type")                                                                                        \
 	X(LENGTH, "lengths do not agree")                                                                              \
 	X(TOKEN, "unknown token")                                                                                      \
@@ -35,7 +35,8 @@
 	X(WANT, "asks for a slot again too soon")                                                                      \
 	X(REPORT, "ICMP that quotes no packet of ours")                                                                \
 	X(KERNEL, "dropped by the kernel: for nobody here, or no room")                                                \
-	X(UNWANTED, "for what has ended, or what nobody takes: thrown away")
+	X(UNWANTED, "for what has ended, or what nobody takes: thrown away")                                           \
+	X(VERSION, "of another version of the protocol")
 
 enum uccl_drop {
 #define X(sym, text) UCCL_DROP_##sym,

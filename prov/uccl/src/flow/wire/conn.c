@@ -18,6 +18,8 @@
 #define PLACE_SOON_NS (4 * UCCL_NS_PER_S)
 /* INIT is repeated this often before a new cookie is asked for. */
 #define INIT_TRIES 6
+/* Of HELLOs one in so many is of the former version. */
+#define FORMER_TRIES 4
 /* Bounds of what a peer may claim of itself. PROTOCOL R11 */
 #define MTU_MIN 256
 #define MTU_MAX 65535
@@ -249,7 +251,12 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 		uccl_hello_place(rec, &l->local.nic);
 		/* For the answer's way back: it is a packet to this token. */
 		h.token = c->token_local;
+		/* Now and then one that the former version understands, and that tells ours the truth. PROTOCOL R334 */
+		if (c->tries % FORMER_TRIES == FORMER_TRIES - 1)
+			h.rtype = UCCL_VERSION;
 		uccl_hdr_encode(tx->hdr, &h);
+		if (h.rtype)
+			uccl_hdr_former(tx->hdr);
 		return 1;
 	}
 	if (c->tx_due && c->state == UCCL_CONN_INIT) {
@@ -318,6 +325,17 @@ enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, u
 	c->asked_ns = now;
 	conn_step(c, UCCL_CONN_INIT, now);
 	return UCCL_DROP_COUNT;
+}
+
+/* PROTOCOL R334 */
+enum uccl_drop uccl_conn_former(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	if (c->state != UCCL_CONN_HELLO)
+		return UCCL_DROP_STATE;
+	if (uccl_get64(h->rec) != c->nonce || !conn_replaced(c, now))
+		return UCCL_DROP_COOKIE;
+	conn_step(c, UCCL_CONN_DEAD, now);
+	return UCCL_DROP_VERSION;
 }
 
 /* PROTOCOL R118 */
@@ -426,6 +444,9 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 		cookie_make(l, to, incarnation, now, rec + 16);
 	}
 	uccl_hdr_encode(reply, &out);
+	/* Who asks so, and does not say that it speaks ours, understands no other answer. PROTOCOL R333 */
+	if (h->version != UCCL_VERSION && h->rtype != UCCL_VERSION)
+		uccl_hdr_former(reply);
 	return UCCL_DROP_COUNT;
 }
 

@@ -128,6 +128,11 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
  */
 enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
 /*
+ * COOKIE of the former version for this connection: the peer speaks no other. UCCL_DROP_VERSION: so it is, and the
+ * connection is DEAD. With security that takes two, far apart, and no COOKIE of ours between them.
+ */
+enum uccl_drop uccl_conn_former(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
+/*
  * ELSEWHERE for this connection, whose address is indirect: c->remote is where the peer is, and all begins again there.
  */
 enum uccl_drop uccl_conn_elsewhere(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);

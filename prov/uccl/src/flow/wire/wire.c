@@ -53,12 +53,22 @@ static uint32_t seal_len(const struct uccl_hdr *h)
 	return h->flags & UCCL_FLAG_SEALED && h->type >= UCCL_PKT_ACK ? UCCL_SEAL_LEN : 0;
 }
 
+/* Is it of the former version, and may it be answered? */
+static bool hdr_former(const uint8_t *data)
+{
+	return data[2] == UCCL_VERSION_FORMER &&
+	       (data[3] == UCCL_PKT_HELLO || data[3] == UCCL_PKT_COOKIE || data[3] == UCCL_PKT_INIT);
+}
+
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
 {
 	if (len < UCCL_HDR_LEN)
 		return UCCL_DROP_SHORT;
-	if (uccl_get16(data) != UCCL_MAGIC || data[2] != UCCL_VERSION)
+	if (uccl_get16(data) != UCCL_MAGIC)
 		return UCCL_DROP_MAGIC;
+	if (data[2] != UCCL_VERSION && !hdr_former(data))
+		return UCCL_DROP_VERSION;
+	h->version = data[2];
 	h->type = data[3];
 	h->flags = data[4];
 	h->rtype = data[5];
@@ -84,9 +94,12 @@ enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32
 {
 	if (len < UCCL_QUOTE_MIN)
 		return UCCL_DROP_SHORT;
-	if (uccl_get16(data) != UCCL_MAGIC || data[2] != UCCL_VERSION)
+	if (uccl_get16(data) != UCCL_MAGIC)
 		return UCCL_DROP_MAGIC;
+	if (data[2] != UCCL_VERSION && !hdr_former(data))
+		return UCCL_DROP_VERSION;
 	*h = (struct uccl_hdr){
+		.version = data[2],
 		.type = data[3],
 		.path = uccl_get16(data + 6),
 		.token = uccl_get64(data + 8),

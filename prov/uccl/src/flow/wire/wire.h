@@ -15,6 +15,8 @@
 
 #define UCCL_MAGIC 0x4355 /* "UC" */
 #define UCCL_VERSION 2
+/* The one before: its handshakes have the same format. */
+#define UCCL_VERSION_FORMER 1
 #define UCCL_REC_LEN 32
 
 enum uccl_pkt_type {
@@ -47,6 +49,7 @@ enum uccl_pkt_type {
 
 /* Decoded fixed header. `rec` points into the packet. */
 struct uccl_hdr {
+	uint8_t version; /* as decoded: UCCL_VERSION, or of a handshake UCCL_VERSION_FORMER */
 	uint8_t type;
 	uint8_t flags;
 	uint8_t rtype;
@@ -65,7 +68,13 @@ struct uccl_hdr {
 /* Is it one of enum uccl_pkt_type? The one list of them for whoever sorts packets, here and in a NIC's filter. */
 bool uccl_type_known(uint8_t type);
 
+/* Of UCCL_VERSION. */
 void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
+/* A header becomes that of a packet of the former version. */
+static inline void uccl_hdr_former(uint8_t hdr[UCCL_HDR_LEN])
+{
+	hdr[2] = UCCL_VERSION_FORMER;
+}
 
 /*
  * Decode a packet of `len` bytes of which at least min(len, UCCL_HDR_LEN) are readable. Returns UCCL_DROP_COUNT if

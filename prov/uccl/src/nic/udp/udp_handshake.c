@@ -75,7 +75,7 @@ static uint32_t as_loaded(const uint8_t *field)
 
 static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 {
-	enum { INIT = 16, TAKE = 20, REFUSE = 21, END = 22 };
+	enum { INIT = 16, TAKE = 20, REFUSE = 21, FORMER = 22, FORMER_TAKE = 28, FORMER_REFUSE = 29, END = 30 };
 	uint8_t magic[4] = {0}, token[4] = {0}, incarnation[8];
 	struct sock_fprog prog;
 
@@ -88,7 +88,7 @@ static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 		/* 2 */ LOAD(BPF_H, OF_PACKET(AT_MAGIC)),
 		JUMP(BPF_JEQ, as_loaded(magic), 3, 4, REFUSE),
 		/* 4 */ LOAD(BPF_B, OF_PACKET(AT_VERSION)),
-		JUMP(BPF_JEQ, g->version, 5, 6, REFUSE),
+		JUMP(BPF_JEQ, g->version, 5, 6, FORMER),
 		/* 6 */ LOAD(BPF_B, OF_PACKET(AT_TYPE)),
 		JUMP(BPF_JEQ, g->hello, 7, TAKE, 8),
 		JUMP(BPF_JEQ, g->init, 8, INIT, 9),
@@ -105,6 +105,15 @@ static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 		JUMP(BPF_JEQ, as_loaded(incarnation + 4), 19, TAKE, REFUSE),
 		/* TAKE */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 		/* REFUSE */ BPF_STMT(BPF_RET | BPF_K, 0),
+		/* FORMER: handshakes of the version before are answered. Jumps go forwards only. */
+		JUMP(BPF_JEQ, g->former, 22, 23, FORMER_REFUSE),
+		/* 23 */ LOAD(BPF_B, OF_PACKET(AT_TYPE)),
+		JUMP(BPF_JEQ, g->hello, 24, FORMER_TAKE, 25),
+		JUMP(BPF_JEQ, g->init, 25, FORMER_TAKE, 26),
+		/* 26 */ LOAD(BPF_H, OF_PACKET(AT_TOKEN + 6)),
+		JUMP(BPF_JEQ, as_loaded(token), 27, FORMER_TAKE, FORMER_REFUSE),
+		/* FORMER_TAKE */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		/* FORMER_REFUSE */ BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 
 	prog = (struct sock_fprog){.len = END, .filter = code};

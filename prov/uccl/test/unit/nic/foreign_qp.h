@@ -26,6 +26,7 @@ static const struct uccl_nic_addr v4_loopback = {.ip = {[10] = 0xff, [11] = 0xff
 /* All types that there are. */
 static struct uccl_nic_guard guard = {.magic = UCCL_MAGIC,
 				      .version = UCCL_VERSION,
+				      .former = UCCL_VERSION_FORMER,
 				      .hello = UCCL_PKT_HELLO,
 				      .init = UCCL_PKT_INIT,
 				      .token_top = TOP,

@@ -567,6 +567,66 @@ static void rx__forged_cookie(void **state)
 	lan_free(l);
 }
 
+/* Node 1 as one of the former version: it understands only that, and says nothing else. Handshakes have one format. */
+static enum lan_verdict former_at_1(struct lan *l, const struct lan_event *ev)
+{
+	uint8_t *p = (uint8_t *)(uintptr_t)ev->rx.data;
+
+	if (ev->rx.kind != UCCL_RX_PACKET)
+		return LAN_PASS;
+	l->n += ev->from == 1;
+	if (ev->to != 1) {
+		p[2] = UCCL_VERSION_FORMER;
+		p[5] = 0;
+		return LAN_PASS;
+	}
+	if (p[2] != UCCL_VERSION_FORMER)
+		return LAN_DROP;
+	p[2] = UCCL_VERSION;
+	return LAN_PASS;
+}
+
+/* Whichever side connects: both ends hear of it soon, and ours says why. PROTOCOL R333 R334 */
+static void former__is_told(void **state)
+{
+	(void)state;
+	for (int from = 0; from < 2; from++) {
+		struct lan *l = lan_new_open(2);
+
+		l->filter = former_at_1;
+		assert_int_equal(lan_send(l, from, !from, src, 10, LAN_CTX(1)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, from, LAN_CTX(1), from ? FI_ENOMEM : FI_ENOPROTOOPT);
+		assert_true(lan_dropped(l, 0, UCCL_DROP_VERSION) >= 1);
+		/* Nothing is kept of who asked. */
+		assert_int_equal(l->node[0].e->conns.nopen, 0);
+		if (from)
+			assert_int_equal(l->node[0].e->conns.n, 0);
+		assert_true(l->n > 0);
+		lan_free(l);
+	}
+}
+
+static enum lan_verdict ours_lost(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->type == UCCL_PKT_HELLO && ev->rx.data[2] == UCCL_VERSION ? LAN_DROP : LAN_PASS;
+}
+
+/* What asks for the former version never makes two of ours believe that they are. PROTOCOL R334 */
+static void former__not_among_ours(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	l->filter = ours_lost;
+	lan_talk(l);
+	lan_run(l, SECOND);
+	assert_int_equal(lan_stats(l, 0)->connects, 1);
+	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
+	lan_free(l);
+}
+
 static enum lan_verdict count_parts(struct lan *l, const struct lan_event *ev)
 {
 	if (ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_SEGMENT)
@@ -714,6 +774,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__on_first_send),
+		cmocka_unit_test(former__is_told),
+		cmocka_unit_test(former__not_among_ours),
 		cmocka_unit_test(parts__an_older_peer),
 		cmocka_unit_test(pads__an_older_peer),
 		cmocka_unit_test(brittle__who_says_so),

@@ -454,6 +454,58 @@ static void conn_cookie__unproven(void **state)
 	}
 }
 
+/* One HELLO of four is of the former version, and says that its sender speaks ours. PROTOCOL R333 R334 */
+static void conn_tx__former_hello(void **state)
+{
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	for (int i = 0; i < 16; i++) {
+		struct pkt hello, cookie;
+
+		assert_true(take(0, &hello));
+		assert_int_equal(hello.h.version, i % 4 == 3 ? UCCL_VERSION_FORMER : UCCL_VERSION);
+		assert_int_equal(hello.h.rtype, i % 4 == 3 ? UCCL_VERSION : 0);
+		/* Who speaks ours is answered in it; who does not, in its own. */
+		for (int speaks = 0; speaks < 2; speaks++) {
+			hello.h.rtype = speaks ? UCCL_VERSION : 0;
+			assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+			assert_int_equal(cookie.h.version, speaks || hello.h.version == UCCL_VERSION
+								   ? UCCL_VERSION
+								   : UCCL_VERSION_FORMER);
+		}
+		now = uccl_conn_expiry(&conn[0]);
+		uccl_conn_expire(&conn[0], now);
+	}
+}
+
+/* An answer of the former version ends the attempt; with security if nothing else answers. PROTOCOL R94 R334 */
+static void conn_former__ends(void **state)
+{
+	for (int security = 0; security < 2; security++) {
+		struct pkt hello, cookie;
+
+		start(state);
+		conn[0].mine.security = security ? UCCL_SECURITY_CONTROL : UCCL_SECURITY_TRUSTED;
+		uccl_conn_start(&conn[0], now);
+		assert_true(take(0, &hello));
+		answer(1, &hello, &cookie);
+		cookie.data[32] ^= 1; /* nonce */
+		assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
+		cookie.data[32] ^= 1;
+		if (security) {
+			assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
+			assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+			now += 10 * UCCL_NS_PER_S;
+		}
+		assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_VERSION);
+		assert_int_equal(conn[0].state, UCCL_CONN_DEAD);
+		for (int i = UCCL_CONN_INIT; i <= UCCL_CONN_DEAD; i++) {
+			conn[0].state = (enum uccl_conn_state)i;
+			assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_STATE);
+		}
+	}
+}
+
 static void conn_cookie__learns_the_incarnation(void **state)
 {
 	struct pkt hello, cookie;
@@ -1347,6 +1399,8 @@ int main(void)
 		cmocka_unit_test_setup(conn_cookie__another_incarnation, start),
 		cmocka_unit_test_setup(conn_cookie__by_place, start),
 		cmocka_unit_test_setup(conn_cookie__unproven, start),
+		cmocka_unit_test_setup(conn_tx__former_hello, start),
+		cmocka_unit_test_setup(conn_former__ends, start),
 		cmocka_unit_test_setup(conn_cookie__learns_the_incarnation, start),
 		cmocka_unit_test_setup(conn_open__states, start),
 		cmocka_unit_test_setup(conn_open__contradictions, start),

@@ -115,8 +115,23 @@ static void hdr_decode__magic_and_version(void **state)
 	for (int i = 0; i < 3; i++) {
 		uccl_hdr_encode(out, &h);
 		out[i] ^= 0x40;
-		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_MAGIC);
+		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), i < 2 ? UCCL_DROP_MAGIC : UCCL_DROP_VERSION);
 	}
+	/* Of the former one those packets are read that are answered. PROTOCOL R333 */
+	for (int version = 0; version < 256; version++)
+		for (unsigned int i = 0; i < sizeof(types); i++) {
+			bool former = version == UCCL_VERSION_FORMER &&
+				      (types[i] == UCCL_PKT_HELLO || types[i] == UCCL_PKT_COOKIE ||
+				       types[i] == UCCL_PKT_INIT);
+
+			h.type = types[i];
+			uccl_hdr_encode(out, &h);
+			out[2] = (uint8_t)version;
+			assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)),
+					 former || version == UCCL_VERSION ? UCCL_DROP_COUNT : UCCL_DROP_VERSION);
+			if (former || version == UCCL_VERSION)
+				assert_int_equal(d.version, version);
+		}
 }
 
 static void hdr_decode__types(void **state)
@@ -223,7 +238,7 @@ static void quote_decode__parts(void **state)
 	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_MAGIC);
 	buf[0] ^= 1;
 	buf[2]++;
-	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_MAGIC);
+	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_VERSION);
 	buf[2]--;
 	buf[3] = 200;
 	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_TYPE);

@@ -62,6 +62,30 @@ static void filter__shape(void **state)
 	assert_int_equal(refused(), n);
 }
 
+/* Of the former version handshakes come, as they are answered: HELLO, INIT, and what has a token of ours. PROTOCOL R333
+ */
+static void filter__former(void **state)
+{
+	static const uint8_t types[] = {UCCL_PKT_HELLO, UCCL_PKT_INIT, UCCL_PKT_COOKIE};
+	uint8_t p[UCCL_HDR_LEN];
+	int by_type[256];
+
+	(void)state;
+	for (int version = 0; version < 4; version++) {
+		for (int i = 0; i < 3; i++) {
+			packet(p, types[i], INCARNATION);
+			p[2] = (uint8_t)version;
+			shoot(p, sizeof(p));
+		}
+		packet(p, UCCL_PKT_COOKIE, 0);
+		p[2] = (uint8_t)version;
+		p[15] ^= 1;
+		shoot(p, sizeof(p));
+		assert_int_equal(take(by_type), version == UCCL_VERSION || version == UCCL_VERSION_FORMER ? 3 : 0);
+	}
+	assert_int_equal(refused(), 2 + 2 * 4);
+}
+
 /* Every bit of a token's beginning counts, and those of the rest do not; so with INIT and all of an incarnation. */
 static void filter__tokens_and_incarnations(void **state)
 {
@@ -263,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(filter__types, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(filter__shape, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(filter__former, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(filter__tokens_and_incarnations, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(doors__apart, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(doors__init, open_one, stranger_close),
