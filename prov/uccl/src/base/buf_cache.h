@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Buffers of any length that come and go in bursts. What the C library gives back to the system it has to ask for
- * again, page by page, and a page that is new costs more than to fill it. So the latest that are given back are kept,
- * up to a bound. Not thread safe.
+ * A cache of buffers of any length, for buffers that come and go in bursts. The C library returns freed pages to the
+ * system. A new page then costs a page fault, which takes longer than filling the page. So the cache keeps the buffers
+ * that were returned last, up to a bound. Not thread safe.
  */
 #ifndef UCCL_BASE_BUF_CACHE_H
 #define UCCL_BASE_BUF_CACHE_H
@@ -10,23 +10,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Shorter ones the C library keeps itself; longer ones are mapped and are seldom. */
+/* Lengths in bytes of the buffers that are kept. The C library keeps shorter ones itself; longer ones are rare. */
 #define UCCL_BUF_CACHE_LEAST 4096u
 #define UCCL_BUF_CACHE_CLASSES 5
 #define UCCL_BUF_CACHE_MOST (UCCL_BUF_CACHE_LEAST << (UCCL_BUF_CACHE_CLASSES - 1))
 
 struct uccl_buf_cache {
-	void *list[UCCL_BUF_CACHE_CLASSES]; /* kept, by length */
-	size_t kept, max;		/* bytes */
+	void *list[UCCL_BUF_CACHE_CLASSES]; /* kept buffers; class i has UCCL_BUF_CACHE_LEAST << i bytes each */
+	size_t kept, max;		/* bytes: kept now, kept at most */
 };
 
-/* Keeps so many bytes at most. */
+/* An empty cache, which keeps at most `max` bytes. */
 void uccl_buf_cache_init(struct uccl_buf_cache *s, size_t max);
-/* What is kept is freed. */
+/* Frees all kept buffers. Buffers that are still out stay with their users. */
 void uccl_buf_cache_fini(struct uccl_buf_cache *s);
-/* So many bytes, whose content is anything but for those from `filled` on, which are 0. NULL: no memory. */
+/* A buffer of `len` bytes. The first `filled` bytes are undefined, the rest is 0. NULL: out of memory. */
 void *uccl_buf_cache_get(struct uccl_buf_cache *s, size_t len, size_t filled);
-/* A buffer that was taken with this length. */
+/* Return a buffer that uccl_buf_cache_get() gave for the same `len`. */
 void uccl_buf_cache_put(struct uccl_buf_cache *s, void *buf, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What is used where a person chooses nothing, by kind of NIC: the only place that says so. Variables, engine and back
- * ends take their defaults from here, and so does the simulated fabric, so that it runs what is shipped.
+ * The defaults of all settings, by kind of NIC. This is the only place that has them: variables, engine, back ends and
+ * the simulated fabric read them here.
  */
 #ifndef UCCL_BASE_DEFAULTS_H
 #define UCCL_BASE_DEFAULTS_H
@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 /* Kernel sockets. */
-#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12" /* packets, on networks of any kind */
+#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12" /* for packets, on any kind of network */
 #define UCCL_UDP_PATH "reps"
 #define UCCL_UDP_CREDIT "auto"
 #define UCCL_UDP_PATHS 64	 /* each takes a socket when it is first used */
 #define UCCL_UDP_LABELS 512	 /* ports to send from */
-#define UCCL_UDP_DELAY_US 500	 /* schedulers of two hosts, not queues, make this much */
+#define UCCL_UDP_DELAY_US 500	 /* a normal delay: the schedulers of two hosts cause it, not queues */
 #define UCCL_UDP_RTO_MIN_US 4000
 
 /* RDMA NICs with RoCE v2 in hardware. */
@@ -24,31 +24,31 @@
 #define UCCL_VERBS_CREDIT "auto"
 #define UCCL_VERBS_PATHS 64	 /* each may take a queue pair */
 #define UCCL_VERBS_LABELS 256	 /* flow labels */
-#define UCCL_VERBS_WRITE 32768	 /* bytes of a direct write at most */
+#define UCCL_VERBS_WRITE 32768	 /* most bytes of a direct write */
 #define UCCL_VERBS_DELAY_US 20
 #define UCCL_VERBS_RTO_MIN_US 1000
 
-/* Of all. */
-#define UCCL_CHUNK 0		 /* bytes of a packet; 0: what fits */
+/* All NICs. */
+#define UCCL_CHUNK 0		 /* most bytes of a packet; 0: what the path carries */
 #define UCCL_WINDOW 2048	 /* chunks */
 
-/* The same as texts. */
+/* A default as a string literal, for texts of variables. */
 #define UCCL_TEXT_OF(value) #value
 #define UCCL_TEXT(value) UCCL_TEXT_OF(value)
 
 struct uccl_defaults {
 	const char *name;
 	const char *cc, *path, *credit;
-	uint16_t paths, labels;
-	uint32_t write_bytes;	/* 0: packets only */
+	uint16_t paths, labels;	/* paths of a peer; entropy labels of an endpoint */
+	uint32_t write_bytes;	/* most bytes of a direct write; 0: packets only */
 	uint32_t window;	/* chunks */
-	uint64_t delay_ns, rto_min_ns;
-	bool trains;		/* neighbouring packets to one place leave as one */
-	bool marks;		/* packets tell of marks of the network (ECN) */
-	bool control_apart;	/* acknowledgements and credits have a traffic class of their own */
+	uint64_t delay_ns, rto_min_ns; /* normal fabric delay; floor of the retransmission time-out */
+	bool trains;		/* packets to one place leave as a packet train */
+	bool marks;		/* packets carry ECN marks (RFC 3168) */
+	bool control_apart;	/* acknowledgements and credits have their own traffic class */
 };
 
-/* By kind: "udp", "verbs". NULL: there is none of this name. */
+/* The defaults for a kind of NIC, "udp" or "verbs"; static. NULL: no such kind. */
 const struct uccl_defaults *uccl_defaults_find(const char *kind);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which engines of an endpoint are busy: home and lanes share one link, and each may have its part of it. Each has a
- * seat, says there how many bytes it moved lately, and hears as how many engines all of them are busy. Threads need no
- * lock: each writes at its own seat only.
+ * How many engines of an endpoint are busy. The primary and the lanes share one link, so each may use its share. Each
+ * engine has an entry in the table. The engine writes there how many bytes it moved lately, and reads how many engines
+ * share the link. Threads need no lock, since each writes its own entry only.
  *
- * They count by what they carry: as many as the busiest one are as busy as all together, rounded. So neither home,
- * which sends the envelopes of what lanes carry, nor a lane that has the last bytes of a message takes a part from
- * others. What leaves and what arrives are counted apart, as a link has both ways at once.
+ * The number of busy engines is the sum of all recent bytes, divided by those of the busiest engine, rounded. So an
+ * engine with little traffic takes no share from the others: the primary, which sends only the envelopes of messages
+ * that lanes carry, or a lane that sends the last bytes of a message. Sent and received bytes are counted separately,
+ * since a link is full duplex.
  */
 #ifndef UCCL_BASE_LOAD_TABLE_H
 #define UCCL_BASE_LOAD_TABLE_H
@@ -14,7 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* What was moved counts less and less, and after so long not at all. */
+/* Bytes count less as they age, linearly, and not at all after this time in ns. */
 #define UCCL_LOAD_NS 4000000ull
 
 #define UCCL_LOAD_ENTRIES 17
@@ -22,23 +23,23 @@
 enum uccl_load_dir { UCCL_LOAD_OUT, UCCL_LOAD_IN, UCCL_LOAD_DIRS };
 
 struct uccl_load_entry {
-	_Atomic uint64_t at_ns;			 /* when it said something last, */
-	_Atomic uint64_t bytes[UCCL_LOAD_DIRS];	 /* and what then counted as moved */
-	uint32_t busy[UCCL_LOAD_DIRS];		 /* its own: what it heard last */
+	_Atomic uint64_t at_ns;			 /* time of the engine's last update */
+	_Atomic uint64_t bytes[UCCL_LOAD_DIRS];	 /* recent bytes as of at_ns */
+	uint32_t busy[UCCL_LOAD_DIRS];		 /* result of that update; used by this engine only */
 };
 
 struct uccl_load_table {
-	uint8_t n; /* seats */
+	uint8_t n; /* entries in use */
 	struct uccl_load_entry entry[UCCL_LOAD_ENTRIES];
 };
 
-/* Seat 0 is home's; then come `lanes` ones, UCCL_LOAD_ENTRIES - 1 at most. */
+/* Entry 0 belongs to the primary, entries 1 to `lanes` to the lanes. lanes < UCCL_LOAD_ENTRIES. */
 void uccl_load_table_init(struct uccl_load_table *b, uint8_t lanes);
 
 /*
- * At `now`, the engine at `seat` has moved so many bytes each way since it said so last. As how many engines, one at
- * least, all are busy with each way. Where nobody is, that is what was heard last: who begins anew begins as it ended.
- * At first home is alone, and lanes are all busy, as payload is spread over them. By the owner of the engine.
+ * Called by the engine's owner at `now`: its engine moved `moved` bytes each way since its last update. busy[] becomes
+ * the number of busy engines each way, at least 1. If no engine is busy, the engine's last result stays: an engine that
+ * starts again uses the share it had. The first result is 1 for the primary, and the number of lanes for a lane.
  */
 void uccl_load_table_update(struct uccl_load_table *b, uint8_t entry, const uint64_t moved[UCCL_LOAD_DIRS],
 			    uint32_t busy[UCCL_LOAD_DIRS], uint64_t now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Where messages of the layers below api go: one function installed by api (libfabric's log) or by a test.
+ * The log of the layers below api. Texts go to one function, which api (libfabric's log) or a test installs.
  * Levels are those of libfabric's FI_LOG_*: 0 warn, 1 trace, 2 info, 3 debug.
  */
 #ifndef UCCL_BASE_LOG_H
@@ -10,7 +10,7 @@
 
 enum uccl_log_level { UCCL_LOG_WARN, UCCL_LOG_TRACE, UCCL_LOG_INFO, UCCL_LOG_DEBUG };
 
-/* `sink` NULL: silence. `max` is the highest level that sink wants. */
+/* Install `sink` for levels up to `max`. NULL: texts are discarded. */
 void uccl_log_set(void (*sink)(int level, const char *func, int line, const char *text), int max);
 void uccl_log_print(int level, const char *func, int line, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 extern int uccl_log_max;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Letters from one thread to one other, in the order in which they were put in, without a lock: a ring with room for a
- * fixed number of them. What the sender did before it put a letter in is done for who takes it out. Neither side ever
- * waits; who is to be woken is no matter of the mailbox. But letters are counted in one order with all else that is
- * said in such an order: who says that he sleeps and then looks sees the letter, or who put it in sees that he sleeps.
+ * A queue of commands from one thread to another: a ring of fixed size, first in first out, without a lock. Memory that
+ * the sender wrote before it put a command is visible to the receiver that takes it. Neither side ever waits, and the
+ * mailbox wakes nobody.
+ *
+ * `put` is written and read with memory_order_seq_cst. So a receiver that stores "I sleep" and then looks here sees the
+ * command, or the sender that loads this flag after the put sees that the receiver sleeps.
  */
 #ifndef UCCL_BASE_MAILBOX_H
 #define UCCL_BASE_MAILBOX_H
@@ -13,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is said; what each field means is agreed on by the two sides. One line of the cache. */
+/* One command, of one cache line. The two sides agree on the meaning of each field (lanes/lane_channel.h). */
 struct uccl_lane_cmd {
 	uint8_t kind;
 	int32_t err;
@@ -28,19 +30,19 @@ struct uccl_lane_cmd {
 struct uccl_mailbox {
 	struct uccl_lane_cmd *ring;
 	uint32_t cap;			/* a power of two */
-	/* Each side keeps what it last saw of the other beside its own number, apart from the other's. */
-	_Alignas(UCCL_MAILBOX_LINE) _Atomic uint32_t put; /* letters that were ever put in, modulo 2^32 */
-	uint32_t seen_taken;
-	_Alignas(UCCL_MAILBOX_LINE) _Atomic uint32_t taken;
-	uint32_t seen_put;
+	/* Each side has a cache line: its own counter, and the value of the other's that it saw last. */
+	_Alignas(UCCL_MAILBOX_LINE) _Atomic uint32_t put; /* sender: commands put so far, modulo 2^32 */
+	uint32_t seen_taken;				  /* sender: last seen value of `taken` */
+	_Alignas(UCCL_MAILBOX_LINE) _Atomic uint32_t taken; /* receiver: commands taken so far, modulo 2^32 */
+	uint32_t seen_put;				    /* receiver: last seen value of `put` */
 };
 
-/* `cap` is a power of two. False: no memory. */
+/* `cap` is a power of two. False: out of memory. */
 bool uccl_mailbox_init(struct uccl_mailbox *b, uint32_t cap);
-/* With nobody at it any more; one that was not made is fine. */
+/* Free the ring; no thread uses it any more. A zeroed mailbox is allowed. */
 void uccl_mailbox_fini(struct uccl_mailbox *b);
 
-/* The sender's: how many letters there is room for, at least. */
+/* Sender only: there is room for at least this many commands. */
 static inline uint32_t uccl_mailbox_room(struct uccl_mailbox *b)
 {
 	uint32_t put = atomic_load_explicit(&b->put, memory_order_relaxed);
@@ -49,7 +51,7 @@ static inline uint32_t uccl_mailbox_room(struct uccl_mailbox *b)
 	return b->cap - (put - b->seen_taken);
 }
 
-/* The sender's. False: it is full, nothing happened. */
+/* Sender only. False: the ring is full, and nothing changed. */
 static inline bool uccl_mailbox_put(struct uccl_mailbox *b, const struct uccl_lane_cmd *l)
 {
 	uint32_t put = atomic_load_explicit(&b->put, memory_order_relaxed);
@@ -61,7 +63,7 @@ static inline bool uccl_mailbox_put(struct uccl_mailbox *b, const struct uccl_la
 	return true;
 }
 
-/* The receiver's. False: it is empty. */
+/* Receiver only. False: the ring is empty. */
 static inline bool uccl_mailbox_take(struct uccl_mailbox *b, struct uccl_lane_cmd *l)
 {
 	uint32_t taken = atomic_load_explicit(&b->taken, memory_order_relaxed);
@@ -76,7 +78,7 @@ static inline bool uccl_mailbox_take(struct uccl_mailbox *b, struct uccl_lane_cm
 	return true;
 }
 
-/* The receiver's: the letter behind `i` others, which stays in; NULL: there is none. */
+/* Receiver only: the command at position `i` (0: the oldest), without taking it. NULL: the ring has at most i. */
 static inline const struct uccl_lane_cmd *uccl_mailbox_peek(struct uccl_mailbox *b, uint32_t i)
 {
 	uint32_t taken = atomic_load_explicit(&b->taken, memory_order_relaxed);

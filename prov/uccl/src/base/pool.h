@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A pool of objects of one size: a free list over slabs that are allocated when the list runs dry, never given back
- * before fini, and bounded. Objects are zeroed when taken. Not thread safe.
+ * A bounded pool of objects of one size: a free list over slabs. A slab is allocated when the list is empty, and freed
+ * by fini only. Objects are zeroed when taken. Not thread safe.
  */
 #ifndef UCCL_BASE_POOL_H
 #define UCCL_BASE_POOL_H
@@ -19,9 +19,9 @@ struct uccl_pool {
 };
 
 void uccl_pool_init(struct uccl_pool *p, size_t size, uint32_t max);
-/* All objects must be back, or are forgotten: their memory goes too. */
+/* Frees all slabs, with any object that is still out. */
 void uccl_pool_fini(struct uccl_pool *p);
-/* NULL: the bound is reached or memory is out. */
+/* NULL: `max` objects are out, or memory ran out. */
 void *uccl_pool_get(struct uccl_pool *p);
 void uccl_pool_put(struct uccl_pool *p, void *obj);
 

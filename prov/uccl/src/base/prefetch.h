@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Memory that is written soon is brought to the cache meanwhile: a store to what is not there waits for all of it. */
+/* Prefetching of memory that will be written soon: a store to a line that is not in the cache stalls. */
 #ifndef UCCL_BASE_PREFETCH_H
 #define UCCL_BASE_PREFETCH_H
 
 #include <stdint.h>
 
-/* Bytes of a cache line, as common processors have them. */
+/* Bytes of a cache line on common processors. */
 #define UCCL_CACHE_LINE 64
 
 /*
- * len bytes from `at` on, and up to seven lines more: a round of the loop costs more than some of what it asks for.
- * It may be any address: what cannot be read is not brought.
+ * Prefetch at[0..len) for writing, and up to seven lines behind it: the loop is unrolled, since a round of it costs
+ * more than a prefetch that was not needed. Any address is allowed: a prefetch never faults.
  */
 static inline void uccl_prefetch_write(const uint8_t *at, uint32_t len)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which bytes of something came: proves that pieces which arrive in any order are all of it, each byte once, in a fixed
- * amount of memory. A few runs of neighbouring pieces are kept as they are. For one that has no place any more the
- * difference of a keyed hash of its two ends is added to a sum: of pieces that follow each other all ends but the first
- * and the last cancel out, and without the key nobody finds others with the same sum. Pieces go forward, so equal sums
- * are one way from the first byte to the last, and nothing beside it.
+ * The set of byte ranges that arrived, in a fixed amount of memory. It proves that ranges which arrived in any order
+ * cover a message completely, and each byte once.
+ *
+ * The set keeps UCCL_RANGE_SET_MAX ranges as they are, and merges neighbours. A range that finds no room evicts one.
+ * Of the evicted range [from, to) the set adds h(to) - h(from) to a sum, where h is a keyed hash. If ranges follow each
+ * other, all inner ends cancel out, and the sum is h(len) - h(0). Without the key nobody can choose other ranges with
+ * this sum. Each range goes forward, so an equal sum means one chain of ranges from byte 0 to len and nothing else.
  */
 #ifndef UCCL_BASE_RANGE_SET_H
 #define UCCL_BASE_RANGE_SET_H
@@ -16,22 +18,22 @@
 
 #define UCCL_RANGE_SET_MAX 3
 
-/* All zero: nothing came. */
+/* All zero: empty. */
 struct uccl_range_set {
 	struct uccl_range {
-		uint64_t from, to; /* empty: free */
+		uint64_t from, to; /* bytes [from, to); equal: this place is free */
 	} run[UCCL_RANGE_SET_MAX];
-	uint64_t sum; /* of the runs that had to go */
-	uint8_t next; /* the one that makes room */
-	bool summed;
+	uint64_t sum; /* sum of h(to) - h(from) over the evicted ranges */
+	uint8_t next; /* index of the range to evict next */
+	bool summed;  /* a range was evicted */
 };
 
 /*
- * Bytes `from` to `to` (not with it) came; from <= to. False: some of them had come, nothing is noted. True says no
- * more than that this could not be seen.
+ * Add bytes [from, to), from <= to. False: the range overlaps one that the set still keeps, and nothing changed. An
+ * overlap with an evicted range is not detected here; uccl_range_set_whole() then returns false.
  */
 bool uccl_range_set_add(struct uccl_range_set *c, uint64_t from, uint64_t to, const uint8_t key[UCCL_KEY_LEN]);
-/* Did bytes 0 to `len` (not with it) come, each once, and no others? */
+/* True if exactly the bytes [0, len) were added, each once. */
 bool uccl_range_set_whole(const struct uccl_range_set *c, uint64_t len, const uint8_t key[UCCL_KEY_LEN]);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A place that one thread goes into for a moment, again and again, and that another one shuts for good: when that
- * returns, nobody is inside, and nobody comes in any more. Going in and out costs who does it no lock.
+ * Rundown protection between two threads. The user enters and leaves a section again and again, for short moments and
+ * without a lock. The other thread closes it for good: when uccl_rundown_close() returns, the user is outside and can
+ * no longer enter.
  */
 #ifndef UCCL_BASE_RUNDOWN_H
 #define UCCL_BASE_RUNDOWN_H
@@ -10,18 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So often it is looked at whether somebody is inside, before who shuts it rests: what is done there is short. */
+/* The closing thread polls this often before it calls `rest`: a stay inside is short. */
 #define UCCL_RUNDOWN_POLLS 1000
 
-/* All zero: open, nobody inside. */
+/* All zero: open, and nobody inside. */
 struct uccl_rundown {
 	_Atomic bool inside, closed;
 };
 
-/* False: it is shut. Else leave soon: somebody may be waiting. */
+/* User only. False: it is closed. True: leave soon, since the closing thread may wait. */
 static inline bool uccl_rundown_enter(struct uccl_rundown *g)
 {
-	/* In this order for all: either we see that it is shut, or who shuts it sees us. */
+	/* Both are seq_cst: either we see `closed`, or the closing thread sees `inside`. */
 	atomic_store(&g->inside, true);
 	if (!atomic_load(&g->closed))
 		return true;
@@ -35,8 +36,8 @@ static inline void uccl_rundown_leave(struct uccl_rundown *g)
 }
 
 /*
- * Who is inside for longer has perhaps no processor, or waits for a page: `rest` lets others run. It is told how often
- * it was called before. NULL: there is no other thread.
+ * Close for good, and wait until the user is outside. If the user is inside for long (it was preempted, or waits for a
+ * page), `rest` is called between polls to let other threads run; `times` counts its earlier calls. NULL: only poll.
  */
 static inline void uccl_rundown_close(struct uccl_rundown *g, void (*rest)(uint32_t times))
 {

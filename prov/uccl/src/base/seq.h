@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Sequence numbers are 64 bits inside and fewer on the wire. Reconstruction picks the 64-bit number
- * nearest to a reference, as RFC 9000 appendix A.3 does for packet numbers.
+ * Sequence numbers have 64 bits inside and fewer on the wire. The receiver picks the 64-bit number nearest to a
+ * reference, as RFC 9000 appendix A.3 does for packet numbers.
  */
 #ifndef UCCL_BASE_SEQ_H
 #define UCCL_BASE_SEQ_H

@@ -10,7 +10,7 @@
 #define UCCL_NS_PER_MS 1000000ull
 #define UCCL_NS_PER_S 1000000000ull
 
-/* "Never": the deadline of a timer that is not armed. */
+/* The deadline of a timer that is not armed: never. */
 #define UCCL_NEVER UINT64_MAX
 
 #define uccl_container_of(ptr, type, field) ((type *)((char *)(ptr) - offsetof(type, field)))
