@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The three plugs of the transport: congestion control, path choice, credits. Each is a table of
- * functions with a block of private state that the flow embeds; all hooks are optional unless marked.
- * They see plain numbers, never the flow or the NIC, and are chosen by name at run time. The events of
- * the paper's Appendix A are in flow/events.c, one function each, each called from exactly one place.
+ * The interface of a policy. There are three kinds: congestion control, path choice, credit. A policy is a table of
+ * functions, chosen by name at run time, and a block of private state that the flow embeds. Hooks may be NULL unless
+ * marked as required. A policy sees plain numbers, never the flow or the NIC, and has no clock: `now` is in ns.
+ *
+ * flow/events.c calls the hooks. It has one function for each event of the UCCL paper's Appendix A, and each of them
+ * has exactly one caller. Only the owner of the flow's engine calls them, one at a time.
  */
 #ifndef UCCL_FLOW_POLICY_H
 #define UCCL_FLOW_POLICY_H
@@ -15,59 +17,60 @@
 #include "flow/path/path.h"
 #include "flow/ack/rate.h"
 
+/* Bytes of private state of a policy, by kind. */
 #define UCCL_CC_STATE 272
 #define UCCL_PATHSEL_STATE 512
 #define UCCL_CREDIT_STATE 128
 
 /*
- * A constant of a policy that a person may set: the table is the only place that knows of it. The values of a policy
- * are doubles, in the order of its table.
+ * A constant of a policy that the user may set. A policy has a table of these, which ends with a NULL name. Its values
+ * are doubles in the order of the table.
  */
 struct uccl_constant {
 	const char *name;
-	double def, lo, hi;
-	const char *unit;   /* empty: none */
-	const char *source; /* what it means, and where the default comes from */
+	double def, lo, hi; /* default, least and greatest value */
+	const char *unit;   /* "": none */
+	const char *source; /* its meaning and the source of the default, for the manual */
 };
 
-/* Of one policy, at most. */
+/* Most constants of one policy. */
 #define UCCL_CONSTANTS_MAX 32
 
 enum uccl_policy_kind { UCCL_POLICY_CC, UCCL_POLICY_PATH, UCCL_POLICY_CREDIT, UCCL_POLICY_KINDS };
 
-/* Constants of a flow that a policy may need. */
+/* What init() learns of the flow; constant for its life. */
 struct uccl_policy_cfg {
-	const double *params;	/* values of the policy's constants, which outlive the flow; NULL: the defaults */
+	const double *params;	/* values of the policy's constants; outlive the flow. NULL: the defaults */
 	uint32_t chunk_bytes;	/* largest chunk */
-	uint32_t burst_bytes;	/* what leaves at once on one path: such a chunk, or packets in a row (a train) */
-	uint64_t window_max;	/* bytes: more can never be in flight */
-	uint64_t link_bps;	/* 0: unknown */
-	uint64_t delay_ns;	/* normal fabric delay of this back end */
+	uint32_t burst_bytes;	/* most bytes that leave at once on one path: a chunk, or a packet train */
+	uint64_t window_max;	/* most bytes that can be in flight */
+	uint64_t link_bps;	/* bits per second; 0: unknown */
+	uint64_t delay_ns;	/* normal fabric delay of this back end; 0: unknown */
 };
 
-/* A group of chunks newly acknowledged by one ACK. */
+/* The chunks that one ACK newly acknowledges. */
 struct uccl_ack_info {
-	uint64_t bytes;		/* newly acknowledged */
-	uint64_t inflight;	/* bytes still in flight after it */
-	uint64_t rtt_ns;	/* fabric RTT sample (turnaround taken off), 0: none in this ACK */
-	uint16_t path;		/* of which path; the least one of an ACK that has several */
-	uint64_t srtt_ns;	/* smoothed, of all paths */
-	uint64_t min_rtt_ns;
-	uint64_t marked;	/* bytes newly reported as marked by the network (ECN); 0 where nobody counts marks */
+	uint64_t bytes;		/* bytes newly acknowledged */
+	uint64_t inflight;	/* bytes still in flight after this ACK */
+	uint64_t rtt_ns;	/* RTT sample without the peer's turnaround time; 0: this ACK has none */
+	uint16_t path;		/* path of the sample; if the ACK has samples of several, the one with the least RTT */
+	uint64_t srtt_ns;	/* smoothed RTT of all paths */
+	uint64_t min_rtt_ns;	/* least RTT of the flow */
+	uint64_t marked;	/* bytes newly reported as ECN marked; 0 if nobody counts marks */
 	uint64_t backlog;	/* as in struct uccl_chunk_info */
-	bool app_limited;	/* the window was not what held the sender back */
+	bool app_limited;	/* something other than the window limited the sender */
 	/*
-	 * A sample of the delivery rate (flow/ack/rate.h). A round trip is over when rate.prior reaches what was
-	 * `delivered` when it began.
+	 * A sample of the delivery rate (flow/ack/rate.h). To count round trips, remember `delivered`: one round trip
+	 * has passed when rate.prior reaches that value.
 	 */
-	uint64_t delivered;	/* bytes since the flow began */
+	uint64_t delivered;	/* bytes acknowledged since the flow began */
 	struct uccl_rate_sample rate;
 };
 
 enum uccl_loss_kind {
-	UCCL_LOSS_PROOF, /* a later packet of the same path arrived */
-	UCCL_LOSS_RACK,	 /* a packet sent later was acknowledged long enough ago */
-	UCCL_LOSS_RTO,	 /* nothing was heard for the whole time-out */
+	UCCL_LOSS_PROOF, /* a packet that was sent later on the same path arrived */
+	UCCL_LOSS_RACK,	 /* a packet sent later was acknowledged, and the reordering time has passed (RFC 8985) */
+	UCCL_LOSS_RTO,	 /* nothing was heard for the whole retransmission time-out */
 };
 
 /* Chunks declared lost together. */
@@ -75,122 +78,127 @@ struct uccl_loss_info {
 	enum uccl_loss_kind kind;
 	uint16_t path;
 	uint64_t bytes;
-	uint64_t inflight;	/* bytes still in flight after it */
-	uint64_t srtt_ns;
-	uint64_t last_rtt_ns;	/* latest fabric RTT sample of the flow: tells congestion from corruption */
+	uint64_t inflight;	/* bytes still in flight after the loss */
+	uint64_t srtt_ns;	/* smoothed RTT of all paths */
+	uint64_t last_rtt_ns;	/* latest RTT sample of the flow; a low one hints at corruption, not congestion */
 };
 
+/* A congestion control policy. `cc` is its state of UCCL_CC_STATE bytes. */
 struct uccl_cc_ops {
 	const char *name;
-	bool marks; /* it slows down for marks: the network may mark packets instead of throwing them away (RFC 3168) */
-	const struct uccl_constant *constants; /* ends with a NULL name; NULL: none */
+	bool marks; /* it slows down for ECN marks, so packets may allow the network to mark them (RFC 3168) */
+	const struct uccl_constant *constants; /* its table; NULL: none */
 	void (*init)(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now);
-	/* Bytes allowed in flight; required. May be below one chunk: then pace() spreads chunks. */
+	/* Required. Bytes allowed in flight. If less than one chunk, pace() spreads the chunks in time. */
 	uint64_t (*window)(const void *cc);
-	/* A chunk of `bytes` leaves at `now`: the earliest time for the next one (now: not paced). */
+	/* A chunk of `bytes` leaves at `now`. Returns the earliest time for the next chunk; `now`: no pacing. */
 	uint64_t (*pace)(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now);
 	void (*on_ack)(void *cc, const struct uccl_ack_info *ack, uint64_t now);
 	void (*on_loss)(void *cc, const struct uccl_loss_info *loss, uint64_t now);
 	/*
-	 * From now on it is one of `of` flows of an endpoint, of its busy lanes. Together they have what one would have
-	 * of the link, of the largest window, and of what it grows. At first it is alone. NULL: it does not share, and
-	 * each lane is a flow like others.
+	 * From now on the flow is one of `of` flows that the busy lanes of an endpoint have to a peer. Together these
+	 * must take no more than one flow would: of the link, in largest window, and in growth. The initial value is 1.
+	 * NULL: the policy does not share, and each lane competes as a flow of its own.
 	 */
 	void (*share)(void *cc, uint32_t of);
 };
 
 struct uccl_rng;
 
-/* A chunk, or a burst of packets, that is about to leave. */
+/* A chunk, or a packet train, that is about to leave. */
 struct uccl_chunk_info {
-	uint32_t bytes;	  /* of it */
-	uint64_t left;	  /* of its message, these included; of a burst, of that which begins it. 0: sent before */
-	uint64_t backlog; /* bytes that the NIC was handed and has not sent; 0 also where it does not tell */
+	uint32_t bytes;	  /* of the chunk or train */
+	uint64_t left;	  /* unsent bytes of the (first) message in it, these included; 0: a retransmission */
+	uint64_t backlog; /* bytes that the NIC holds and has not sent yet; 0 also if the NIC does not know */
 };
 
+/* A path policy. `ps` is its state of UCCL_PATHSEL_STATE bytes. */
 struct uccl_path_ops {
 	const char *name;
-	const struct uccl_constant *constants; /* as above */
+	const struct uccl_constant *constants; /* its table; NULL: none */
 	void (*init)(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths);
 	/*
-	 * The path for the next chunk; required. `usable` lists the indices (n >= 1 of them) of paths in service,
-	 * `paths` is indexed by them. Returns one of usable[].
+	 * Required. Choose the path for the next chunk: an element of usable[0..n), n >= 1, the indices of the paths in
+	 * service. `paths` holds all paths, by index.
 	 */
 	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
 			   const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now);
 	/*
-	 * A sample of a path; what it reports still counts as in flight. `marked`: bytes on it that the network was
-	 * reported to have marked (ECN) since the last one, to the next KiB; 0 where nobody counts marks.
+	 * An RTT sample of a path. The acknowledged bytes still count as in flight. `marked`: bytes of this path newly
+	 * reported as ECN marked, rounded up to a KiB; 0 if nobody counts marks.
 	 */
 	void (*on_ack)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
 		       uint64_t now);
 	/*
-	 * Payload of this path was acknowledged, and counts as in flight no more. Not every one has a sample, and a
-	 * sample may come before it or after.
+	 * Payload of this path was acknowledged, and no longer counts as in flight. An on_ack() for it may come before,
+	 * after, or not at all.
 	 */
 	void (*on_land)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now);
 	void (*on_loss)(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now);
 };
 
-/* How a receiver's pacer (flow/send/pacer.h) treats one sender, bytes. */
+/* How the receiver's pacer (flow/send/pacer.h) treats one sender. Bytes, if nothing else is said. */
 struct uccl_pull_cfg {
-	uint32_t quantum; /* of one grant */
-	uint64_t idle;	  /* that it may send unsolicited, and gets back when it has */
-	uint64_t window;  /* that it may be ahead of what was received at most; idle + 2 quanta at least */
-	uint32_t senders; /* fewer that are busy at once send freely; 0, 1: nobody does */
-	uint64_t quiet_ns; /* a sender is busy until it was not heard for so long */
-	/* with rank() */
-	uint32_t at_once;  /* only so many of the lowest rank have grants under way; 0: as many as there are */
-	uint32_t fair;	   /* of so many grants one goes to who has waited longest, whatever its rank; 0: none does */
+	uint32_t quantum; /* size of one grant */
+	uint64_t idle;	  /* speculative window: bytes sent unsolicited; granted again once the sender has used them */
+	uint64_t window;  /* most bytes granted and not received; idle + 2 quanta at least */
+	uint32_t senders; /* fewer busy senders than this send freely; 0 or 1: nobody sends freely */
+	uint64_t quiet_ns; /* ns without a packet after which a sender is not busy any more */
+	/* The next two apply only if the policy has rank(). */
+	uint32_t at_once;  /* only this many senders, those of lowest rank, have grants under way; 0: no limit */
+	uint32_t fair;	   /* every fair-th grant goes to the sender that waited longest, whatever its rank; 0: none */
 };
 
-/* One of the senders that want more than they were granted, as the receiver knows it; bytes. */
+/* A sender that wants more than it was granted, as the receiver knows it. Bytes, if nothing else is said. */
 struct uccl_sender {
-	uint64_t left;	 /* of the message that it sends next, or is sending: what has not come; see PROTOCOL R198 */
-	uint64_t demand; /* what it wants to send, and has not come */
-	uint64_t ahead;	 /* what it was granted, and has not come */
-	uint64_t turn;	 /* grants that all senders had got when it had its latest */
-	bool lost;	 /* something of it was lost since then */
+	uint64_t left;	 /* bytes not received of the message that it sends now or next (PROTOCOL R198) */
+	uint64_t demand; /* bytes that it wants to send and that have not arrived */
+	uint64_t ahead;	 /* bytes that were granted to it and have not arrived */
+	uint64_t turn;	 /* number of grants to all senders at the time of its latest grant */
+	bool lost;	 /* some of its data was lost since its latest grant */
 };
 
 /*
- * Bandwidth credit. All counters are cumulative bytes since the flow began, so that a lost or late
- * credit is harmless (EQDS). Retransmissions and control are never gated by it.
+ * A credit policy. `cs` is its state of UCCL_CREDIT_STATE bytes. All counters are cumulative bytes since the flow
+ * began, so a lost or late credit does no harm (EQDS, NSDI 2022). Credit never delays retransmissions and control.
  */
 struct uccl_credit_ops {
 	const char *name;
-	const struct uccl_constant *constants; /* as above */
+	const struct uccl_constant *constants; /* its table; NULL: none */
 	void (*init)(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now);
-	/* Sender: the most bytes that may have been sent in all (UINT64_MAX: no limit); required. */
+	/* Sender; required. The total of bytes that may be sent since the flow began; UINT64_MAX: no limit. */
 	uint64_t (*limit)(const void *cs);
 	/*
-	 * Sender: so many bytes more than that, if all that waits ends within them and the receiver was asked for
-	 * nothing. NULL: none.
+	 * Sender: bytes that may be sent beyond limit(). They may be used only if all waiting data ends within them and
+	 * the receiver was not asked for credit yet. NULL: 0.
 	 */
 	uint64_t (*whole)(const void *cs);
 	/*
-	 * Sender: the receiver's cumulative grant arrived. `turn` counts how often the receiver has changed between
-	 * holding us to its grants (even) and letting us send freely (odd), 0 of those that never change; it never goes
-	 * back.
+	 * Sender: the receiver's cumulative grant arrived. A receiver may alternate between two modes: the sender needs
+	 * grants (`turn` even), or it sends freely (`turn` odd). `turn` counts the changes, so it never decreases; 0: a
+	 * receiver that never changes.
 	 */
 	void (*on_credit)(void *cs, uint64_t granted, uint64_t turn, uint64_t now);
-	/* Receiver: new data arrived in all / the sender demands this much in all. Returns the
-	 * cumulative grant to announce; 0: this policy announces none. */
+	/*
+	 * Receiver: called when data arrives or the sender demands more. `received` and `demand` are totals. Returns
+	 * the cumulative grant to announce; 0: announce none.
+	 */
 	uint64_t (*grant)(void *cs, uint64_t received, uint64_t demand, uint64_t now);
-	/* Receiver, instead of grant: the NIC's pacer grants, by these numbers. */
+	/* Receiver: fill *pull; the NIC's pacer then grants instead of grant(). NULL: no pacer. */
 	void (*pull)(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull);
-	/* Sender: of messages to one receiver those with much less left than others go first; else they take turns. */
+	/* Sender: messages with much less left than others go first. False: messages to a receiver take turns. */
 	bool shortest;
 	/*
-	 * Receiver, with pull: who of those that want more is granted first: the lowest, equal ones in any order. Asked
-	 * when something of this sender has changed. NULL: those whose data was lost first, and else in turns.
+	 * Receiver, if pull is set: the rank of a sender that wants more. The pacer grants to the lowest rank first,
+	 * and calls this again when the sender's state changes. NULL: first senders whose data was lost, then in turns.
 	 */
 	uint64_t (*rank)(const struct uccl_sender *s);
 };
 
 /*
- * A policy is chosen by a text: its name, or name:constant=value,... with ',' or ':' between. These find it by its
- * name; NULL if there is none. Names in order for help texts: uccl_*_names().
+ * The user chooses a policy by a text: "name", or "name:constant=value,constant=value" with ',' or ':' between
+ * constants. These functions find the policy of such a text; NULL: no such policy. uccl_*_names() give all names, for
+ * help texts; the list ends with NULL.
  */
 const struct uccl_cc_ops *uccl_cc_find(const char *name);
 const struct uccl_path_ops *uccl_path_find(const char *name);
@@ -198,14 +206,15 @@ const struct uccl_credit_ops *uccl_credit_find(const char *name);
 const char *const *uccl_cc_names(void);
 const char *const *uccl_path_names(void);
 const char *const *uccl_credit_names(void);
-/* The constants of the policy that a text chooses; NULL: it has none. */
+/* The table of constants of the policy that `text` chooses; NULL: it has none. */
 const struct uccl_constant *uccl_policy_constants(enum uccl_policy_kind kind, const char *text);
 /*
- * The values that such a text says. k[UCCL_CONSTANTS_MAX] may be NULL. -FI_EINVAL: no such policy or constant, no
- * number or out of its range; `why` (may be NULL) tells, for people.
+ * Read the values of a text into k[UCCL_CONSTANTS_MAX], which may be NULL. 0, or -FI_EINVAL: an unknown policy or
+ * constant, or a value that is no number or out of range. Then `why`, `size` bytes (may be NULL), has the reason as a
+ * text.
  */
 int uccl_policy_values(enum uccl_policy_kind kind, const char *text, double *k, char *why, size_t size);
-/* Those of one text of each kind. */
+/* Read the values of three texts, one of each kind, into k[kind]. Errors as above. */
 int uccl_policies_values(const char *const texts[UCCL_POLICY_KINDS], double k[][UCCL_CONSTANTS_MAX]);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The constants of EQDS, which begin those of the policies that pace as it does. */
+/*
+ * The constants of EQDS (Olteanu et al., NSDI 2022). Other policies with a receiver's pacer begin their own tables with
+ * them.
+ */
 #ifndef UCCL_POLICY_CREDIT_EQDS_H
 #define UCCL_POLICY_CREDIT_EQDS_H
 
@@ -34,7 +37,7 @@ struct uccl_policy_cfg;
 	  "or this many chunks, if that is more: a CREDIT takes 154 bytes on the wire, half a "			\
 	  "percent of a chunk of 32 KiB")
 
-/* uccl_credit_ops.whole of those policies, from the flow's constants. */
+/* Bytes that uccl_credit_ops.whole returns in these policies. */
 uint64_t uccl_eqds_whole(const struct uccl_policy_cfg *cfg);
 
 #endif

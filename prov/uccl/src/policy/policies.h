@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Every policy there is, the default first. To add one: write cc_<name>.c (path_<name>.c, credit_<name>.c) that
- * defines uccl_cc_<name> and so on, and add its line here. Finding it by name and listing it follow from that line.
+ * All policies; the first of each list is the default. To add one, write cc_<name>.c (path_<name>.c, credit_<name>.c),
+ * which defines uccl_cc_<name> (uccl_path_<name>, uccl_credit_<name>), and add a line X(<name>) to its list here.
  */
 #ifndef UCCL_POLICY_POLICIES_H
 #define UCCL_POLICY_POLICIES_H
@@ -30,8 +30,9 @@
 	X(srpt)
 
 /*
- * What a policy makes of its table of constants, X(name, default, least, greatest, "unit", "meaning (source)"):
- * struct <policy>_k with a double for each, and the defaults.
+ * A policy declares its constants by a table of lines X(name, default, least, greatest, "unit", "meaning (source)").
+ * UCCL_CONSTANTS(policy, table) defines from it: struct <policy>_k, with a double for each constant; the array
+ * <policy>_constants; and the values <policy>_defaults.
  */
 #define UCCL_CONSTANT_FIELD(name, def, lo, hi, unit, source) double name;
 #define UCCL_CONSTANT_ROW(name, def, lo, hi, unit, source) {#name, def, lo, hi, unit, source},
@@ -44,11 +45,11 @@
 	static const struct uccl_constant policy##_constants[] = {list(UCCL_CONSTANT_ROW){.name = NULL}};              \
 	static const struct policy##_k policy##_defaults = {list(UCCL_CONSTANT_VALUE)}
 
-/* The values that a flow is to use, as const struct <policy>_k *. */
+/* The values that a flow uses, as const struct <policy>_k *; `cfg`: its struct uccl_policy_cfg. */
 #define UCCL_K(policy, cfg)                                                                                            \
 	((cfg)->params ? (const struct policy##_k *)(const void *)(cfg)->params : &policy##_defaults)
 
-/* The largest window of one of several flows that share (uccl_cc_ops.share) holds so many chunks or trains at least. */
+/* If flows share a link (uccl_cc_ops.share), the largest window of each is at least this many chunks or trains. */
 #define UCCL_SHARED_LEAST 2
 
 #define X(name) extern const struct uccl_cc_ops uccl_cc_##name;
