@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory of NVIDIA's GPUs by the CUDA driver, which is looked for at run time: neither its headers nor its library are
- * needed to build or to run. Nothing here waits for a GPU, but the flush of what NICs wrote on one that needs it,
- * and what is done once: queues, memory.
+ * Memory of NVIDIA GPUs, by the CUDA driver. The driver's library is loaded at run time, so neither its headers nor the
+ * library are needed to build or to start. Most calls do not wait for the GPU. Only these may wait: flush() on a GPU
+ * that needs it, and calls that make or free queues and memory.
  */
 #ifndef UCCL_HMEM_CUDA_H
 #define UCCL_HMEM_CUDA_H
@@ -12,8 +12,9 @@
 #define UCCL_CUDA_FILE "libcuda.so.1"
 
 /*
- * Load the driver's library; it stays. 0: there is at least one GPU, and uccl_cuda_hmem can be used. -FI_ENOSYS: there
- * is no such library, or it lacks a function; -FI_ENODEV: it finds no GPU. *missing says what is not there.
+ * Load the driver's library from `file`; it stays loaded. 0: there is at least one GPU, and uccl_cuda_hmem can be used.
+ * -FI_ENOSYS: no such library, or it lacks a function. -FI_ENODEV: it finds no GPU. After an error *missing names, for
+ * a person, what is missing; static.
  */
 int uccl_cuda_open(const char *file, const char **missing);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory that the program gave us as dmabufs of its own, by its address. For NICs such a dmabuf comes before one that
- * we would have to ask the driver for: some memory has no other. Any thread may call.
+ * Dmabufs that the program registered for its memory (FI_MR_DMABUF), found by address. When a NIC needs a dmabuf, one
+ * of these is preferred to a new one from the device's driver, since for some memory the driver makes none. Any thread
+ * may call.
  */
 #ifndef UCCL_HMEM_DMABUFS_H
 #define UCCL_HMEM_DMABUFS_H
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct uccl_dmabuf; /* one of them */
+struct uccl_dmabuf; /* one dmabuf of the program */
 
 struct uccl_dmabufs {
 	pthread_mutex_t lock;
@@ -18,18 +19,23 @@ struct uccl_dmabufs {
 };
 
 void uccl_dmabufs_init(struct uccl_dmabufs *b);
-/* All must have been taken back. */
+/* uccl_dmabufs_take() must have been called for each one that was given. */
 void uccl_dmabufs_fini(struct uccl_dmabufs *b);
 
 /*
- * p[0..len) lies at `off` in the dmabuf `fd`, which stays the caller's: it may be closed at once. -FI_EBADF: that is
- * no descriptor; -FI_EMFILE, -FI_ENOMEM; -FI_EINVAL: it ends beyond the last address or offset.
+ * Add one: p[0..len) is at offset `off` of the dmabuf `fd`. The list keeps a copy of the descriptor, so the caller may
+ * close `fd` at once. *out is the handle for uccl_dmabufs_take(). -FI_EBADF: `fd` is no descriptor. -FI_EINVAL: an
+ * address or offset overflows. -FI_EMFILE, -FI_ENOMEM.
  */
 int uccl_dmabufs_give(struct uccl_dmabufs *b, const void *p, uint64_t len, int fd, uint64_t off,
 		      struct uccl_dmabuf **out);
+/* Remove and free one. */
 void uccl_dmabufs_take(struct uccl_dmabufs *b, struct uccl_dmabuf *d);
 
-/* One that has all of p[0..len), from *off on: a descriptor, which is the caller's to close. -FI_ENOENT: none has. */
+/*
+ * Find a dmabuf that holds all of p[0..len); *off becomes the offset of p in it. Returns a descriptor, which the caller
+ * closes. -FI_ENOENT: there is none. -FI_EMFILE and the like: no descriptors left.
+ */
 int uccl_dmabufs_find(struct uccl_dmabufs *b, const void *p, uint64_t len, uint64_t *off);
 
 #endif

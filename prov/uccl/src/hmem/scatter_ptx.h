@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A program for GPUs that copies many short runs of bytes at once. */
+/* A GPU kernel, as PTX, that copies many short runs of bytes at once. */
 #ifndef UCCL_HMEM_SCATTER_PTX_H
 #define UCCL_HMEM_SCATTER_PTX_H
 
@@ -7,10 +7,10 @@
 
 #define UCCL_SCATTER_RUNS 128
 #define UCCL_SCATTER_ENTRY "uccl_scatter"
-/* Threads of a block; at least 15. A block does one run, of less than 4 GiB. */
+/* Threads of a block, at least 15. Each block copies one run of less than 4 GiB. */
 #define UCCL_SCATTER_THREADS 512
 
-/* The parameter of the entry; blocks 0..n do runs 0..n. */
+/* The kernel's parameter. Block i copies len[i] bytes from address from[i] to address to[i]. */
 struct uccl_scatter_param {
 	uint64_t to[UCCL_SCATTER_RUNS], from[UCCL_SCATTER_RUNS];
 	uint32_t len[UCCL_SCATTER_RUNS];
