@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A sleeper that others can wake. Whether it sleeps is cheap to ask, so whoever has work for it asks first. Order of
- * locks: its own is taken alone.
+ * A sleeping thread that other threads can wake. It is cheap to test whether it sleeps, so a thread with work for it
+ * tests first. Lock order: no other lock is taken while the alarm's lock is held.
  */
 #ifndef UCCL_PROGRESS_ALARM_H
 #define UCCL_PROGRESS_ALARM_H
@@ -12,42 +12,44 @@
 #include <stdint.h>
 
 struct uccl_alarm {
-	uint64_t late_ns;	/* it gets up for what is due at a time so much later */
-	unsigned int forks;	/* uccl_forks when it was made: a child has no sleeper */
-	bool running;		/* there is a sleeper at all */
-	bool stop, woken;	/* under the lock */
-	_Atomic bool awake;
-	_Atomic uint64_t until;	/* not awake: when it will look by itself */
+	uint64_t late_ns;	/* the sleeper handles a deadline this much later than it is due */
+	unsigned int forks;	/* uccl_forks when it was made; a forked child has no sleeper */
+	bool running;		/* the sleeping thread exists */
+	bool stop, woken;	/* under the lock: told to end; told to wake */
+	_Atomic bool awake;	/* false: it sleeps in uccl_alarm_doze(), or is about to */
+	_Atomic uint64_t until;	/* if not awake: when it wakes by itself, ns */
 	pthread_mutex_t lock;
-	pthread_cond_t cond;	/* of CLOCK_MONOTONIC */
+	pthread_cond_t cond;	/* uses CLOCK_MONOTONIC */
 };
 
-/* Awake, and running. */
+/* A new alarm: awake, and running. */
 void uccl_alarm_init(struct uccl_alarm *a, uint64_t late_ns);
-/* Nobody sleeps on it any more, nor will wake it. */
+/* No thread uses it any more. */
 void uccl_alarm_fini(struct uccl_alarm *a);
 
-/* The sleeper: until then (CLOCK_MONOTONIC, ns; UCCL_NEVER: without end), or until somebody wakes it: true. */
+/* Sleeper only: sleep until `until` (CLOCK_MONOTONIC, ns; UCCL_NEVER: no limit). True: woken or stopped earlier. */
 bool uccl_alarm_sleep(struct uccl_alarm *a, uint64_t until);
 /*
- * The sleeper, who wants to be told of what is due earlier: from uccl_alarm_lie_down on he is told of everything, so he
- * looks once more for what is due, and then sleeps until that. True: woken.
+ * Sleeper only: sleep so that others wake it for an earlier deadline. First uccl_alarm_lie_down(): from then on others
+ * report every deadline. Then the sleeper computes its next deadline once more. Then uccl_alarm_doze() sleeps until
+ * that; true: woken or stopped earlier.
  */
 void uccl_alarm_lie_down(struct uccl_alarm *a);
 bool uccl_alarm_doze(struct uccl_alarm *a, uint64_t until);
+/* Sleeper only: it was told to end. */
 bool uccl_alarm_stopped(struct uccl_alarm *a);
 
-/* Others. */
+/* Any other thread: wake the sleeper (in a forked child: does nothing); tell it to end. */
 void uccl_alarm_wake(struct uccl_alarm *a);
 void uccl_alarm_stop(struct uccl_alarm *a);
 
-/* Does it sleep, so that it must be told of what is due earlier? Cheap. */
+/* Any thread: true if the sleeper sleeps, so that an earlier deadline must be reported by uccl_alarm_arm(). Cheap. */
 static inline bool uccl_alarm_asleep(struct uccl_alarm *a)
 {
 	return a->running && !atomic_load(&a->awake);
 }
 
-/* It sleeps; something is due `at` now. */
+/* Any thread, while it sleeps: a deadline changed to `at`, ns. Wakes the sleeper if it would come too late. */
 static inline void uccl_alarm_arm(struct uccl_alarm *a, uint64_t at)
 {
 	if (at < atomic_load(&a->until) - a->late_ns)

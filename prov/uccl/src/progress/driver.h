@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Who drives one engine, and when: its lock, the round that a caller or a thread of ours makes, those who sleep until
- * it has something. Its owner (an endpoint) embeds it and says what else belongs to a round. The lock covers the engine
- * and everything below, and what its owner keeps under it; the program takes it over under FI_THREAD_DOMAIN.
+ * A driver runs one engine. It has the engine's lock, makes rounds for calls of the program or for threads of ours, and
+ * wakes those that sleep until the engine has something. An endpoint owns the driver: the endpoint embeds it and adds
+ * its own work to a round. The lock covers the engine, everything below it, and data of the endpoint. Under
+ * FI_THREAD_DOMAIN the program takes care of exclusion, and the lock is not used.
  *
- * Order of locks: list of drivers, driver, completion queue.
+ * Lock order: list of drivers, driver, completion queue.
  */
 #ifndef UCCL_PROGRESS_DRIVER_H
 #define UCCL_PROGRESS_DRIVER_H
@@ -23,104 +24,118 @@ struct uccl_driver;
 struct uccl_lane_set;
 struct uccl_linkshare;
 
-/* What the owner has to do with a round; each is needed. */
+/* What the owner does in a round. All are required. */
 struct uccl_driver_ops {
-	/* The engine ran, and `n` things happened: how many with those that the owner did. The lock is held. */
+	/* The engine ran and handled n events. Returns n plus the owner's events. The lock is held. */
 	int (*ran)(struct uccl_driver *d, int n, uint64_t now);
-	/* The round is over, and the lock given back. */
+	/* The round is over. The lock is not held. */
 	void (*after)(struct uccl_driver *d);
-	/* When the owner wants a round for itself; UCCL_NEVER. The lock is held, the engine is there. */
+	/* When the owner wants a round; UCCL_NEVER: none. The lock is held, the engine is open. */
 	uint64_t (*expiry)(struct uccl_driver *d);
 };
 
-/* A driver for which nobody looked for so long is left alone: others look after it. */
+/* If nobody polled a driver for this time, calls on other queues run it (uccl_driver_attend). */
 #define UCCL_LEFT_NS (20 * UCCL_NS_PER_US)
 
-/* Wait objects that it may have to wake: two queues, six counters, an event queue, its own thread. */
+/* Most wait objects of a driver: two queues, six counters, an event queue, its own thread. */
 #define UCCL_DRIVER_WAITS 10
 
 struct uccl_driver {
 	const struct uccl_driver_ops *ops;
-	struct uccl_engine *engine;	/* NULL: not made yet */
+	struct uccl_engine *engine;	/* NULL: not open */
 	pthread_mutex_t lock;
-	bool locking;
+	bool locking;			/* false: FI_THREAD_DOMAIN, the lock is not used */
 	unsigned int forks;		/* uccl_forks when it was made */
-	struct uccl_alarm *alarm;	/* wakes who runs its timers while the program stays away */
+	struct uccl_alarm *alarm;	/* of the rescue thread (rescue.h) */
 	struct uccl_linkshare *linkshare; /* NULL: none */
-	struct uccl_lane_set *lanes;	/* of its engine; NULL: none. Closed with it */
-	_Atomic uint64_t brought_ns;	/* when a round last found something */
-	_Atomic uint32_t stirs;		/* counts rounds that found something, and whoever else had the lock */
-	_Atomic uint64_t changes;	/* counts these, and all other rounds: what may move its expiry */
-	_Atomic uint64_t expiry_ns;	/* what uccl_driver_expiry found last, */
-	_Atomic uint64_t expiry_of;	/* after so many changes; UINT64_MAX: it was not asked */
-	_Atomic uint64_t called_ns;	/* when the program last drove it */
-	_Atomic uint64_t read_ns;	/* when somebody last looked for what it brings */
-	bool rescue_more;		/* the rescue thread's own: a look not long ago found packets */
-	struct uccl_wait *waits[UCCL_DRIVER_WAITS];
+	struct uccl_lane_set *lanes;	/* lanes of its engine, closed with it. NULL: none */
+	_Atomic uint64_t brought_ns;	/* time of the last round that found something */
+	_Atomic uint32_t stirs;		/* counts rounds that found something, and uses of uccl_driver_lock() */
+	_Atomic uint64_t changes;	/* counts all that may change the expiry: every round, and every stir */
+	_Atomic uint64_t expiry_ns;	/* latest result of uccl_driver_expiry() */
+	_Atomic uint64_t expiry_of;	/* value of `changes` for which expiry_ns holds; UINT64_MAX: none yet */
+	_Atomic uint64_t called_ns;	/* when a call of the program last ran the engine */
+	_Atomic uint64_t read_ns;	/* when somebody last polled a queue or counter of it */
+	bool rescue_more;		/* used by the rescue thread only: its latest looks found packets */
+	struct uccl_wait *waits[UCCL_DRIVER_WAITS]; /* wait objects to wake, added by uccl_driver_add_wait() */
 	unsigned int nwaits;
 
-	/* Its own thread (automatic.h). */
-	_Atomic bool automatic;		/* it is there */
-	_Atomic bool stop;
+	/* The driver's own thread (automatic.h). */
+	_Atomic bool automatic;		/* the thread exists */
+	_Atomic bool stop;		/* the thread is to end */
 	pthread_t thread;
-	struct uccl_wait own;		/* on which that thread sleeps */
+	struct uccl_wait own;		/* the thread sleeps on this */
 };
 
+/* `alarm`: outlives the driver. */
 void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, bool locking, struct uccl_alarm *alarm);
-/* The engine is gone. */
+/* The engine must be closed. */
 void uccl_driver_fini(struct uccl_driver *d);
 
-/* Make the engine, which shares its link with others (linkshare.h); undo that. The lock is held for both. */
+/*
+ * Open the engine, which shares its link with others (linkshare.h); close it with its lanes. The lock is held for both.
+ * 0, or an error of uccl_engine_open().
+ */
 int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr);
 void uccl_driver_close(struct uccl_driver *d);
 
-/* Who must be woken when it has something. Before uccl_driver_watch; one that is closed, or there already, is fine. */
+/*
+ * Add a wait object, to be woken when the engine has something. Call before uccl_driver_watch(). A closed object, or
+ * one that was added before, is ignored.
+ */
 void uccl_driver_add_wait(struct uccl_driver *d, struct uccl_wait *w);
-/* From now on they wake when something arrives, unless its own thread does and then signals; no more. */
+/*
+ * Let arriving packets wake all added wait objects. If the driver has its own thread, packets wake only that thread,
+ * which signals the objects. 0 or a negative error. uccl_driver_unwatch() undoes it and removes the objects.
+ */
 int uccl_driver_watch(struct uccl_driver *d);
-/* What arrives wakes this one, whoever drives it. */
+/* Let arriving packets wake `w`, even if the driver has its own thread. 0 or a negative error. */
 int uccl_driver_wakes(struct uccl_driver *d, struct uccl_wait *w);
-/* One that is not of them, or comes late. */
+/* As uccl_driver_watch(), for one object that was not added. */
 int uccl_driver_watch_by(struct uccl_driver *d, struct uccl_wait *w);
 void uccl_driver_unwatch(struct uccl_driver *d);
-/* The descriptors may live on in a child when they are closed here, and stay readable there for ever. */
+/*
+ * Undo uccl_driver_watch_by() or uccl_driver_wakes(). Call it before the engine's descriptors are closed: a forked
+ * child may keep them open, and then they stay readable in the epoll set for ever.
+ */
 void uccl_driver_unwatch_by(struct uccl_driver *d, struct uccl_wait *w);
 
 /*
- * Run the engine once, for a call of the program that looks for what it brings and found nothing. If it has its own
- * thread that one does it. `empty`: its descriptor was asked at `now`, and nothing had arrived. True: it has found
- * something since `since`, in this round or for another queue of its.
+ * Run the engine once, for a call of the program that polled a queue of it in vain. With a thread of its own the driver
+ * leaves the round to that. `empty`: the engine's descriptor was polled at `now`, and nothing had arrived. Returns true
+ * if a round found something since `since`, this round or another. No lock is held.
  */
 bool uccl_driver_poll(struct uccl_driver *d, bool empty, uint64_t since, uint64_t now);
-/* The same for a call that knows that it has nothing, so that no round is needed. */
+/* As uccl_driver_poll(), for a call that knows that there is nothing: only notes the time. */
 void uccl_driver_seen(struct uccl_driver *d, uint64_t now);
 /*
- * A round at `now`, for a call that looks for something else, unless somebody is at it or was since `since` or
- * UCCL_LEFT_NS ago. Returns when it wants to run again; UCCL_NEVER: it is in good hands.
+ * Run the engine once, for a call of the program that polls other queues. Does nothing if another thread holds the
+ * lock, if the driver has its own thread, or if it was polled since `since` or in the last UCCL_LEFT_NS. Returns the
+ * time of its next expiry; UCCL_NEVER: did nothing. No lock is held.
  */
 uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now);
-/* The same, for a thread of ours; the number of events. */
+/* Run the engine once, for a thread of ours. Returns the number of events. No lock is held. */
 int uccl_driver_run(struct uccl_driver *d);
-/* Is there nobody else to drive it, and did it bring nothing since `since`? */
+/* True if the driver has neither a thread nor lanes, and no round found anything after `since`. */
 bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since);
-/* As uccl_driver_fd, for who does not have the lock. */
+/* As uccl_driver_fd(), for a caller without the lock. */
 int uccl_driver_poll_fd(struct uccl_driver *d);
-/* Likewise, of what peers send: for a nap. */
+/* A descriptor for a nap: readable when packets of peers arrived (uccl_nic_ops.nap_fd). No lock is held. */
 int uccl_driver_nap_fd(struct uccl_driver *d);
 /*
- * When it wants to run without anything arriving; UCCL_NEVER. Who sleeps asks all of them each time: one with which
- * nobody had to do since the last time says the same without its lock.
+ * When the engine wants a round although nothing arrives; UCCL_NEVER: none. No lock is held. If nothing changed since
+ * the last call, the result is cached and costs no lock: a sleeper asks all drivers each time.
  */
 uint64_t uccl_driver_expiry(struct uccl_driver *d);
-/* Readable when something arrived; -1: there is no such descriptor. The lock is held. */
+/* A descriptor that is readable when something arrived; -1: there is none. The lock is held. */
 int uccl_driver_fd(struct uccl_driver *d);
-/* Tell the peers that it ends, and stay until they know, but not for ever. Nobody else drives it. */
+/* Close all connections, and wait until the peers know or a time limit passes. Nobody else drives it. */
 void uccl_driver_linger(struct uccl_driver *d);
 
-/* Wake those who sleep longer than the engine now wants. The lock is held. */
+/* Wake sleepers that would sleep longer than the engine's expiry. The lock is held. */
 void uccl_driver_kick(struct uccl_driver *d);
 
-/* Something was posted: it may be due earlier than those who sleep know. The lock is held. */
+/* Something was posted, so the expiry may be earlier than sleepers expect: wake them if so. The lock is held. */
 static inline void uccl_driver_posted(struct uccl_driver *d)
 {
 	uccl_driver_kick(d);
@@ -129,16 +144,16 @@ static inline void uccl_driver_posted(struct uccl_driver *d)
 }
 
 /*
- * What it waits for may be something else now. The lock is held. He who is about to sleep says so, and then looks at
- * this without the lock; who posts counts here, and then looks whether anybody sleeps. So that one of them sees the
- * other all four are in one order (seq_cst): a processor may do a load before the store in front of it.
+ * The expiry may have changed: count it. The lock is held. A sleeper first stores that it sleeps, then loads `changes`
+ * without the lock. A posting thread first stores `changes`, then loads whether anybody sleeps. All four are seq_cst,
+ * so at least one of the two sees the other. With weaker orders a load may overtake the store before it.
  */
 static inline void uccl_driver_changed(struct uccl_driver *d)
 {
 	atomic_store(&d->changes, atomic_load_explicit(&d->changes, memory_order_relaxed) + 1);
 }
 
-/* Something happened, or may be left to do for the next round. The lock is held. */
+/* Something happened, or may be left for the next round: count it. The lock is held. */
 static inline void uccl_driver_stir(struct uccl_driver *d)
 {
 	atomic_store_explicit(&d->stirs, atomic_load_explicit(&d->stirs, memory_order_relaxed) + 1,
@@ -146,7 +161,7 @@ static inline void uccl_driver_stir(struct uccl_driver *d)
 	uccl_driver_changed(d);
 }
 
-/* For all but rounds of the engine, and those who only look. */
+/* Lock the driver to change something. Rounds, and readers that change nothing, do not use this: it counts a stir. */
 static inline void uccl_driver_lock(struct uccl_driver *d)
 {
 	if (d->locking)

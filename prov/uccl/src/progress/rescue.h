@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A thread that stands in for a program which does not call. Under manual progress the program's calls drive the
- * engines; but a program may leave the library with messages in flight (a send that completed early) and wait for
- * something else, which may depend on just these messages. If one of them is lost, nobody would send it again. So while
- * something is in flight and the program stays away, this thread runs the timers that are due. It does not take in
- * messages for a program that has nothing in flight, and it sleeps until the next look at peers as long as nothing is.
+ * A thread that makes progress for a program that does not call. Under manual progress the program's calls drive the
+ * engines. But a program may stop calling with messages in flight (a send that completed early), and wait for something
+ * that depends on these messages. If one is lost, nobody would retransmit it. So while something is in flight and the
+ * program stays away, this thread runs the timers that are due. If nothing is in flight, the thread receives no
+ * messages, and sleeps until the next check of a peer is due.
  */
 #ifndef UCCL_PROGRESS_RESCUE_H
 #define UCCL_PROGRESS_RESCUE_H
@@ -18,11 +18,14 @@ struct uccl_drivers;
 
 struct uccl_rescue {
 	struct uccl_drivers *drivers;
-	struct uccl_alarm alarm; /* late_ns: how long a program must have stayed away */
+	struct uccl_alarm alarm; /* late_ns: time without calls after which the thread steps in */
 	pthread_t thread;
 };
 
-/* After 0 ns: there is no such thread. -FI_EAGAIN: none can be had. The lists' locks must be real ones. */
+/*
+ * Start the thread; it steps in after `after_ns` without calls. after_ns 0: no thread. The drivers must have real locks
+ * (uccl_driver.locking). 0, or -FI_EAGAIN: no thread can be made.
+ */
 int uccl_rescue_start(struct uccl_rescue *r, struct uccl_drivers *drivers, uint64_t after_ns);
 void uccl_rescue_stop(struct uccl_rescue *r);
 

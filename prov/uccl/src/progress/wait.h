@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Sleeping until something happens. A wait object is one epoll descriptor that holds an eventfd (somebody signalled), a
- * timerfd (the engines want to run although nothing arrived) and the descriptors of the engines (something arrived).
+ * Sleeping until something happens. A wait object is one epoll descriptor. It contains an eventfd (a thread signalled),
+ * a timerfd (an engine has a timer due) and the descriptors of the engines (something arrived).
  *
- * A sleeper enters, looks once more for what it waits for, sleeps, and leaves. Whoever makes that happen signals. With
- * nobody inside that costs one load, and one store more while he who is inside is awake: a sleeper drives the engines
- * himself, so most of what he waits for happens in his own calls.
+ * A sleeper calls uccl_wait_enter(), looks once more for its event, sleeps, and calls uccl_wait_leave(). A thread that
+ * causes the event calls uccl_wait_signal(). A signal costs one load if nobody is inside, and one more store if the
+ * thread inside is awake. It is cheap in this case because a sleeper drives the engines itself, so most of its events
+ * come from its own calls.
  */
 #ifndef UCCL_PROGRESS_WAIT_H
 #define UCCL_PROGRESS_WAIT_H
@@ -15,30 +16,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Somebody is inside and will look, at the time that the engines want, too, before he sleeps. */
+/* Value of uccl_wait.until: a thread is inside and awake. Before it sleeps it looks for its event and for timers. */
 #define UCCL_WAIT_AWAKE 1
 
 struct uccl_wait {
 	int epfd, evfd, tmfd;	/* -1: closed */
 	_Atomic uint64_t until;	/* when the latest sleeper wakes by itself, ns; UCCL_WAIT_AWAKE; 0: nobody is inside */
-	_Atomic bool signalled;	/* while he was awake */
-	_Atomic bool forced;	/* the eventfd is readable; set after it became so */
-	/* One at a time comes or goes: he who clears up after the last one takes nothing from one who just came. */
+	_Atomic bool signalled;	/* a signal came while the thread inside was awake */
+	_Atomic bool forced;	/* the eventfd is readable; set after the write that made it readable */
+	/* Held to enter and to leave: the last thread that leaves must not clear a signal for one that just entered. */
 	pthread_mutex_t mutex;
-	_Atomic int sleepers;	/* threads of ours */
-	/* Under the door: so many of them are awake since the eventfd became readable; counts how often it was read. */
-	int risen;
-	uint32_t read;
-	unsigned int late;	/* sleepers who waited in vain for the others since it was last read */
-	_Atomic bool outside;	/* the application sleeps on the descriptor, or is about to */
+	_Atomic int sleepers;	/* threads inside, without the program on the descriptor */
+	int risen;		/* under the mutex: threads awake since the eventfd became readable */
+	uint32_t read;		/* under the mutex: counts how often the eventfd was read */
+	unsigned int late;	/* under the mutex: threads that waited in vain for the others since that read */
+	_Atomic bool outside;	/* the program sleeps on the descriptor itself, or is about to */
 };
 
-/* CLOCK_MONOTONIC, ns. */
+/* CLOCK_MONOTONIC in ns. */
 uint64_t uccl_clock(void);
 
-/* A closed one: nobody can sleep on it, and whatever is done with it has no effect. */
+/* Make a closed object: nobody can sleep on it, and all calls on it have no effect. */
 void uccl_wait_init(struct uccl_wait *w);
-/* -FI_EMFILE and the like: no descriptors; it is closed then. */
+/* Open an object. 0, or -FI_EMFILE and the like: no descriptors, and the object is closed. */
 int uccl_wait_open(struct uccl_wait *w);
 void uccl_wait_close(struct uccl_wait *w);
 static inline bool uccl_wait_opened(const struct uccl_wait *w)
@@ -46,53 +46,52 @@ static inline bool uccl_wait_opened(const struct uccl_wait *w)
 	return w->epfd >= 0;
 }
 
-/* Wake up when fd is readable, or no more. Nothing happens to a closed object. */
+/* From now on a readable `fd` wakes the sleepers; undo that. Without effect on a closed object. 0 or -errno. */
 int uccl_wait_add(struct uccl_wait *w, int fd);
 void uccl_wait_remove(struct uccl_wait *w, int fd);
 
-/* Wake whoever sleeps or is about to. */
+/* Any thread: wake the threads that sleep or are about to. */
 void uccl_wait_signal(struct uccl_wait *w);
-/* Leave the eventfd readable whoever sleeps (fi_cq_signal). */
+/* Any thread: make the eventfd readable, even if nobody sleeps (fi_cq_signal). */
 void uccl_wait_force(struct uccl_wait *w);
-/* The engines now want to run at `expiry`: wake a sleeper who would sleep longer. */
+/* Any thread: an engine's next timer is now at `expiry`. Wakes a sleeper that would sleep longer. */
 void uccl_wait_kick(struct uccl_wait *w, uint64_t expiry);
 
-/* From here on signals are kept: look after this for what may have happened before. */
+/* Enter: from here on signals are kept. Look for the event after this, since it may have happened before. */
 void uccl_wait_enter(struct uccl_wait *w);
-/* I shall sleep until then: from here on a kick for an earlier time counts. Ask the engines once more after this. */
+/* Announce to sleep until `until`: from here on uccl_wait_kick() works. Ask the engines for timers after this. */
 void uccl_wait_plan(struct uccl_wait *w, uint64_t until);
-/* Sleep until a signal, until something arrives, or until the time `until` (UCCL_NEVER: without end). */
+/* Sleep until a signal, until something arrives, or until `until` (CLOCK_MONOTONIC, ns; UCCL_NEVER: no limit). */
 void uccl_wait_sleep(struct uccl_wait *w, uint64_t until);
 void uccl_wait_leave(struct uccl_wait *w);
 /*
- * Instead of leaving and entering: a sleeper who stays. True: something was signalled since it entered or last asked,
- * so that it looks once more before it sleeps. All who are inside are awake by then, but for one that takes too long,
- * or the time `until` is over. False: it may sleep.
+ * For a sleeper that stays inside, instead of leaving and entering. True: there was a signal since it entered or last
+ * asked, so it must look before it sleeps. It returns when all threads inside are awake, when one of them takes too
+ * long, or at `until`. False: it may sleep.
  */
 bool uccl_wait_again(struct uccl_wait *w, uint64_t until);
-/* It slept, and looks again: signals are kept, as after uccl_wait_enter. */
+/* For a sleeper that slept and stays inside: from here on signals are kept, as after uccl_wait_enter(). */
 void uccl_wait_up(struct uccl_wait *w);
 
-/*
- * A thread's work: `poll` says whether there was any, `stay` whether to look again rather than sleep if not (NULL:
- * sleep), `expiry` when there will be some although nothing happens.
- */
+/* The work of a thread. Each function gets `arg`. */
 struct uccl_wait_work {
-	int (*poll)(void *arg);
-	bool (*stay)(void *arg);
-	uint64_t (*expiry)(void *arg);
+	int (*poll)(void *arg);		/* do the work there is; > 0: there was some */
+	bool (*stay)(void *arg);	/* after poll() found none. True: poll again, do not sleep. NULL: sleep */
+	uint64_t (*expiry)(void *arg);	/* when to poll although nothing happens, ns; UCCL_NEVER */
 	void *arg;
 };
 
-/* Do it until `stop` is true, whose setter forces; sleep while there is none. */
+/* Work until *stop is true; sleep while there is no work. To end it, set *stop, then call uccl_wait_force(). */
 void uccl_wait_serve(struct uccl_wait *w, const _Atomic bool *stop, const struct uccl_wait_work *work);
 
-/* The application is going to sleep on the descriptor, which becomes readable at `until` at the latest. */
+/* The program is going to sleep on the descriptor itself (fi_trywait). */
 void uccl_wait_enter_outside(struct uccl_wait *w);
+/* The descriptor becomes readable at `until`, ns, at the latest. */
 void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until);
-/* It is back. */
+/* The program is back from its sleep on the descriptor. */
 void uccl_wait_leave_outside(struct uccl_wait *w);
 
+/* As uccl_wait_leave_outside(), and cheap if the program was not outside. */
 static inline void uccl_wait_awake(struct uccl_wait *w)
 {
 	if (atomic_load_explicit(&w->outside, memory_order_relaxed))
