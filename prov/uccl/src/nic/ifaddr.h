@@ -16,7 +16,7 @@ struct uccl_ifaddr {
 	struct uccl_nic_addr addr; /* port 0 */
 	uint32_t mtu;		   /* bytes, IP header included */
 	uint64_t link_bps;	   /* 0: the kernel does not know */
-	bool link_real;		   /* a device has that link, not only software */
+	bool link_real;		   /* the rate is that of a physical link, not of a virtual interface */
 	bool loopback;
 };
 
@@ -33,7 +33,7 @@ int uccl_ifaddr_list(struct uccl_ifaddr **list);
  */
 int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out);
 
-/* The rate of an interface in bits per second, of a bond the sum of what is in it; 0: the kernel does not know. */
+/* The rate of an interface, bits per second; of a bond, the sum over its members. 0: the kernel does not know. */
 uint64_t uccl_ifaddr_link_bps(const char *name);
 
 /* True: an IPv4 address (or the IPv4 wildcard). */
@@ -46,8 +46,8 @@ bool uccl_ifaddr_is_loopback(const struct uccl_nic_addr *addr);
 bool uccl_ifaddr_equal(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b);
 
 /*
- * As a socket of `family` (AF_INET, AF_INET6; AF_UNSPEC: the address's own) wants it; an AF_INET6 socket gets IPv4
- * addresses mapped. Returns the length, 0 if that family cannot name the address.
+ * Convert an address for a socket of `family`: AF_INET, AF_INET6 (an IPv4 address becomes a mapped one), or AF_UNSPEC
+ * (the address's own family). Returns the length; 0: this family cannot express the address.
  */
 socklen_t uccl_ifaddr_to_sock(struct sockaddr_storage *out, const struct uccl_nic_addr *addr, int family);
 /* The reverse. The scope is kept for link-local addresses only. -FI_EINVAL: neither IPv4 nor IPv6. */

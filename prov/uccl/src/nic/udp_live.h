@@ -4,11 +4,12 @@
  * listens on TCP at the address of its UDP socket and connects to the listener of each peer. The accepting side
  * speaks first and once, 16 bytes: "UCCLlive" and a random number of this endpoint; the connecting side says nothing.
  *
- * A peer is gone when a listener that we once heard its number from now refuses us, or gives another number. A broken
- * connection alone proves nothing (a path may have died, a middle box restarted, the peer been short of
- * descriptors): it only makes us ask again. Only what the owner of the port can say is believed, so no third
- * party's connection can fake an end, and the accepting side need not know who connects.
- * Who is known to listen may be asked before anything was heard of it: then one refusal is the end.
+ * A peer has ended when its listener, which once told its number, now refuses us or tells another number. A broken
+ * connection alone proves nothing: a path may have died, a middle box may have restarted, or the peer may be short of
+ * descriptors. It only makes us connect again. Only the owner of the port can give a proof, so no third party can fake
+ * an end, and the accepting side need not know which peer connects.
+ *
+ * If a peer is known to listen (uccl_udp_live_ask), its number need not have been heard: the first refusal is a proof.
  */
 #ifndef UCCL_NIC_UDP_LIVE_H
 #define UCCL_NIC_UDP_LIVE_H
@@ -21,7 +22,7 @@ struct uccl_udp_live_peer;
 
 /*
  * Listen at `self` (port not 0; all zero IP: both wildcards). `id` is this endpoint's random number. Connections to
- * peers are made from ports of the range, which several share; a port where somebody listens is none of those.
+ * peers leave from ports of the range `ports`. Several connections share a port, but never one where a socket listens.
  * -FI_EADDRINUSE: the TCP port is taken; or another error of the system.
  */
 int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const struct uccl_ports *ports,
@@ -34,24 +35,24 @@ void uccl_udp_live_close(struct uccl_udp_live *live);
  */
 int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
 			  struct uccl_udp_live_peer **peer);
-/* The same of one that has a listener for certain, if it lives: a first refusal is told as its end, too. */
+/* As uccl_udp_live_connect(), for a peer that certainly has a listener while it lives: a first refusal is its end. */
 int uccl_udp_live_ask(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
 		      struct uccl_udp_live_peer **peer);
-/* Stop to watch; nothing about this peer is reported any more. */
+/* Stop watching; nothing about this peer is reported any more. */
 void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_peer *peer);
 
-/* Is the peer's kernel known to hold a connection of its process with us now? */
+/* True if a connection with the peer's process is established now. */
 bool uccl_udp_live_up(const struct uccl_udp_live_peer *peer);
 
 /*
- * Work, never blocking. Fills gone[0..max) with the users of peers whose end is proven and returns how many; each
- * is reported once. `now` in ns, monotonic.
+ * Accept, connect and read; never blocks. Fills gone[0..max) with the `user` of each peer whose end is proven, and
+ * returns their number. Each end is reported once. `now` in ns, monotonic.
  */
 int uccl_udp_live_poll(struct uccl_udp_live *live, uint64_t now, void **gone, int max);
 
-/* When poll should run although the descriptor is silent; UCCL_NEVER: no need. */
+/* When uccl_udp_live_poll() must run although the descriptor is not readable, ns; UCCL_NEVER: no need. */
 uint64_t uccl_udp_live_expiry(const struct uccl_udp_live *live);
-/* Readable when poll has something to do. Belongs to live. */
+/* A descriptor that is readable when uccl_udp_live_poll() has something to do. Belongs to `live`. */
 int uccl_udp_live_fd(const struct uccl_udp_live *live);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the fault wrapper did; uccl_nic_fault_open itself is declared in nic/nic.h. */
+/* Counters of the fault wrapper. nic/nic.h declares uccl_nic_fault_open(). */
 #ifndef UCCL_NIC_FAULT_FAULT_H
 #define UCCL_NIC_FAULT_FAULT_H
 
@@ -13,10 +13,10 @@ struct uccl_fault_stats {
 	uint64_t duplicated;
 	uint64_t reordered;
 	uint64_t corrupted;
-	uint64_t overflow; /* dropped because too many were held, or memory was out */
+	uint64_t overflow; /* dropped because too many packets were held, or memory ran out */
 };
 
-/* `nic` must come from uccl_nic_fault_open; the result lives as long as it. */
+/* `nic` must come from uccl_nic_fault_open(). The result is valid until `nic` is closed. */
 const struct uccl_fault_stats *uccl_nic_fault_stats(const struct uccl_nic *nic);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the fault wrapper is to do, as a text and as numbers.
+ * The specification of the fault wrapper (FI_UCCL_FAULT), as a text and as numbers.
  *
  * Keys of the specification, separated by commas:
  *   drop=P            every packet is lost with probability P
- *   drop_control=P    control packets are lost with probability P besides
- *   burst=L           the losses of drop come in bursts of L packets on average (Gilbert's model), their share stays P
- *   dup=P             a copy follows
- *   reorder=P         the packet is held for up to reorder_us more, so that later ones overtake it
+ *   drop_control=P    control packets are also lost with probability P
+ *   burst=L           the losses of drop come in bursts of L packets on average (Gilbert's model); their share stays P
+ *   dup=P             the packet is sent twice
+ *   reorder=P         the packet is held for up to reorder_us, so that later ones overtake it
  *   reorder_us=N      default 100
  *   corrupt=P         one bit is flipped
- *   delay_us=N        every packet comes N us later; jitter_us=N: and up to N more
- *   train=HOW         packets that the inner back end would send as a train are lost: all (drop), all but the first
- *                     (first) or last (last), all of trains of equal packets (equal), or a bit of each is flipped
- *                     (corrupt)
+ *   delay_us=N        every packet is delayed by N us
+ *   jitter_us=N       every packet is delayed by up to N us more, at random
+ *   train=HOW         packets of a train are lost: drop: all; first: all but the first; last: all but the last; equal:
+ *                     all, but only if all have one length. corrupt: one bit of each is flipped
  *   path=K            all of the above hit only packets of entropy label K
- *   blackhole=L@S-E   packets of label L (*: of all) are lost from S to E ms after open (E empty: for ever)
- *   blackhole_path=I@S-E  the same by the sender's path index; both may be given several times
- *   seed=N
+ *   blackhole=L@S-E   packets of label L (*: of all labels) are lost from S to E ms after open (E empty: for ever)
+ *   blackhole_path=I@S-E  as blackhole, for the sender's path with index I. Both keys may be given several times
+ *   seed=N            seed of the random generator
  */
 #ifndef UCCL_NIC_FAULT_FAULTSPEC_H
 #define UCCL_NIC_FAULT_FAULTSPEC_H
@@ -30,12 +30,14 @@
 #define UCCL_FAULT_BLACKHOLES 16
 #define UCCL_FAULT_ANY UINT64_MAX
 
+/* A blackhole. */
 struct uccl_fault_hole {
-	bool by_path;
-	uint64_t which; /* label or path index, UCCL_FAULT_ANY: all */
+	bool by_path;	/* `which` is a path index, not a label */
+	uint64_t which; /* UCCL_FAULT_ANY: all */
 	uint64_t from_ns, to_ns;
 };
 
+/* The values of the keys; probabilities from 0 to 1, times in ns. */
 struct uccl_fault_spec {
 	double drop, drop_control, burst, dup, reorder, corrupt;
 	uint64_t reorder_ns, delay_ns, jitter_ns, seed;
@@ -45,7 +47,7 @@ struct uccl_fault_spec {
 	int holes;
 };
 
-/* NULL, or what is wrong. */
+/* Read `text`. Returns NULL, or what is wrong with it, a static text. */
 const char *uccl_fault_spec_read(struct uccl_fault_spec *spec, const char *text);
 
 #endif

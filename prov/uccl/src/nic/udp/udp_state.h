@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives, udp_handshake_socket.c keeps
- * strangers apart. Of the rest, uccl_doctor alone
- * includes this: it compares what is wished for here with what the host grants.
+ * Internals of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives, udp_sock.c has the sockets,
+ * udp_handshake.c receives HELLO and INIT, which unauthenticated hosts may send. Outside of it, only uccl_doctor
+ * includes this file, to compare the sizes requested here with those that the host grants.
+ *
+ * A handshake socket is a socket at the endpoint's port that receives only HELLO or only INIT, so that a flood of them
+ * cannot fill the queue of the other packets (PROTOCOL R157, R158).
  */
 #ifndef UCCL_NIC_UDP_UDP_STATE_H
 #define UCCL_NIC_UDP_UDP_STATE_H
@@ -19,84 +22,88 @@
 #include "nic/udp_live.h"
 
 #define UDP_LABELS UCCL_UDP_LABELS
-#define UDP_V4_HEADERS 28
+#define UDP_V4_HEADERS 28	  /* bytes of the IP and UDP headers */
 #define UDP_V6_HEADERS 48
-#define UDP_RX_DEFAULT (4u << 20) /* bytes wished for the receive queue */
-#define UDP_TX_QUEUE (2u << 20)	  /* bytes wished for one label's send queue */
-#define UDP_EVENTS 64		  /* UNREACH and GONE waiting for rx() */
-#define UDP_RX_BATCH 32		  /* messages a system call */
+#define UDP_RX_DEFAULT (4u << 20) /* bytes requested for the receive queue */
+#define UDP_TX_QUEUE (2u << 20)	  /* bytes requested for the send queue of a label's socket */
+#define UDP_EVENTS 64		  /* most events that wait for rx() */
+#define UDP_RX_BATCH 32		  /* messages of one system call */
 #define UDP_RX_BYTES UCCL_GRO_BYTES_MAX /* room for one message; no UDP datagram or GRO train is longer */
 #define UDP_RX_CONTROL 88	  /* room for a time stamp, a segment size and a traffic class */
-#define UDP_TX_BATCH 64		  /* packets a system call, and a GSO train */
-#define UDP_TX_FLAT 24576	  /* room for short trains as one piece */
+#define UDP_TX_BATCH 64		  /* most packets of one system call, and of a train */
+#define UDP_TX_FLAT 24576	  /* bytes for trains that are copied into one buffer */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
-#define UDP_HANDSHAKE_BATCH 16	  /* HELLOs or INITs a system call, */
-#define UDP_HANDSHAKE_ROOM 64	  /* and in one look at a door */
-#define UDP_HANDSHAKE_BYTES 256	  /* room for one; what is longer is none */
-#define UDP_HANDSHAKE_SEEN 65536	  /* HELLOs that a door remembers: those of a second of flood, and more */
+#define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
+#define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
+#define UDP_HANDSHAKE_BYTES 256	  /* room for one packet; a longer one is no HELLO or INIT */
+#define UDP_HANDSHAKE_SEEN 65536  /* HELLOs that a handshake socket remembers: a flood of more than a second */
 
 /* A transmit socket; its source port is what the network hashes. */
 struct udp_sock {
 	int fd;
 };
 
-/* One message of a receive batch, and what never changes of its msghdr. */
+/* One message of a receive batch: its buffers and addresses, to which its msghdr points. */
 struct udp_slot {
 	struct iovec iov[3];
-	uint32_t gro_size;	  /* bytes of each packet of the row that was predicted */
+	uint32_t gro_size;	  /* bytes of each packet of the predicted GRO batch */
 	struct sockaddr_in6 name; /* or sockaddr_in, which is smaller */
 	_Alignas(size_t) uint8_t control[UDP_RX_CONTROL];
 	uint8_t *buf; /* UDP_RX_BYTES */
 };
 
-/* A batch of messages. */
+/* A receive batch. */
 struct udp_bank {
 	struct mmsghdr msg[UDP_RX_BATCH];
 	struct udp_slot slot[UDP_RX_BATCH];
-	int used;   /* messages of the last receive, whose lengths the kernel wrote */
-	int hinted; /* the first so many slots scatter to a hint */
+	int used;   /* messages of the last receive; the kernel overwrote lengths in their msghdr */
+	int hinted; /* slots 0 to hinted - 1 scatter to a predicted place */
 };
 
-/* What the network, or the peer's kernel, says of somebody. */
+/* A report of the network or of a peer's kernel: UNREACH, TOO_LONG, GONE. */
 struct udp_event {
-	uint8_t kind;
-	uint8_t quote_len;
-	uint32_t bytes;		    /* TOO_LONG: what fits */
-	struct uccl_nic_peer *peer; /* NULL: whoever is at src */
+	uint8_t kind;		    /* enum uccl_rx_kind */
+	uint8_t quote_len;	    /* bytes of `quote` */
+	uint32_t bytes;		    /* TOO_LONG: most bytes that the network carries */
+	struct uccl_nic_peer *peer; /* NULL: any peer at src */
 	struct uccl_nic_addr src;
-	uint8_t quote[UCCL_HDR_LEN]; /* how our packet began that this is about */
+	uint8_t quote[UCCL_HDR_LEN]; /* the first bytes of our packet that caused the report */
 };
 
 struct uccl_nic_peer {
 	struct uccl_nic_addr to;
-	uint64_t id;			 /* as connect() got it */
+	uint64_t id;			 /* argument of uccl_nic_ops.connect() */
 	struct uccl_udp_live_peer *live; /* NULL: not watched */
 };
 
+/* Scratch space for sending a batch. */
 struct udp_tx_batch {
 	struct mmsghdr msg[UDP_TX_BATCH];
 	struct iovec iov[3 * UDP_TX_BATCH];
 	struct sockaddr_storage name[UDP_TX_BATCH];
 	_Alignas(size_t) uint8_t control[UDP_TX_BATCH][UDP_TX_CONTROL];
-	uint8_t flat[UDP_TX_FLAT];
-	int first[UDP_TX_BATCH + 1]; /* message m carries packets first[m] .. first[m + 1] */
+	uint8_t flat[UDP_TX_FLAT];   /* short trains, copied */
+	int first[UDP_TX_BATCH + 1]; /* message m has the packets first[m] to first[m + 1] - 1 */
 };
 
-/* Sockets at the same port: for HELLO that expects us, for other HELLO, for INIT. */
+/*
+ * The handshake sockets: KNOWN for HELLO that names this endpoint's incarnation, UNAUTHENTICATED for any other HELLO,
+ * INIT for INIT.
+ */
 enum { UDP_HANDSHAKE_KNOWN, UDP_HANDSHAKE_UNAUTHENTICATED, UDP_HANDSHAKE_INIT, UDP_HANDSHAKE_SOCKETS };
 
-/* So much of something in a time. */
+/* A token bucket: a limit per second. */
 struct udp_budget {
-	uint32_t left; /* as of filled_ns */
-	uint64_t filled_ns;
+	uint32_t left;	    /* tokens as of filled_ns */
+	uint64_t filled_ns; /* when it was filled last */
 };
 
 struct udp_handshake_socket {
-	int fd; /* -1: all comes by the other one */
-	struct udp_budget reads, answers, firsts;
-	uint64_t refused;	      /* read and not handed up */
+	int fd; /* -1: there is none, so its packets come by the endpoint's first socket */
+	struct udp_budget reads, answers, firsts; /* packets read; HELLOs handed up; of these, HELLOs not seen before */
+	uint64_t refused;	      /* packets read and not handed up */
 	uint16_t seen
-		[UDP_HANDSHAKE_SEEN]; /* HELLO: a mark of each that came, at a place that follows from what it says */
+		[UDP_HANDSHAKE_SEEN]; /* HELLO sockets: a hash table of received HELLOs, 16 bits of each; 0: empty */
 	struct mmsghdr msg[UDP_HANDSHAKE_ROOM];
 	struct iovec iov[UDP_HANDSHAKE_ROOM];
 	struct sockaddr_in6 name[UDP_HANDSHAKE_ROOM]; /* or sockaddr_in, which is smaller */
@@ -108,26 +115,26 @@ struct udp {
 	int family; /* of all sockets */
 	int rx_fd;
 	int wait_fd;  /* epoll, made by the first wait_fd(); -1 */
-	int fd_limit; /* label sockets stay below */
+	int fd_limit; /* label sockets have descriptors below this */
 	struct uccl_ports ports;
-	bool ports_short; /* that the range has no port left for a label was said */
-	bool gso, gro, timestamps;
-	bool ecn;		    /* packets that say so may be marked by the network */
-	uint8_t classes[2];	    /* TOS bytes of data and of control packets; the two bits of ECN are 0 */
-	uint8_t tos;		    /* what sockets send with, unless a packet has another one */
-	uint64_t full_since;	    /* ENOBUFS from then on; 0: something was taken since */
-	uint32_t refused_len;	    /* such packets are refused so for good; UINT32_MAX: none are known */
-	bool gso_doubt;		    /* the kernel refused a train: if it is not too long, gso ends */
-	uint32_t place_mtu;	    /* UDP payload that the interface carries */
-	uint64_t granted;	    /* bytes of the receive queue */
-	struct uccl_nic_addr self;  /* what peers use */
-	struct uccl_nic_addr local; /* what label sockets bind to; port 0 */
+	bool ports_short; /* it was logged that the range has no port left for a label */
+	bool gso, gro, timestamps;  /* in use: trains sent, trains received, arrival times */
+	bool ecn;		    /* packets with uccl_tx.ect are sent as ECN capable */
+	uint8_t classes[2];	    /* TOS bytes of data and of control packets; their ECN bits are 0 */
+	uint8_t tos;		    /* TOS byte set on the sockets; a packet with another one carries it itself */
+	uint64_t full_since;	    /* since then, ns, each send failed with ENOBUFS; 0: the last one succeeded */
+	uint32_t refused_len;	    /* packets from this length on always fail with ENOBUFS; UINT32_MAX: not seen */
+	bool gso_doubt;		    /* a train was refused and its packets are sent singly; if that works, gso ends */
+	uint32_t place_mtu;	    /* most bytes of UDP payload that the interface carries */
+	uint64_t granted;	    /* bytes of the receive queue that the kernel granted */
+	struct uccl_nic_addr self;  /* address that peers use */
+	struct uccl_nic_addr local; /* address that label sockets bind to; port 0 */
 
-	/* Labels: index into sock, -1 not opened. Several may share a socket when descriptors are short. */
+	/* By label: index into sock; -1: not open. Labels share sockets if descriptors are short. */
 	int16_t sock_of[UDP_LABELS];
 	struct udp_sock sock[UDP_LABELS];
 	int nsocks;
-	uint64_t tx_errors; /* packets that the system refused for good */
+	uint64_t tx_errors; /* packets that the kernel refused and that were dropped */
 	struct udp_tx_batch *tx;
 
 	/* Receiving. */
@@ -135,33 +142,32 @@ struct udp {
 	uint8_t *buffers;
 	size_t buffers_len;
 	struct udp_handshake_socket handshake[UDP_HANDSHAKE_SOCKETS];
-	uint32_t handshake_waits;    /* since the last look at one of the doors */
-	uint64_t handshake_looked;   /* when that was, by the fine clock */
-	bool handshake_idle;	     /* the last rx() found nothing else */
-	uint32_t handshake_turn;     /* which one is next */
-	uint64_t handshake_key;	     /* of their memory */
-	uint64_t handshake_read;     /* packets from all of them so far */
-	struct uccl_nic_guard guard; /* without doors: what HELLO and INIT are, to bound them all the same; else zero */
-	/* Who sleeps on wait_fd is woken for the doors within a budget; then they leave the set for a time. */
-	struct udp_budget wakes;
-	int handshake_timer;		    /* in the set of wait_fd; -1 */
-	uint64_t handshake_sockets_back_ns; /* 0: they are in the set */
+	uint32_t handshake_waits;    /* calls of rx() since the last such read; a call without packets counts more */
+	uint64_t handshake_looked;   /* when a handshake socket was last read, ns, by the fine clock */
+	bool handshake_idle;	     /* the last rx() found no other packets */
+	uint32_t handshake_turn;     /* handshake socket to read next */
+	uint64_t handshake_key;	     /* secret key of their `seen` tables */
+	uint64_t handshake_read;     /* packets read from all handshake sockets */
+	struct uccl_nic_guard guard; /* without handshake sockets: to recognize HELLO and INIT; else zero */
+	struct udp_budget wakes;     /* limits how often handshake packets wake a sleeper on wait_fd */
+	int handshake_timer;		    /* in the epoll set of wait_fd; -1: none */
+	uint64_t handshake_sockets_back_ns; /* over the limit: when they return to that set; 0: they are in it */
 
-	/* Seldom work: error queues and liveness. */
-	uint32_t calls;	       /* of rx() */
-	bool tx_seen;	       /* something was sent since the last look at the clock */
-	bool unanswered;       /* something was sent, and nothing has come since */
-	uint64_t asked_at;     /* since when, */
-	uint64_t errors_every; /* and from one look to the next, since then */
-	bool errors_due;       /* as of the last look at the clock */
-	uint64_t errors_at;    /* next look at the error queues */
-	uint64_t errors_until; /* replies to what was sent may come until then */
-	struct uccl_udp_live *live;
-	uint64_t live_at;      /* the last look at it */
-	uint64_t seldom_at;    /* the last look at the clock */
-	struct udp_event event[UDP_EVENTS];
+	/* Rare work: error queues and liveness. Times in ns by uccl_udp_now(). */
+	uint32_t calls;	       /* calls of rx() */
+	bool tx_seen;	       /* something was sent since seldom_at */
+	bool unanswered;       /* something was sent, and nothing has arrived since */
+	uint64_t asked_at;     /* unanswered: since when */
+	uint64_t errors_every; /* interval between polls of the error queues; doubles while unanswered */
+	bool errors_due;       /* a poll of the error queues was due at seldom_at */
+	uint64_t errors_at;    /* next poll of the error queues */
+	uint64_t errors_until; /* ICMP replies to sent packets may come until then */
+	struct uccl_udp_live *live; /* NULL: none */
+	uint64_t live_at;      /* last uccl_udp_live_poll() */
+	uint64_t seldom_at;    /* when the clock was read last */
+	struct udp_event event[UDP_EVENTS]; /* events that wait for rx() */
 	int nevents;
-	uint8_t quotes[UDP_EVENTS][UCCL_HDR_LEN]; /* of the events that the last rx() handed up */
+	uint8_t quotes[UDP_EVENTS][UCCL_HDR_LEN]; /* quotes of the events that the last rx() returned */
 };
 
 static inline struct udp *udp_of(struct uccl_nic *nic)
@@ -169,57 +175,60 @@ static inline struct udp *udp_of(struct uccl_nic *nic)
 	return uccl_container_of(nic, struct udp, nic);
 }
 
-/* Bytes before the payload of a UDP packet to there. */
+/* Bytes of the IP and UDP headers of a packet to this address. */
 static inline uint32_t uccl_udp_headers(const struct uccl_nic_addr *to)
 {
 	return uccl_ifaddr_is_v4(to) ? UDP_V4_HEADERS : UDP_V6_HEADERS;
 }
 
-/* The transmit socket of a label, opened if need be; there always is one. udp_sock.c */
+/* The transmit socket of a label, opened if necessary; never NULL. udp_sock.c */
 struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
 /*
- * A UDP socket of the back end's family, bound to `at`; without a port there, to the next one of the walk. NULL: to
- * any, which is for sockets that send nothing. `beside`: with another one of ours, of which it is known. The descriptor
- * or a negative error. udp_sock.c
+ * Open a UDP socket of the back end's family and bind it to `at`. If its port is 0, the next free port of the walk is
+ * used. walk NULL: any port, for sockets that send nothing. `beside`: the port is shared with another socket of ours
+ * (SO_REUSEPORT). Returns the descriptor or a negative error. udp_sock.c
  */
 int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside);
-/* Wish for a queue of so many bytes, by the option that needs a privilege or by the other. udp_sock.c */
+/* Request a queue of `bytes`, by the option `force`, which needs a privilege, or else by `plain`. udp_sock.c */
 void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes);
-/* The TOS byte of what the socket sends. False: the kernel does not let us. udp_sock.c */
+/* Set the TOS byte of packets that the socket sends. False: the kernel refuses. udp_sock.c */
 bool uccl_udp_tos_set(const struct udp *u, int fd, uint8_t tos);
-/* The TOS byte of a packet: its class (RFC 2474), and whether the network may mark it (RFC 3168, ECT(0)). */
+/* The TOS byte of a packet: its class (RFC 2474), and ECT(0) if the network may mark it (RFC 3168). */
 static inline uint8_t uccl_udp_tos(const struct udp *u, const struct uccl_tx *t)
 {
 	return (uint8_t)(u->classes[t->control] | (u->ecn && t->ect ? IPTOS_ECN_ECT0 : 0));
 }
-/* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp_sock.c */
+/* CLOCK_MONOTONIC_COARSE in ns: cheap, and exact to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);
-/* False: the kernel has no such option, or does not let us. udp_sock.c */
+/* Set a socket option. False: the kernel does not have it, or refuses. udp_sock.c */
 bool uccl_udp_option_set(int fd, int level, int name, int value);
-/* The first label, so that there always is one to fall back on. udp_sock.c */
+/* Open the socket of label 0, the fallback for other labels. 0 or a negative error. udp_sock.c */
 int uccl_udp_labels_open(struct udp *u);
-/* What to say when the range has no free port: it is the user's to enlarge it. udp_sock.c */
+/* Log that the range has no free port for `what`, and that the user may enlarge it. udp_sock.c */
 void uccl_udp_ports_short_say(const struct udp *u, const char *what);
 
-/* Queue an event for rx(); one that is already waiting is not doubled. False: no room. udp_rx.c */
+/* Queue an event for rx(), unless the same one waits already. False: the queue is full. udp_rx.c */
 bool uccl_udp_event(struct udp *u, const struct udp_event *event);
-/* Read the error queue of one socket. udp_rx.c */
+/* Read the error queue of one socket, and queue events for its ICMP errors. udp_rx.c */
 void uccl_udp_errors(struct udp *u, struct udp_sock *s);
 
+/* Close the handshake sockets. udp_handshake.c */
 void uccl_udp_handshake_close(struct udp *u);
-/* The doors are to wake who sleeps on wait_fd, too. 0 or a negative error. udp_handshake_socket.c */
+/* Let the handshake sockets wake sleepers on wait_fd, too. 0 or a negative error. udp_handshake.c */
 int uccl_udp_handshake_wait(struct udp *u);
 /*
- * Take HELLO and INIT, as v[at..n), if it is time to. Returns the new `at`. `idle`: nothing else came.
- * udp_handshake_socket.c
+ * Read HELLO and INIT from the handshake sockets into v[at..n), if a read is due. Returns the new `at`. `idle`: rx()
+ * found no other packets. udp_handshake.c
  */
 int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
 /*
- * Packets that came by the one socket, while there are no doors: do the doors' budgets allow it? Of several that came
- * together, all or none: who is a peer of ours sends no HELLO and no INIT with others. udp_handshake_socket.c
+ * Without handshake sockets, for a packet from the first socket: true if it is no HELLO or INIT, or the limits allow
+ * it. If several packets arrived as one (GRO), the answer is for all: a peer sends no HELLO and no INIT together with
+ * other packets. udp_handshake.c
  */
 bool uccl_udp_guard_may(struct udp *u, const struct uccl_rx *r);
 
+/* The functions of uccl_nic_ops that are not in udp.c. */
 void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g);
 void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s);
 int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside of the verbs-uc and verbs-rc back ends: everything of verbs-ud, and RDMA WRITE WITH IMM over connected queue
- * pairs. verbs_uc.c opens, closes and has the peers of one endpoint; verbs_uc_dev.c has what all endpoints of this
- * process share of a NIC; verbs_uc_join.c finds out which set of queue pairs a flow uses; verbs_uc_set.c makes their
- * queue pairs together with the peer. Nobody else includes this. Files call only those after them:
+ * Internals of the verbs-uc and verbs-rc back ends. They send packets as verbs-ud does, and direct writes by RDMA WRITE
+ * WITH IMM over connected queue pairs. No other files include this. A file calls only those below it:
  *
- *	verbs_uc.c		the table of functions
- *	verbs_uc_join.c		which set
- *	verbs_uc_rx.c		what came
- *	verbs_uc_tx.c		writes, and that they have left
- *	verbs_uc_dev.c		what is shared
- *	verbs_uc_set.c		queue pairs
- *	verbs_uc_ring.c		what waits for an endpoint, which all of them fill
+ *	verbs_uc.c		the table of functions; opens and closes an endpoint's back end, and has its peers
+ *	verbs_uc_join.c		finds the set of queue pairs that a flow uses
+ *	verbs_uc_rx.c		receives writes
+ *	verbs_uc_tx.c		sends writes, and reads their completions
+ *	verbs_uc_dev.c		what all endpoints of the process share of a NIC
+ *	verbs_uc_set.c		makes the queue pairs of a set, together with the peer
+ *	verbs_uc_ring.c		events that wait for an endpoint, from any thread
  *
- * A path to a peer is a pair of queue pairs, one on each side, of the same number, for both directions; a set is all of
- * them between two processes and their NICs, whatever endpoints they have: the flows of a set have numbers, which go in
- * the highest bits of the immediate. One side leads: it makes its own, counts the generations and offers it; the other
- * one makes one for just this offer, connects it and answers; the leader connects and says so. A queue pair never gets
- * a second partner. With two that begin on their own, each could for ever replace what the other one has just answered
+ * A path to a peer is two connected queue pairs, one on each side, with the same index, for both directions. A set is
+ * all paths between two processes and their NICs. The flows of all their endpoints share the set; each has a number,
+ * which is in the highest bits of the immediate.
+ *
+ * One side leads. It makes its queue pair, counts the generation and offers it. The other side makes a queue pair for
+ * just this offer, connects it and answers. The leader connects its own and confirms. A queue pair never gets a second
+ * partner. Without a leader both sides could for ever replace what the other one has just answered
  * (docs/protocol/direct-writes.md).
  *
- * Endpoints of a process may have a thread each: all that is shared is under uc_dev.lock.
+ * Endpoints of a process may have different threads: uc_dev.lock protects all that they share.
  */
 #ifndef UCCL_NIC_VERBS_UC_STATE_H
 #define UCCL_NIC_VERBS_UC_STATE_H
@@ -37,29 +37,29 @@
 #include "nic/verbs/verbs_mw.h"
 #include "nic/verbs/ud_state.h"
 
-#define UC_CHAIN 32	  /* requests a doorbell, at most; receives likewise */
-#define UC_RX_BATCH 32	  /* completions that are taken at once, at most */
-#define UC_TX_SLOTS 512	  /* writes on their way into the NIC */
-#define UC_DONE 2048	  /* those, and what is to be told of them */
-#define UC_QPS 1024	  /* queue pairs of all sets together, if nothing is wished */
+#define UC_CHAIN 32	  /* most requests, or receives, of one doorbell */
+#define UC_RX_BATCH 32	  /* most completions of one poll */
+#define UC_TX_SLOTS 512	  /* most writes at the NIC */
+#define UC_DONE 2048	  /* most writes at the NIC, or done and not yet reported */
+#define UC_QPS 1024	  /* default limit on queue pairs of all sets together */
 #define UC_QPS_MAX 16384
-#define UC_ENTRY 16	  /* bytes of one thing that is said */
+#define UC_ENTRY 16	  /* bytes of one entry of a record */
 #define UC_PSN_MASK 0xffffffu
-#define UC_FLOWS 16	  /* of a set, at most: the bits of the immediate above the flow's own */
-#define UC_PROOF 8	  /* bytes of a proof that a set is known */
+#define UC_FLOWS 16	  /* most flows of a set, from the bits of the immediate above the flow's own */
+#define UC_PROOF 8	  /* bytes of a proof that a side knows a set */
 
-/* The first five are of a set, the others of the flow that they come by. */
+/* Kinds of entries (docs/protocol/direct-writes.md). OFFER to GONE concern a set, the others the flow they come by. */
 enum uc_kind {
-	UC_OFFER = 1,
-	UC_ANSWER,
-	UC_READY,
-	UC_WANT,
-	UC_GONE,
-	UC_PROCESS,
-	UC_NEW,
-	UC_JOIN,
-	UC_JOINED,
-	UC_REFUSED,
+	UC_OFFER = 1, /* the leader's queue pair of a path */
+	UC_ANSWER,    /* the other side's queue pair for this offer */
+	UC_READY,     /* the leader has connected its queue pair */
+	UC_WANT,      /* asks the leader for a new pair */
+	UC_GONE,      /* a queue pair ended */
+	UC_PROCESS,   /* names the process and its NIC */
+	UC_NEW,	      /* the leader begins a new set */
+	UC_JOIN,      /* the leader proposes a set that both have */
+	UC_JOINED,    /* the other side agrees */
+	UC_REFUSED,   /* the other side does not know the set */
 };
 
 struct uc;
@@ -69,97 +69,98 @@ struct uc_set;
 struct uc_path {
 	struct uccl_verbs_sq sq;
 	struct uc_set *set;
-	uint16_t index;
-	uint16_t slot;	/* in uc_dev.slot, the name of its requests */
-	uint32_t qpn, psn;
-	uint32_t flow;	/* label of what we send there; 0: the next queue pair draws one */
-	uint32_t gen;	/* of the pair, or of the last one; 0: there was none */
+	uint16_t index; /* in uc_set.path */
+	uint16_t slot;	/* in uc_dev.slot, part of the wr_id of its requests */
+	uint32_t qpn, psn; /* of our queue pair */
+	uint32_t flow;	/* flow label of our writes; 0: the next queue pair draws a new one */
+	uint32_t gen;	/* generation of the present or last pair; 0: there was none */
 	struct {
 		uint32_t qpn, psn;
 		uint8_t mtu;
-	} theirs;	/* offered or answered last */
-	bool joined;	/* ours is connected to theirs */
-	uint32_t may;	/* who does not lead: the generation that the leader has connected */
-	bool pair_due, ready_due, want_due, gone_due; /* to be said; pair: OFFER or ANSWER */
-	bool able;	/* writes can go */
-	bool waits;
-	TAILQ_ENTRY(uc_path) wait; /* to be made when sq.retry_at has come */
-	UT_hash_handle hh;	   /* by qpn, while there is a queue pair */
+	} theirs;	/* the peer's queue pair, from its last offer or answer */
+	bool joined;	/* our queue pair is connected to theirs */
+	uint32_t may;	/* if we do not lead: the generation that the leader has confirmed */
+	bool pair_due, ready_due, want_due, gone_due; /* entries to send; pair_due: OFFER or ANSWER */
+	bool able;	/* writes can be sent */
+	bool waits;	/* it is in uc_dev.waiting */
+	TAILQ_ENTRY(uc_path) wait; /* in uc_dev.waiting: its queue pair is made at sq.retry_at */
+	UT_hash_handle hh;	   /* in uc_dev.by_qpn while there is a queue pair */
 };
 
-/* One flow's end here: a peer of one endpoint. */
+/* A peer of one endpoint: our end of a flow. */
 struct uc_peer {
-	TAILQ_ENTRY(uc_peer) all;
+	TAILQ_ENTRY(uc_peer) all; /* in uc.peers */
 	struct uc *w;
 	struct uccl_nic_addr to;
-	uint64_t id;
-	uint16_t n;
-	struct ud_watch *watch; /* NULL: its host says nothing of it */
-	struct uc_set *set; /* NULL: there is none yet */
-	uint8_t number;	    /* there */
-	bool joined;	    /* both sides know that */
-	bool old;	    /* the set was there before */
-	uint8_t refusals;   /* of the other side, to join one */
-	uint32_t granted;   /* prepared and not finished */
-	/* What is known and said while a set is looked for; nonces are not 0. */
-	uint64_t process;
+	uint64_t id;	    /* argument of uccl_nic_ops.connect() */
+	uint16_t n;	    /* paths */
+	struct ud_watch *watch; /* NULL: the peer has no liveness connection */
+	struct uc_set *set; /* NULL: none yet */
+	uint8_t number;	    /* number of the flow in the set */
+	bool joined;	    /* both sides know that the flow is in the set */
+	bool old;	    /* the set existed before the flow */
+	uint8_t refusals;   /* times that the peer refused to join a set */
+	uint32_t granted;   /* writes prepared and not finished */
+	/* State while a set is looked for (verbs_uc_join.c). Nonces are never 0. */
+	uint64_t process;   /* name of the peer's process */
 	uint32_t nonce, their_nonce;
-	bool process_due, choice_due, joined_due, refused_due;
-	uint32_t refused_serial;
-	uint8_t early[UC_ENTRY]; /* a choice that came before the process was named; kind 0: none */
-	/* Paths of which the endpoint is to be told. */
+	bool process_due, choice_due, joined_due, refused_due; /* entries to send; choice_due: NEW or JOIN */
+	uint32_t refused_serial; /* serial for REFUSED */
+	uint8_t early[UC_ENTRY]; /* a NEW or JOIN that came before PROCESS; kind 0: none */
+	/* Paths to report to the endpoint, one bit each: their state changed; they are fenced. */
 	uint64_t events[UCCL_PATHS_MAX / 64];
 	uint64_t fenced[UCCL_PATHS_MAX / 64];
-	bool has_events;
+	bool has_events; /* it is in uc.events */
 	TAILQ_ENTRY(uc_peer) events_link;
 };
 
 struct uc_set {
-	TAILQ_ENTRY(uc_set) all;
-	struct uccl_nic_addr to; /* a place on the peer's NIC */
-	uint64_t process;	 /* of the peer */
-	uint32_t serial;	 /* its name, by the leader */
-	uint8_t key[UCCL_KEY_LEN];
-	uint64_t used_ns; /* when something was written, or wanted */
-	uint32_t nqps;
-	bool leads; /* we do, */
-	bool known; /* and the other side has it as well */
-	uint16_t n;
-	uint8_t nflows, next_flow;
-	struct uc_peer *flow[UC_FLOWS];
+	TAILQ_ENTRY(uc_set) all; /* in uc_dev.sets */
+	struct uccl_nic_addr to; /* an address on the peer's NIC */
+	uint64_t process;	 /* name of the peer's process */
+	uint32_t serial;	 /* name of the set, chosen by the leader */
+	uint8_t key[UCCL_KEY_LEN]; /* secret of the two processes, for proofs */
+	uint64_t used_ns; /* last time that a write was sent, received or prepared */
+	uint32_t nqps;	  /* queue pairs that exist */
+	bool leads; /* this side leads */
+	bool known; /* the other side has the set, too */
+	uint16_t n; /* paths */
+	uint8_t nflows, next_flow; /* flows in it; number to try for the next one */
+	struct uc_peer *flow[UC_FLOWS]; /* by number */
 	struct uc_path path[];
 };
 
+/* Finds the path of a completion from its wr_id. */
 struct uc_slot {
 	struct uc_path *path;
 	uint16_t generation;
 };
 
 struct uccl_verbs_uc_stats {
-	uint64_t tx_lost;   /* writes that could not go */
-	uint64_t tx_errors; /* completions in error of writes */
-	uint64_t rx_errors; /* of receives, late writes to closed places among them */
-	uint64_t rx_bad;    /* writes on queue pairs that are no more, or of no flow */
-	uint64_t made, joined, reclaimed;
-	uint64_t renewed; /* broken queues */
+	uint64_t tx_lost;   /* writes that could not be sent */
+	uint64_t tx_errors; /* writes that completed in error */
+	uint64_t rx_errors; /* receives that completed in error, for example late writes to closed places */
+	uint64_t rx_bad;    /* writes on queue pairs that ended, or of an unknown flow */
+	uint64_t made, joined, reclaimed; /* queue pairs made, connected, taken back because idle */
+	uint64_t renewed; /* broken queues replaced */
 	uint64_t doorbells;
-	uint64_t tx_direct; /* writes that the NIC read from the caller's own memory */
-	uint64_t refused;   /* claims to know a set that are not proved */
+	uint64_t tx_direct; /* writes that the NIC read from the caller's memory, without a copy */
+	uint64_t refused;   /* JOINs without a valid proof */
 };
 
-/* A write of which the NIC has read the payload, or that is lost: the flow is to be told. */
+/* The payload of a write was read by the NIC, or the write is lost: to be reported to the flow. */
 struct uc_done {
 	uint64_t cookie, id;
 };
 
-/* A write that came, until its endpoint asks. */
+/* A write that arrived and that the endpoint has not fetched yet. */
 struct uc_arrived {
-	struct uc_peer *peer; /* NULL: gone since */
+	struct uc_peer *peer; /* NULL: disconnected since */
 	uint32_t imm, len;
 	uint16_t path;
 };
 
-/* Endpoints for which all of this is the same share; no byte of it is undefined. */
+/* Endpoints with an equal key share a uc_dev. It is compared bytewise, so padding is zeroed. */
 struct uc_dev_key {
 	const struct uccl_verbs *lib;
 	uint64_t (*clock)(void);
@@ -174,7 +175,7 @@ struct uc_dev_key {
 struct uc_dev {
 	TAILQ_ENTRY(uc_dev) all;
 	struct uc_dev_key key;
-	pthread_mutex_t lock; /* of all that follows */
+	pthread_mutex_t lock; /* protects all fields below */
 	const struct uccl_verbs *lib;
 	uint64_t (*clock)(void);
 	enum ibv_qp_type type;
@@ -183,32 +184,32 @@ struct uc_dev {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	enum uccl_link link;
-	bool labels;	  /* flow labels make paths here */
-	uint64_t process; /* our name, random */
-	uint32_t serials;
+	bool labels;	  /* the flow label selects a path in the network */
+	uint64_t process; /* random name of this process */
+	uint32_t serials; /* last serial of a set that we lead */
 	struct uccl_verbs_uc_stats stats;
 	TAILQ_HEAD(, uc) endpoints;
 	uint32_t nendpoints;
-	struct uc *serving; /* who has the lock, and needs no waking */
+	struct uc *serving; /* endpoint whose thread holds the lock, so it needs no wakeup */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_srq *srq;
 	uint32_t srq_depth, srq_due; /* receives to be posted again */
-	bool rx_armed, tx_armed; /* an event was asked for */
+	bool rx_armed, tx_armed; /* the completion queue will signal its next completion on `channel` */
 	uint32_t calls;
-	struct uccl_verbs_slab tx; /* a piece for each write under way, its payload in it if it had to be copied */
-	struct uccl_mrcache *sources;
-	uint64_t copy_until; /* nothing can be registered */
-	struct uccl_verbs_mws *windows; /* for what peers write to; NULL: that is registered each time */
+	struct uccl_verbs_slab tx; /* one piece for each write at the NIC; has the payload if that was copied */
+	struct uccl_mrcache *sources; /* registrations of memory that writes are sent from */
+	uint64_t copy_until; /* registering failed, so payload is copied until this time, ns */
+	struct uccl_verbs_mws *windows; /* memory windows for peers' writes; NULL: memory is registered each time */
 	struct uccl_verbs_gpus gpus;
-	struct uccl_verbs_gpu_keep gpu_sources; /* memory of devices that writes are sent from */
+	struct uccl_verbs_gpu_keep gpu_sources; /* registrations of device memory that writes are sent from */
 	TAILQ_HEAD(, uc_set) sets;
-	TAILQ_HEAD(, uc_path) waiting;
-	struct uc_path *by_qpn;
-	struct uc_slot *slot;
+	TAILQ_HEAD(, uc_path) waiting; /* paths whose queue pair is to be made */
+	struct uc_path *by_qpn;	       /* hash table of the paths with a queue pair */
+	struct uc_slot *slot;	       /* max_qp entries */
 	uint32_t max_qp, nqps, next_slot;
 	struct uccl_qp_budget *budget, own_budget;
-	uint64_t yield_at;
+	uint64_t yield_at; /* next time to look whether another back end needs queue pairs, ns */
 };
 
 /* One endpoint's back end. */
@@ -218,21 +219,21 @@ struct uc {
 	struct ud *ud;
 	struct uc_dev *dev;
 	TAILQ_ENTRY(uc) all;
-	uint64_t tx_direct;
-	uint32_t writers; /* flows that were granted writes */
+	uint64_t tx_direct; /* part of uccl_verbs_uc_stats.tx_direct */
+	uint32_t writers; /* flows with granted writes */
 	struct uc_done *done; /* ring */
 	uint32_t done_head, done_tail, done_size;
-	struct uc_arrived *arrived; /* ring: a receive is posted again when it is taken out */
+	struct uc_arrived *arrived; /* ring; its receive is posted again when an entry is taken out */
 	uint32_t arrived_head, arrived_tail, arrived_size;
 	struct ibv_send_wr wr[UC_CHAIN];
 	struct ibv_sge sge[UC_CHAIN];
 	struct uc_path *chain[UC_CHAIN];
 	int nchains;
-	TAILQ_HEAD(, uc_peer) peers; /* that are connected */
-	TAILQ_HEAD(, uc_peer) events;
-	bool packets_filled; /* the last call of rx() found more packets than it had room for */
-	bool waiting_fd, kicked;
-	int kick_fd; /* readable: another endpoint's thread found something for this one; -1 */
+	TAILQ_HEAD(, uc_peer) peers;  /* connected peers */
+	TAILQ_HEAD(, uc_peer) events; /* peers with events to report */
+	bool packets_filled; /* the last rx() found more packets than it had room for */
+	bool waiting_fd, kicked; /* wait_fd() was called; kick_fd is readable */
+	int kick_fd; /* readable: another endpoint's thread found something for this one; -1: none */
 };
 
 static inline struct uc *uc_of(struct uccl_nic *nic)
@@ -240,17 +241,17 @@ static inline struct uc *uc_of(struct uccl_nic *nic)
 	return uccl_container_of(nic, struct uc, nic);
 }
 
-/* With another table and clock, for tests; IBV_QPT_UC or IBV_QPT_RC. */
+/* Open with another table and clock, for tests. `type`: IBV_QPT_UC or IBV_QPT_RC. */
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic);
-/* Of all endpoints of the process on this NIC; live as long as the back end. */
+/* Counters of all endpoints of the process on this NIC; valid until the back end closes. */
 const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic);
 
 /* verbs_uc_tx.c */
 
-/* Send writes; how many were taken. Without the lock. */
+/* Send writes; returns how many were taken. Without the lock. */
 int uccl_uc_tx(struct uc *w, struct uccl_tx *v, int n);
-/* Take in which writes the NIC has read. With the lock held. */
+/* Read the completions of writes. With the lock held. */
 void uccl_uc_reap(struct uc_dev *d);
 
 /* verbs_uc_rx.c: uccl_nic_ops.rx and wait_fd. */
@@ -260,40 +261,40 @@ int uccl_uc_wait_fd(struct uccl_nic *nic);
 
 /* verbs_uc_ring.c: with the lock held. */
 
-/* When the device is known; undone by close, whether it succeeded or not. */
+/* Allocate the rings, after w->dev is set. 0 or an error; call uccl_uc_ring_close() in both cases. */
 int uccl_uc_ring_open(struct uc *w);
 void uccl_uc_ring_close(struct uc *w);
-/* There is something for an endpoint: wake its thread if that is another one, and sleeps. */
+/* An endpoint has something to fetch: wake its thread if that is another one and sleeps. */
 void uccl_uc_kick(struct uc *w);
-/* The endpoint is told that the NIC reads the payload of `cookie` no more; there is room. */
+/* Queue for the endpoint: the NIC no longer reads the payload of `cookie`. The ring has room for all writes. */
 void uccl_uc_done(struct uc *w, uint64_t cookie, uint64_t id);
-/* A write came. Its endpoint is woken. */
+/* Queue a write that arrived, and wake its endpoint. */
 void uccl_uc_arrived(struct uc_peer *peer, uint32_t imm, uint32_t len, uint16_t path);
-/* The peer goes: nothing of it is told any more. */
+/* The peer disconnects: nothing about it is reported any more. */
 void uccl_uc_arrived_forget(struct uc *w, const struct uc_peer *peer);
-/* Tell of paths, of what was sent, of what came; how much of v was filled. */
+/* Fill v[0..n) with queued events: of paths, of sent writes, of arrived writes. Returns how many. */
 int uccl_uc_tell(struct uc *w, struct uccl_rx *v, int n);
 
 /* verbs_uc_dev.c: with the lock held, if nothing else is said. */
 
-/* The largest write that is made on such a port; `wanted` 0: as suits it. */
+/* Most bytes of a write on such a port. `wanted`: what the user set; 0: what suits the port. */
 uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, uint32_t wanted);
-/* uccl_nic_caps.write_brittle; with a wanted it is the person's affair. */
+/* The value of uccl_nic_caps.write_brittle; false if the user set `wanted`. */
 bool uccl_verbs_write_brittle(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wanted);
 
 /*
- * Give w->dev that of the NIC of w->ud, made if there is none; it is to be put back. -FI_ENOSYS: there are no such
- * queue pairs, or another error. Without the lock.
+ * Set w->dev to the shared state of the NIC of w->ud; make it if it does not exist. To be given back by
+ * uccl_uc_dev_put(). -FI_ENOSYS: the NIC has no such queue pairs; or another error. Without the lock.
  */
 int uccl_uc_dev_get(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		    const struct uccl_nic_attr *attr, struct uc *w);
 /* Without the lock. */
 void uccl_uc_dev_put(struct uc *w);
-/* Post receives for those that were taken. */
+/* Post receives in place of those that completed. */
 void uccl_uc_dev_post(struct uc_dev *d);
-/* Take in what the NIC says of itself. */
+/* Read the asynchronous events of the NIC. */
 void uccl_uc_dev_events(struct uc_dev *d);
-/* Empty the channel, if it is ready, and ask for the next event. */
+/* Arm the completion queues. `ready`: read the events of the channel first. */
 void uccl_uc_dev_arm(struct uc_dev *d, bool ready);
 
 static inline void uc_lock(struct uc *w)
@@ -310,46 +311,49 @@ static inline void uc_unlock(struct uc *w)
 
 /* verbs_uc_set.c, all with the lock held. */
 
+/* The path with this queue pair; NULL: none. */
 struct uc_path *uccl_uc_path_find(struct uc_dev *d, uint32_t qpn);
-/* The queue pair of a path broke: it is made anew, now or soon. */
+/* The queue pair of a path broke: replace it, now or soon. */
 void uccl_uc_path_broke(struct uc_dev *d, struct uc_path *p);
-/* Give back what is idle if another back end of this process found none left. */
+/* Destroy idle queue pairs if another back end of this process found none left (uccl_qp_budget). */
 void uccl_uc_yield(struct uc_dev *d);
-/* All of them end, and are made anew soon. */
+/* End all queue pairs, and make new ones soon. */
 void uccl_uc_paths_end(struct uc_dev *d);
-/* Make those whose time has come. */
+/* Make the queue pairs that are due. */
 void uccl_uc_paths_retry(struct uc_dev *d);
-/* Is there a kind of queue pair on this NIC at all? 0, or an error. */
+/* 0: the NIC can make a queue pair of this kind; or an error. */
 int uccl_uc_probe(struct uc_dev *d);
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct uc_set *uccl_uc_set_new(struct uc_dev *d, const struct uc_peer *peer, bool leads);
-/* A number for one more flow; -1: it has no room. */
+/* A free number for one more flow; -1: the set is full. */
 int uccl_uc_set_room(const struct uc_set *s);
 void uccl_uc_set_add(struct uc_set *s, struct uc_peer *peer, uint8_t number);
-/* The flow leaves: no write of it is under way afterwards, and the last one takes the set along. */
+/* A flow leaves its set: no write of it is under way afterwards. The last flow frees the set. */
 void uccl_uc_set_leave(struct uc_dev *d, struct uc_peer *peer);
-/* A flow that has joined is to be told of the paths that can be used. */
+/* Queue events for a flow that has joined: the paths that can be used. */
 void uccl_uc_set_event(struct uc_peer *peer);
-/* No earlier write on a path can come any more: its queue pair ends, and all flows are told. */
+/* Fence a path: end its queue pair, so that no earlier write can arrive, and queue an event for all flows. */
 void uccl_uc_set_fence(struct uc_dev *d, struct uc_set *s, uint16_t path);
-/* Writes of this peer, of so many bytes at most, seem to be swallowed (uccl_nic_ops.renew). */
+/* Implements uccl_nic_ops.renew(). `write_max`: most bytes of the peer's writes. */
 void uccl_uc_set_renew(struct uc_dev *d, struct uc_peer *peer, uint16_t path, bool stays, uint32_t write_max);
-/* Begin what is needed to be written to: can it be, already? */
+/* Begin what is needed to receive writes. True: the set is ready. */
 bool uccl_uc_set_prepare(struct uc_dev *d, struct uc_set *s);
-/* The next thing that a set has to say; false: nothing. */
+/* Write the next entry of a set, UC_ENTRY bytes, to `at`. False: there is none. */
 bool uccl_uc_set_say(struct uc_dev *d, struct uc_set *s, uint8_t *at);
-/* Could the other side of a flow say this of the set? */
+/* True if the entry at `at` from the peer is valid for its set. */
 bool uccl_uc_set_valid(const struct uc_peer *peer, const uint8_t *at);
+/* Handle a valid entry. */
 void uccl_uc_set_take(struct uc_dev *d, struct uc_set *s, const uint8_t *at);
 
 /* verbs_uc_join.c, with the lock held. */
 
-/* Look for a set, if that has not begun. */
+/* Begin to look for a set for this flow, if that has not begun. */
 void uccl_uc_join_begin(struct uc_dev *d, struct uc_peer *peer);
-/* The next thing to say of it; false: nothing. */
+/* Write the flow's next entry, UC_ENTRY bytes, to `at`. False: there is none. */
 bool uccl_uc_join_say(struct uc_dev *d, struct uc_peer *peer, uint8_t *at);
-/* Could the other side say this now? */
+/* True if the entry at `at` from the peer is valid now. */
 bool uccl_uc_join_valid(const struct uc_peer *peer, const uint8_t *at);
+/* Handle a valid entry. */
 void uccl_uc_join_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *at);
 
 #endif

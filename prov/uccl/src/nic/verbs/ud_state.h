@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside of the verbs-ud back end: verbs_ud.c opens and closes, verbs_ud_tx.c sends, verbs_ud_rx.c receives,
- * verbs_ud_device_rx.c puts payload into memory of a device, verbs_ud_event.c hears what the NIC says of itself. Only
- * what builds on it includes this.
+ * Internals of the verbs-ud back end: verbs_ud.c opens and closes, verbs_ud_tx.c sends, verbs_ud_rx.c receives,
+ * verbs_ud_device_rx.c receives payload into device memory, verbs_ud_port.c has the port and its link, verbs_ud_event.c
+ * reads events of the NIC. Only back ends that build on it also include this.
  *
- * One UD queue pair receives; its number is the endpoint's place on the NIC. Others send: a label is one of them
- * together with a flow label, of which the network makes its choice of path. One more receives if memory of a device
- * was lent: headers into memory of the host, payload into that.
+ * One UD queue pair receives; its number is part of the endpoint's address. Other queue pairs send. An entropy label is
+ * a sending queue pair together with a flow label, by which the network chooses a path. If device memory was lent, one
+ * more queue pair receives: headers into host memory, payload into device memory.
  *
- * A place in a struct uccl_nic_addr: ip is the GID; the low 24 bits of scope are the queue pair; pad is the LID on
- * InfiniBand, and 0xc000 | 13 random bits on RoCE (no LID is so high), with 0x2000 if somebody listens on TCP at the
- * port; port, not 0, and the high bits of scope are random. All that is random makes the Q_Key, without which the NIC
- * drops a packet.
+ * An address in a struct uccl_nic_addr: ip is the GID. The low 24 bits of scope are the queue pair number, the high 8
+ * bits are random. port is random and not 0. pad is the LID on InfiniBand; on RoCE it is 0xc000 | 13 random bits (no
+ * LID is so high), and its bit 0x2000 says that the endpoint listens on TCP at the port. The random bits yield the
+ * Q_Key; the NIC drops a packet with another Q_Key.
  */
 #ifndef UCCL_NIC_VERBS_UD_STATE_H
 #define UCCL_NIC_VERBS_UD_STATE_H
@@ -27,31 +27,31 @@
 #include "nic/verbs/verbs_lib.h"
 #include "nic/verbs/verbs_sq.h"
 
-#define UD_GRH 40	   /* bytes that the NIC puts before each packet received */
-#define UD_SKEW 24	   /* a receive buffer's start, so that the packet in it lies at a multiple of 64 */
-#define UD_CHAIN 32	   /* requests a doorbell, at most */
-#define UD_RX_BATCH 32	   /* packets that one call of rx() hands up, at most */
-#define UD_PARTS 3	   /* of a packet whose payload is elsewhere: header, payload, tail */
-#define UD_QPS 64	   /* that send data, at most */
-#define UD_CONTROL_QPS 4   /* that send control packets */
-#define UD_TX_SLOTS 512	   /* packets on their way into the NIC */
-#define UD_GONE 16	   /* peers whose end is told at once, at most */
-#define UD_ROCE_PAD 0xc000 /* pad of RoCE addresses begins here */
-#define UD_LISTENS 0x2000  /* in such a pad: only if its process is gone are TCP connections refused there */
-#define UD_ASKS 32	   /* places that are asked for at once, where nobody has answered yet, at most */
+#define UD_GRH 40	   /* bytes that the NIC puts before each received packet (GRH) */
+#define UD_SKEW 24	   /* offset in a receive buffer, so that the packet behind the GRH is 64-byte aligned */
+#define UD_CHAIN 32	   /* most requests of one doorbell */
+#define UD_RX_BATCH 32	   /* most packets of one rx() */
+#define UD_PARTS 3	   /* parts of a packet that is sent without a copy: header, payload, tail */
+#define UD_QPS 64	   /* most queue pairs that send data */
+#define UD_CONTROL_QPS 4   /* queue pairs that send control packets */
+#define UD_TX_SLOTS 512	   /* most packets at the NIC */
+#define UD_GONE 16	   /* most peers whose end waits for rx() */
+#define UD_ROCE_PAD 0xc000 /* least pad of a RoCE address */
+#define UD_LISTENS 0x2000  /* bit of such a pad: the endpoint listens, so a refused connection proves its end */
+#define UD_ASKS 32	   /* most addresses that got HELLO, have not answered, and are checked by a connection */
 #define UD_QPN_MASK 0xffffffu
 #define UD_QPN_LEAST 2
-#define UD_DEVICE_RX 0x80000000u /* requests for slots of memory that was lent have numbers from here on */
+#define UD_DEVICE_RX 0x80000000u /* wr_id of receives into lent device memory begin here */
 
 /*
- * What wait_fd watches, a bit each, as its epoll says; the last ones are of the back end on top. To read one in vain is
- * a system call each: who sleeps asks for all of them by one.
+ * The descriptors that wait_fd watches, one bit each. One epoll_wait() tells which are readable, which saves a vain
+ * read of each. The UC ones belong to the back end on top (uc_state.h).
  */
 enum ud_ready {
-	UD_READY_KICK = 1,
+	UD_READY_KICK = 1,    /* ud.kick_fd */
 	UD_READY_CHANNEL = 2, /* completions */
-	UD_READY_ASYNC = 4,   /* what the NIC says of itself */
-	UD_READY_LIVE = 8,
+	UD_READY_ASYNC = 4,   /* asynchronous events of the NIC */
+	UD_READY_LIVE = 8,    /* liveness connections */
 	UD_READY_UC_KICK = 16,
 	UD_READY_UC_CHANNEL = 32,
 	UD_READY_UC_ASYNC = 64,
@@ -60,51 +60,51 @@ enum ud_ready {
 #define UD_READY_BITS 7
 
 struct uccl_verbs_ud_stats {
-	uint64_t tx_lost;   /* packets that could not go: no handle, no queue pair, a bad address */
-	uint64_t tx_errors; /* completions in error of sends */
-	uint64_t rx_errors; /* of receives */
-	uint64_t rx_bad;    /* packets without a source that can be read, or of an impossible length */
-	uint64_t qp_renewed, rx_revived, cq_renewed;
-	uint64_t link_lost; /* how often it was not up any more */
+	uint64_t tx_lost;   /* packets that could not be sent: no address handle, no queue pair, a bad address */
+	uint64_t tx_errors; /* sends that completed in error */
+	uint64_t rx_errors; /* receives that completed in error */
+	uint64_t rx_bad;    /* packets with an unreadable source, or of an impossible length */
+	uint64_t qp_renewed, rx_revived, cq_renewed; /* broken queues restored: sending, receiving, completion */
+	uint64_t link_lost; /* times that the link went down */
 	uint64_t doorbells;
 };
 
-/* A peer that is watched, or asked for. */
+/* A liveness connection: to a peer, or to an address that has not answered (`ask`). */
 struct ud_watch {
 	struct uccl_nic_addr to;
 	struct uccl_udp_live_peer *live;
 	bool ask;
 };
 
-/* HELLO that left. */
+/* A HELLO that was sent. */
 struct ud_hello {
 	struct uccl_nic_addr to;
 	uint8_t hdr[UCCL_HDR_LEN];
 };
 
-/* A place to which HELLO went, and nobody was there yet. */
+/* An address that got HELLO and has not answered. */
 struct ud_ask {
 	struct ud_watch w;
-	uint64_t at;	/* the latest HELLO; 0: this entry is unused */
-	uint32_t hellos;
-	bool refused;	/* its host says that nobody listens there; to be told */
+	uint64_t at;	 /* time of the latest HELLO, ns; 0: this entry is unused */
+	uint32_t hellos; /* HELLOs sent */
+	bool refused;	 /* the host refused the connection: nobody listens there. To be reported by rx() */
 	uint8_t hdr[UCCL_HDR_LEN]; /* of the latest HELLO */
 };
 
-/* A queue pair that receives, and its pieces, which are numbered from 0 on. */
+/* A receiving queue pair and its pieces (receive buffers), numbered from 0. */
 struct ud_rq {
 	struct ibv_qp *qp;  /* NULL: there is none */
-	uint32_t count;	    /* pieces, */
-	uint32_t depth;	    /* of which the NIC has so many at most, */
-	bool *posted;	    /* these now */
-	uint32_t *returned; /* pieces that are to be posted again */
+	uint32_t count;	    /* pieces in all */
+	uint32_t depth;	    /* most pieces that the NIC has at a time */
+	bool *posted;	    /* by piece: the NIC has it */
+	uint32_t *returned; /* pieces to post again */
 	uint32_t nreturned;
-	uint32_t out;	    /* pieces that the caller has until it gives them back */
-	bool broken;
-	uint64_t revive_at;
+	uint32_t out;	    /* pieces that the caller has */
+	bool broken;	    /* the queue pair is in error and has to be revived */
+	uint64_t revive_at; /* it is not revived before this time, ns */
 };
 
-/* Memory of a device, cut into slots; slot i is the second half of piece i, whose first is a header. */
+/* Lent device memory, cut into slots. Slot i has the payload of a packet whose header is in piece i of `headers`. */
 struct ud_device_rx {
 	uint8_t *mem;
 	struct ibv_mr *mr;
@@ -126,45 +126,45 @@ struct ud {
 
 	/* Sending. */
 	struct uccl_verbs_sq qp[UD_QPS + UD_CONTROL_QPS]; /* data first */
-	uint16_t qps;				  /* of data */
-	uint32_t flows, flow_base;		  /* flow labels in use; 1: they make no difference here */
-	uint32_t signal_every;
+	uint16_t qps;				  /* queue pairs for data */
+	uint32_t flows, flow_base;		  /* number of flow labels, and the first; 1: labels have no effect */
+	uint32_t signal_every;			  /* every signal_every-th data request asks for a completion */
 	struct uccl_verbs_ahs *ahs;
 	struct uccl_verbs_slab tx;
 	struct ibv_send_wr wr[UD_CHAIN];
 	struct ibv_sge sge[UD_CHAIN][UD_PARTS];
 	struct uccl_verbs_gpus gpus;
-	struct uccl_verbs_gpu_keep gpu_sources; /* memory of devices that packets are sent from */
-	struct uccl_verbs_sq *chain[UD_CHAIN]; /* queue pairs that this call has something for */
+	struct uccl_verbs_gpu_keep gpu_sources; /* registrations of device memory that packets are sent from */
+	struct uccl_verbs_sq *chain[UD_CHAIN]; /* queue pairs to which this tx() posts */
 	int nchains;
 
 	/* Receiving. */
 	struct ud_rq rq;
 	struct uccl_verbs_slab rx;
-	uint32_t lent[UD_RX_BATCH]; /* pieces that the caller looks at until the next call */
+	uint32_t lent[UD_RX_BATCH]; /* pieces that the caller has until the next rx() */
 	uint32_t nlent;
-	struct ud_rq device_rq;	/* whose slots the caller has until it gives them back */
+	struct ud_rq device_rq;	/* for lent device memory; the caller has a slot until uccl_nic_ops.reuse() */
 	struct ud_device_rx device;
-	bool armed;	/* an event was asked for */
-	int wait_fd;	/* epoll of the channel and of kick_fd, made by the first wait_fd(); -1 */
-	int kick_fd;	/* readable: rx() has more than it handed up; -1 */
-	uint32_t ready; /* which of those that wait_fd has something to read, as the latest look saw: UD_READY_ */
-	uint32_t calls; /* of rx() */
+	bool armed;	/* the completion queue will signal its next completion on `channel` */
+	int wait_fd;	/* epoll, made by the first wait_fd(); -1: none */
+	int kick_fd;	/* readable: rx() has more than it returned; -1: none */
+	uint32_t ready; /* descriptors that were readable at the latest look, UD_READY_ bits */
+	uint32_t calls; /* calls of rx() */
 
 	/* The NIC itself. */
 	enum uccl_link link;
-	bool link_changed; /* the caller of rx() has not been told */
-	bool shown;	  /* the host shows the device in sysfs, so we see it when it is no more */
-	uint64_t check_at; /* when to look next */
-	/* Where GIDs are IP addresses: connections that hosts hold, at the port of the place. NULL: none. */
+	bool link_changed; /* rx() has not reported it yet */
+	bool shown;	  /* sysfs shows the device, so its removal can be seen */
+	uint64_t check_at; /* when to check the port next, ns */
+	/* Liveness connections at the address's port, if GIDs are IP addresses (RoCE v2). NULL: none. */
 	struct uccl_udp_live *live;
-	uint64_t live_at; /* when to look at them next */
-	struct uccl_nic_addr gone[UD_GONE]; /* to be told */
+	uint64_t live_at; /* when to poll them next, ns */
+	struct uccl_nic_addr gone[UD_GONE]; /* ended peers that rx() has to report */
 	int ngone;
-	struct ud_hello hello[UD_ASKS]; /* since the latest look; more are sent again */
+	struct ud_hello hello[UD_ASKS]; /* HELLOs sent since the latest check; if full, further ones are not noted */
 	int nhellos;
 	struct ud_ask ask[UD_ASKS];
-	int nrefused; /* of those, to be told */
+	int nrefused; /* entries of `ask` that rx() has to report */
 };
 
 static inline struct ud *ud_of(struct uccl_nic *nic)
@@ -172,7 +172,7 @@ static inline struct ud *ud_of(struct uccl_nic *nic)
 	return uccl_container_of(nic, struct ud, nic);
 }
 
-/* The Q_Key of a place: 31 bits, as those with the highest one are the kernel's. */
+/* The Q_Key of an address: 31 bits, since Q_Keys with the highest bit set are privileged. */
 static inline uint32_t ud_qkey(const struct uccl_nic_addr *a)
 {
 	uint64_t x = a->scope >> 24 | (uint64_t)a->port << 8;
@@ -182,70 +182,70 @@ static inline uint32_t ud_qkey(const struct uccl_nic_addr *a)
 	return (uint32_t)(x * 0x9e3779b97f4a7c15ull >> 33);
 }
 
-/* With another table and clock, for tests. */
+/* Open with another table and clock, for tests. */
 int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), const struct uccl_nic_attr *attr,
 		       struct uccl_nic **nic);
-/* Of the product: monotonic, coarse. */
+/* The clock outside of tests: monotonic and coarse, ns. */
 uint64_t uccl_ud_clock(void);
-/* Lives as long as the back end. */
+/* Valid until the back end closes. */
 const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic);
 
-/* Can packets of several parts be sent? */
+/* True if a packet can be sent from UD_PARTS parts, so without a copy. */
 static inline bool ud_gathers(const struct ud *u)
 {
 	return u->port.max_sge >= UD_PARTS;
 }
 
-/* Move a new queue pair to RTS (sends) or RTR. verbs_ud_port.c */
+/* Move a new queue pair to the state RTS if it `sends`, else to RTR. 0 or an error. verbs_ud_port.c */
 int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey);
 /* Make the queue pair of a sender; 0 or an error. verbs_ud_tx.c */
 int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q);
-/* Take in what the NIC says of sends. verbs_ud_tx.c */
+/* Read the completions of sends. verbs_ud_tx.c */
 void uccl_ud_reap(struct ud *u);
-/* A queue pair broke without a completion that says so. False: it is none of ours. verbs_ud_tx.c */
+/* An asynchronous event reports that a queue pair broke. False: it is no sender of ours. verbs_ud_tx.c */
 bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
-/* The completion queue of sends broke: a new one, and new queue pairs. 0 or an error. verbs_ud_tx.c */
+/* The send completion queue broke: replace it and its queue pairs. 0 or an error. verbs_ud_tx.c */
 int uccl_ud_tx_renew(struct ud *u);
-/* Take in what the NIC says of itself, and see whether it is still there. verbs_ud_event.c */
+/* Read the asynchronous events of the NIC, and check that it is still there. verbs_ud_event.c */
 void uccl_ud_events(struct ud *u);
-/* Is there a time at which that looks, and has it come? */
+/* True if a check at a set time is due. */
 bool uccl_ud_events_due(const struct ud *u);
-/* Its link is so from now on; `why` is for the log. verbs_ud_port.c */
+/* Set the state of the link; `why` is for the log. verbs_ud_port.c */
 void uccl_ud_link_set(struct ud *u, enum uccl_link link, const char *why);
-/* It is of no use any more. verbs_ud_port.c */
+/* The NIC is gone for ever; `why` is for the log. verbs_ud_port.c */
 void uccl_ud_gone(struct ud *u, const char *why);
-/* The caller of rx() is told how the NIC is; false: it knows. verbs_ud_port.c */
+/* Fill *r with the state of the link, if it changed. False: it did not. verbs_ud_port.c */
 bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r);
-/* Listen for those who watch us, at a port that becomes that of our place. verbs_ud_event.c */
+/* Listen for liveness connections; the TCP port becomes the port of our address. verbs_ud_event.c */
 void uccl_ud_live_open(struct ud *u, const struct uccl_ports *ports);
-/* Watch the process behind a place; NULL: that cannot be. verbs_ud_event.c */
+/* Watch the process behind an address. NULL: not possible. verbs_ud_event.c */
 struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to);
-/* NULL is well. verbs_ud_event.c */
+/* Stop watching; NULL is allowed. verbs_ud_event.c */
 void uccl_ud_unwatch(struct ud *u, struct ud_watch *w);
-/* The caller of rx() is told who is gone, or was never there; false: nobody is. verbs_ud_event.c */
+/* Fill *r with a peer that has ended, or an address where nobody listens. False: none. verbs_ud_event.c */
 bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r);
-/* Memory for the accounts of a queue that is to have so many pieces; -FI_ENOMEM. verbs_ud_rx.c */
+/* Allocate the fields of a queue of `count` pieces. 0 or -FI_ENOMEM. verbs_ud_rx.c */
 int uccl_ud_rq_init(struct ud_rq *q, uint32_t count, uint32_t depth);
-/* Its queue pair, of receives in so many parts, and all that it holds is posted. 0 or an error. verbs_ud_rx.c */
+/* Make its queue pair, whose receives have `parts` parts, and post its pieces. 0 or an error. verbs_ud_rx.c */
 int uccl_ud_rq_open(struct ud *u, struct ud_rq *q, uint32_t parts);
-/* Also of one that was never opened. verbs_ud_rx.c */
+/* Allowed also for one that was never opened. verbs_ud_rx.c */
 void uccl_ud_rq_close(struct ud *u, struct ud_rq *q);
-/* Memory that was lent is free; also without any. verbs_ud_device_rx.c */
+/* Release the lent device memory, if there is any. verbs_ud_device_rx.c */
 void uccl_ud_device_rx_close(struct ud *u);
 
-/* Pieces that the NIC has, as far as none is in our hands. */
+/* Pieces that the NIC has. */
 static inline uint32_t ud_rq_posted(const struct ud_rq *q)
 {
 	return q->count - q->nreturned - q->out;
 }
 
-/* Piece i is to be posted again. */
+/* Note that piece i is to be posted again. */
 static inline void ud_rq_return(struct ud_rq *q, uint32_t i)
 {
 	q->returned[q->nreturned++] = i;
 }
 
-/* Bytes of each slot: whoever sends the longest packet that the port carries must not break the queue pair. */
+/* Bytes of each slot: enough for the longest packet of the port, since a longer one would break the queue pair. */
 static inline uint32_t ud_device_rx_each(const struct ud *u)
 {
 	return (u->port.mtu - UCCL_HDR_LEN + 63) & ~63u;
@@ -264,7 +264,7 @@ int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl
 int uccl_ud_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
 void uccl_ud_reuse(struct uccl_nic *nic, uint32_t slot);
 int uccl_ud_wait_fd(struct uccl_nic *nic);
-/* Watch a descriptor, too. 0, or an errno value. */
+/* Add a descriptor to wait_fd; `bit` names it in ud.ready. 0, or an errno value. */
 int uccl_ud_wait_add(int wait_fd, int fd, enum ud_ready bit);
 
 #endif

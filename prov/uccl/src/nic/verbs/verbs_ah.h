@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Address handles: what a UD queue pair needs for each place, traffic class and flow label that it sends to. They are
- * made when first needed, kept, and bounded in number; those not used for longest go first. Making one asks the
- * network for a MAC address, which takes a moment, or seconds if nobody answers: a place that failed is left alone
- * for ten times as long as that took.
+ * A cache of address handles. A UD queue pair needs one for each address, traffic class and flow label that it sends
+ * to. A handle is made on first use and kept; least recently used ones are evicted. To make one, the kernel asks the
+ * network for a MAC address. That takes a moment, or seconds if nobody answers. So after a failure the address is not
+ * tried again for ten times as long as the failure took.
  */
 #ifndef UCCL_NIC_VERBS_VERBS_AH_H
 #define UCCL_NIC_VERBS_VERBS_AH_H
@@ -31,8 +31,8 @@ struct uccl_verbs_ah_key {
 
 struct uccl_verbs_ah {
 	struct ibv_ah *ah;
-	uint32_t users; /* sends that are not done */
-	bool stale;	/* a send by it broke: make it anew when nobody uses it */
+	uint32_t users; /* sends under way with it */
+	bool stale;	/* a send with it failed; it is replaced when it has no users */
 	struct uccl_verbs_ah_key key;
 	UT_hash_handle hh;
 	TAILQ_ENTRY(uccl_verbs_ah) lru;
@@ -40,7 +40,7 @@ struct uccl_verbs_ah {
 
 struct uccl_verbs_ahs;
 
-/* What leads from `port` to a place. */
+/* Fill *attr with the route from `port` to an address. */
 void uccl_verbs_route(const struct uccl_verbs_port *port, const struct uccl_verbs_ah_key *to,
 		      struct ibv_ah_attr *attr);
 
@@ -50,19 +50,19 @@ int uccl_verbs_ahs_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const s
 void uccl_verbs_ahs_close(struct uccl_verbs_ahs *ahs);
 
 /*
- * The handle to `to` (its ip and, on InfiniBand, the LID in its pad); one user more. -FI_EAGAIN: as many as may be are
- * all in use; -FI_EHOSTUNREACH: there is none now, so a packet to there is lost; -FI_ENOMEM.
+ * Get the handle for `to` (its ip and, on InfiniBand, the LID in its pad), and count one more user. -FI_EAGAIN: `limit`
+ * handles are in use. -FI_EHOSTUNREACH: no handle can be made now, so count the packet as lost. -FI_ENOMEM.
  */
 int uccl_verbs_ah_get(struct uccl_verbs_ahs *ahs, const struct uccl_nic_addr *to, const struct uccl_verbs_mark *mark,
 		      uint32_t flow, struct uccl_verbs_ah **out);
-/* A user less. */
+/* Count one user less. */
 void uccl_verbs_ah_put(struct uccl_verbs_ah *ah);
 /*
- * The port has changed: its GID has another number, if `gid_index` differs, so that handles are made anew, or its link
- * is back, so that places which could not be reached may be tried at once.
+ * The port has changed. If the index of its GID changed to `gid_index`, all handles are made again. Addresses that
+ * could not be reached may be tried at once, since the link may be back.
  */
 void uccl_verbs_ahs_refresh(struct uccl_verbs_ahs *ahs, uint32_t gid_index);
-/* A send by this handle failed in the NIC: nothing goes to that place for a moment. */
+/* A send with this handle failed in the NIC: nothing is sent to its address for a moment. */
 void uccl_verbs_ah_suspect(struct uccl_verbs_ahs *ahs, const struct uccl_verbs_ah *ah);
 
 #endif

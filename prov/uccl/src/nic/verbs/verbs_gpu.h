@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory of devices that an RDMA NIC reads or writes: registered as a dmabuf, or by its address where the kernel knows
- * it. Which of the two it is is found out by the first registrations.
+ * Registration of device memory for an RDMA NIC: by a dmabuf, or by address if the kernel knows the memory. The first
+ * registrations find out which of the two works for a device.
  */
 #ifndef UCCL_NIC_VERBS_VERBS_GPU_H
 #define UCCL_NIC_VERBS_VERBS_GPU_H
@@ -13,24 +13,24 @@
 #include "nic/verbs/devcache.h"
 #include "nic/verbs/verbs_lib.h"
 
-#define UCCL_VERBS_GPUS 64	/* that are told apart; what is beyond is never registered */
-#define UCCL_VERBS_GPU_TRIES 4	/* one that fails may be of memory that is not like the other */
+#define UCCL_VERBS_GPUS 64	/* devices; memory of devices with higher numbers is never registered */
+#define UCCL_VERBS_GPU_TRIES 4	/* failures before a device is given up; a single one may be due to special memory */
 
-/* What is known of a NIC; zero at first. Any thread may use it. */
+/* How a NIC registers memory of each device. All zero at first. Any thread may use it. */
 struct uccl_verbs_gpus {
-	/* By device: how it is registered, and how often neither way worked. */
+	/* By number of the device: the method that worked, and how often both methods failed. */
 	_Atomic uint8_t method[UCCL_VERBS_GPUS], failed[UCCL_VERBS_GPUS];
 };
 
 /*
- * Register memory of a device that the NIC then calls `iova`, with these IBV_ACCESS_ rights. `name` is of the NIC, for
- * the log. -FI_EOPNOTSUPP: not on this NIC, and that device is not tried again; or another error, of this memory.
+ * Register buf[0..len) of a device at the NIC's address `iova`, with the IBV_ACCESS_ rights `access`. `name`: the NIC,
+ * for the log. -FI_EOPNOTSUPP: this NIC cannot, and the device is not tried again. Another error: not this memory.
  */
 int uccl_verbs_gpu_reg(struct uccl_verbs_gpus *g, const struct uccl_verbs *lib, struct ibv_pd *pd, const char *name,
 		       void *buf, uint64_t len, uint64_t iova, int access, const struct uccl_nic_device *device,
 		       struct ibv_mr **mr);
 
-/* What one protection domain keeps of them for reading. */
+/* A protection domain's cache of registrations of device memory that the NIC may read. */
 struct uccl_verbs_gpu_keep {
 	struct uccl_verbs_gpus *gpus;
 	const struct uccl_verbs *lib;
@@ -39,12 +39,12 @@ struct uccl_verbs_gpu_keep {
 	struct uccl_devcache *cache;
 };
 
-/* The fields before `cache` are set. 0 or -FI_ENOMEM. */
+/* The caller has set all fields before `cache`. 0 or -FI_ENOMEM. */
 int uccl_verbs_gpu_keep_open(struct uccl_verbs_gpu_keep *k);
-/* Also of one that could not be opened. */
+/* Allowed also if the open failed. */
 void uccl_verbs_gpu_keep_close(struct uccl_verbs_gpu_keep *k);
 
-/* What uccl_nic_ops.source gives: registrations for packets, and for direct writes if there are any. */
+/* The *source of uccl_nic_ops.source(): registrations for packets, and for direct writes (NULL: none). */
 struct uccl_verbs_source {
 	struct uccl_devcache_entry *packets, *writes;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the verbs back ends call of libibverbs, as a table: found when a program asks for an RDMA NIC, so that the
- * module runs on hosts without the library, and replaced as a whole by tests. Signatures, errors and ownership are
- * those of ibv_*; calls that verbs.h makes through a device's own operations are in it too.
+ * The functions of libibverbs that the verbs back ends call, as a table. It is filled when a program asks for an RDMA
+ * NIC, so the module also runs on hosts without the library. Tests replace the table. Signatures, errors and ownership
+ * are those of ibv_*. The table also has the calls that verbs.h makes through a device's own operations.
  */
 #ifndef UCCL_NIC_VERBS_VERBS_LIB_H
 #define UCCL_NIC_VERBS_VERBS_LIB_H
@@ -34,7 +34,7 @@ struct uccl_verbs {
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len, int access);
 	struct ibv_mr *(*reg_mr_iova)(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, int access);
-	/* NULL: the library is older than that */
+	/* NULL: the library is too old to have it */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd,
 					int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
@@ -63,22 +63,22 @@ struct uccl_verbs {
 	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 };
 
-/* The error of a call that just gave NULL, or said no more than that it failed: libraries need not set errno. */
+/* The error of a call that just failed, from errno; -FI_EIO if the library did not set errno. */
 static inline int uccl_verbs_error(void)
 {
 	return errno > 0 ? -errno : -FI_EIO;
 }
 
-/* End a registration. That it failed, on the device of this name, is only said: nobody could do anything about it. */
+/* End a registration. A failure is only logged, with the device `name`, since no caller could repair it. */
 void uccl_verbs_dereg(const struct uccl_verbs *lib, struct ibv_mr *mr, const char *name);
 
 /*
- * Fill a table from a library, which stays loaded. -FI_ENOSYS: there is no such library, or it lacks a function
- * (then it is unloaded again); *missing is the name of that function, or of the library.
+ * Fill a table from the library `file`, which stays loaded. -FI_ENOSYS: no such library, or it lacks a function (then
+ * it is unloaded); *missing names the library or the function.
  */
 int uccl_verbs_load(struct uccl_verbs *v, const char *file, const char **missing);
 
-/* The table of this process, loaded by the first call; NULL: the host has no libibverbs that serves. */
+/* The table of this process; the first call loads it. NULL: the host has no usable libibverbs. */
 const struct uccl_verbs *uccl_verbs_lib(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the verbs back ends share: registered memory cut into pieces, and send queues whose requests each hold a piece
- * until the NIC has read it.
+ * Parts that the verbs back ends share: a slab is registered memory cut into pieces of equal size; a send queue holds a
+ * piece for each request until the NIC has read it.
  */
 #ifndef UCCL_NIC_VERBS_VERBS_SQ_H
 #define UCCL_NIC_VERBS_VERBS_SQ_H
@@ -26,20 +26,21 @@ struct uccl_verbs_slab {
 	uint8_t *base;
 	size_t len;
 	struct ibv_mr *mr;
-	uint64_t nodes;	  /* set before it is opened: as in uccl_nic_attr */
-	uint32_t stride, count;
-	uint32_t *unused; /* stack of pieces that nobody has; NULL: not kept */
+	uint64_t nodes;	  /* as in uccl_nic_attr; set before the open */
+	uint32_t stride, count; /* bytes of a piece; number of pieces */
+	uint32_t *unused; /* stack of free pieces; NULL: not kept here */
 	uint32_t nunused;
-	/* Of requests that the NIC was handed and will tell of. Read from anywhere, written as the rest. */
+	/* Bytes of requests at the NIC for which a completion will come. Any thread may read it. */
 	_Atomic uint64_t bytes;
-	/* The NIC reads it no more; NULL: nobody needs to know. */
+	/* Called when the NIC no longer reads a request's payload. NULL: nobody needs that. */
 	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
 	void *freed_arg;
 };
 
 /*
- * As many pieces as may be locked, from `count` down to `least`; `stack`: keep those that are free. `name` is of the
- * device, for the log. -FI_ENOMEM, then what there is goes with uccl_verbs_slab_close().
+ * Allocate and register `count` pieces of `stride` bytes. If the limit on locked memory is too low, `count` is halved
+ * until it fits, down to `least`. `access`: IBV_ACCESS_ rights. `stack`: keep free pieces in `unused`. `name`: the
+ * device, for the log. 0 or -FI_ENOMEM; call uccl_verbs_slab_close() in both cases.
  */
 int uccl_verbs_slab_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const char *name, struct uccl_verbs_slab *s,
 			 uint32_t stride, uint32_t count, uint32_t least, int access, bool stack);
@@ -53,30 +54,30 @@ static inline uint8_t *uccl_verbs_piece(const struct uccl_verbs_slab *s, uint32_
 /* A send that the NIC may still read. */
 struct uccl_verbs_sent {
 	uint32_t piece;
-	uint32_t signaled;	  /* bytes that its completion tells of; 0: none will come for it alone */
+	uint32_t signaled;	  /* bytes that its completion covers; 0: it has no completion of its own */
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
-	struct uccl_devcache_entry *gpu; /* payload that is read from a device, for uccl_verbs_slab.freed; NULL */
-	/* Of a write, likewise. */
-	const struct uccl_mrcache_entry *source; /* NULL: what is in the piece */
-	uint64_t cookie;
-	void *owner;
+	/* For uccl_verbs_slab.freed(): */
+	struct uccl_devcache_entry *gpu; /* registration of payload in device memory; NULL: none */
+	const struct uccl_mrcache_entry *source; /* of a write: registration of the payload; NULL: it is in the piece */
+	uint64_t cookie; /* of a write: its uccl_tx.cookie */
+	void *owner;	 /* of a write: its peer */
 };
 
 /* The sending half of a queue pair. */
 struct uccl_verbs_sq {
-	struct ibv_qp *qp;	      /* NULL: not made yet, or it broke and could not be made anew */
+	struct ibv_qp *qp;	      /* NULL: not made yet, or it broke and could not be replaced */
 	struct uccl_verbs_sent *sent; /* ring of UCCL_VERBS_SQ_DEPTH */
-	uint32_t head, tail;	      /* of the ring: next, and first not done; both only grow */
-	uint32_t signaled;	      /* requests before this one will be told of by a completion */
-	uint32_t unsignalled;	      /* since the last that asks for a completion, */
-	uint32_t unsignaled_bytes;    /* and their bytes */
-	uint16_t generation;	      /* completions of an earlier life are stale */
-	uint64_t retry_at;	      /* when to try again to make it */
-	/* The chain that is being built. */
+	uint32_t head, tail;	      /* numbers of the next request, and of the first that is not done, modulo 2^32 */
+	uint32_t signaled;	      /* a completion will cover all requests before this number */
+	uint32_t unsignalled;	      /* requests since the last one that asks for a completion */
+	uint32_t unsignaled_bytes;    /* bytes of these requests */
+	uint16_t generation;	      /* counts queue pairs; a completion with another number is stale */
+	uint64_t retry_at;	      /* when to try again to make it, ns */
+	/* The chain of requests that is being built. */
 	struct ibv_send_wr *first, *last;
 };
 
-/* A request's name: life of the queue pair (16 bits), which one (16), its number there (32). */
+/* The wr_id of the next request: generation (16 bits), `which` queue pair (16 bits), number of the request (32). */
 static inline uint64_t uccl_verbs_sq_name(const struct uccl_verbs_sq *q, uint16_t which)
 {
 	return (uint64_t)q->generation << 48 | (uint64_t)which << 32 | q->head;
@@ -87,48 +88,48 @@ static inline uint16_t uccl_verbs_sq_which(uint64_t name)
 	return (uint16_t)(name >> 32);
 }
 
-/* Room for one more, in a queue of `depth`. */
+/* True if there is room for one more request in a queue of `depth`. */
 static inline bool uccl_verbs_sq_room(const struct uccl_verbs_sq *q, uint32_t depth)
 {
 	return q->head - q->tail < (depth < UCCL_VERBS_SQ_DEPTH ? depth : UCCL_VERBS_SQ_DEPTH);
 }
 
-/* Some will not be told of before a later one is sent. False: all are done, or will be told of. */
+/* True if a completion is still to come that covers requests not yet done. */
 static inline bool uccl_verbs_sq_awaits(const struct uccl_verbs_sq *q)
 {
 	return q->qp && (int32_t)(q->signaled - q->tail) > 0;
 }
 
-/* Bytes of requests that were handed to the NIC; those that no completion will tell of alone are not counted. */
+/* Bytes of requests at the NIC. Requests that no completion covers yet are not counted. */
 static inline uint64_t uccl_verbs_slab_backlog(const struct uccl_verbs_slab *s)
 {
 	return atomic_load_explicit(&s->bytes, memory_order_relaxed);
 }
 
-/* Memory for it. -FI_ENOMEM. */
+/* Allocate the ring. 0 or -FI_ENOMEM. */
 int uccl_verbs_sq_init(struct uccl_verbs_sq *q);
 void uccl_verbs_sq_fini(struct uccl_verbs_sq *q);
 /*
- * Put a request, which has its name, at the end of the chain; it holds `sent`. With `signal` a completion will tell of
- * it and of those before. True: the chain is new.
+ * Append a request, with its wr_id set, to the chain; it holds `sent` until it is done. `signal`: ask for a completion,
+ * which covers it and all before. Returns true if the chain was empty.
  */
 bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, struct ibv_send_wr *wr,
 		       struct uccl_verbs_sent sent, bool signal);
-/* A completion will tell of the last of the chain. */
+/* Ask for a completion for the last request of the chain. */
 void uccl_verbs_sq_signal(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s);
 /*
- * Hand the chain to the NIC. What it refuses is as if it had never been, and *lost grows by it; then also an errno
- * value is returned. The next that is added should ask for a completion if uccl_verbs_sq.told was set back.
+ * Hand the chain to the NIC. 0, or an errno value: the NIC refused some requests. These are removed, and *lost grows by
+ * their number. The request that should ask for a completion may be among them, so the next one should ask.
  */
 int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, struct uccl_verbs_slab *s,
 		       uint64_t *lost);
-/* A completion came: *at is the number of its request. False: it is of an earlier life. */
+/* False: the completion belongs to an earlier queue pair (stale generation). */
 bool uccl_verbs_sq_known(const struct uccl_verbs_sq *q, const struct ibv_wc *wc);
-/* All up to and with the request of this completion are done. */
+/* Complete all requests up to and including the one of this completion. */
 void uccl_verbs_sq_done(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, const struct ibv_wc *wc);
-/* The request of this completion, if it is one that is not done; else NULL. */
+/* The request of this completion; NULL: it is done already, or unknown. */
 const struct uccl_verbs_sent *uccl_verbs_sq_sent(const struct uccl_verbs_sq *q, const struct ibv_wc *wc);
-/* Destroy the queue pair: the NIC reads nothing of it any more. */
+/* Destroy the queue pair. The NIC then reads nothing of it, and all requests are completed. */
 void uccl_verbs_sq_end(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, struct uccl_verbs_slab *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Questions to the kernel's networking (rtnetlink): one answer each. */
+/* Requests to the kernel's networking (rtnetlink(7)), with one answer each. */
 #ifndef UCCL_NIC_XDP_NETLINK_H
 #define UCCL_NIC_XDP_NETLINK_H
 
@@ -7,18 +7,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define UCCL_NETLINK_ROOM 16384 /* enough for an answer about one thing */
+#define UCCL_NETLINK_ROOM 16384 /* bytes that are enough for any answer about one object */
 
-/* A socket that also hears of changes in these groups (RTMGRP_...); it never blocks. A negative error. */
+/* Open a nonblocking socket that also receives changes of `groups` (RTMGRP_...). A descriptor or a negative error. */
 int uccl_netlink_open(uint32_t groups);
 
 /*
- * Send one question and read its answer, a message of type `want`, which begins at `answer` and is whole. A negative
- * error is the kernel's, or -FI_EIO: no such answer.
+ * Send the request `ask` and read its answer into answer[0..room): a complete message of type `want`. 0, the kernel's
+ * error (negative), or -FI_EIO: another answer, or none.
  */
 int uccl_netlink_ask(int fd, struct nlmsghdr *ask, uint8_t *answer, uint32_t room, uint16_t want);
 
-/* Add an attribute to a message, which begins with a struct nlmsghdr; the caller made room behind it. */
+/* Append an attribute to `message`, which begins with a struct nlmsghdr and has room behind it. */
 void uccl_netlink_add(void *message, uint16_t type, const void *value, uint16_t len);
 
 #endif

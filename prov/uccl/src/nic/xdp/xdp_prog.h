@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The XDP program of the xdp back end, one on an interface, shared by all endpoints and processes that use it. It hands
- * to an AF_XDP socket what its rule asks for, and leaves everything else to the kernel.
+ * The XDP program of the xdp back end. An interface has one, which all endpoints and processes on it share. The program
+ * passes packets that match a rule to the rule's AF_XDP socket, and all others to the kernel.
  *
- * Program, maps and attachment (a link of BPF) live as long as a process has them open, so the last one that ends takes
- * them away, however it ends. No file and no pin is left behind.
+ * Program, maps and attachment (a BPF link) exist as long as a process has them open. So they go with the last process,
+ * however that ends, and leave no file and no pin behind.
  */
 #ifndef UCCL_NIC_XDP_XDP_PROG_H
 #define UCCL_NIC_XDP_XDP_PROG_H
@@ -12,31 +12,31 @@
 #include "flow/wire/io.h"
 #include "nic/nic.h"
 
-/* So many endpoints and lanes of one process may share a queue. */
+/* Most endpoints and lanes of one process that share a queue. */
 #define UCCL_XDP_SOCKETS 32
 
-/* Which packets a rule is for: to a place, by a queue. As the program reads it; port in network order. */
+/* The key of a rule: packets to this address that arrive by this queue. Read by the program. */
 struct uccl_xdp_key {
 	uint32_t queue;
-	uint8_t port[2], zero[2];
+	uint8_t port[2], zero[2]; /* port in network byte order */
 	uint8_t ip[16];
 };
 
-/* To which socket they go. */
+/* The rule: which of these packets go to a socket, and to which one. Read by the program. */
 struct uccl_xdp_rule {
-	/* With `guarded` only packets that begin so: nothing of strangers (struct uccl_nic_guard). */
+	/* If `guarded`: only packets with these header fields (struct uccl_nic_guard). */
 	uint8_t magic[2];
 	uint8_t token_top[2];
 	uint8_t version;
 	uint8_t guarded;
 	uint32_t types;
-	uint32_t most; /* bytes of a frame; longer ones the kernel gets */
-	uint32_t slot; /* in the table of sockets */
+	uint32_t most; /* most bytes of a frame; longer ones go to the kernel */
+	uint32_t slot; /* the socket's index in the table of sockets */
 };
 
 /*
- * What the program writes in front of a frame, where the driver has room for it: when it came, by CLOCK_MONOTONIC. The
- * mark tells that it did.
+ * The program writes this in front of a frame if the driver leaves room for it. mark UCCL_XDP_STAMPED: the program
+ * wrote it. at_ns: arrival by CLOCK_MONOTONIC.
  */
 struct uccl_xdp_stamp {
 	uint64_t mark, at_ns;
@@ -46,32 +46,32 @@ struct uccl_xdp_stamp {
 
 struct uccl_xdp_prog {
 	int link_fd, xsks_fd, rules_fd;
-	uint32_t queues; /* that the interface may have */
-	bool native;	 /* the driver runs the program; or the kernel does, later and slower */
-	bool joined;	 /* another process brought it */
+	uint32_t queues; /* most queues that the interface can have */
+	bool native;	 /* the program runs in the driver; false: in the kernel's generic hook, later and slower */
+	bool joined;	 /* another process had attached it */
 };
 
 void uccl_xdp_key_fill(struct uccl_xdp_key *key, const struct uccl_nic_addr *at, uint32_t queue);
-/* What is known of packets to a place; `guard` may be NULL. All but the slot. */
+/* Fill all of a rule except `slot`. `guard` NULL: not guarded. */
 void uccl_xdp_rule_fill(struct uccl_xdp_rule *rule, uint32_t most, const struct uccl_nic_guard *guard);
 
 /*
- * Attach the program to the interface with this index, or join those who have. On an error *what is a static text
- * that says what was refused. -FI_EBUSY: another program of somebody else is there.
+ * Attach the program to the interface `ifindex`, or join the processes that have. After an error *what says what was
+ * refused, a static text. -FI_EBUSY: the interface has a foreign XDP program.
  */
 int uccl_xdp_prog_open(int ifindex, enum uccl_xdp_mode mode, struct uccl_xdp_prog *p, const char **what);
 /*
- * From now on, for as long as it is open, this socket, which has a number below UCCL_XDP_SOCKETS among those of its
- * queue, gets what comes by the queue for this place and fits the rule.
+ * From now on the socket `xsk_fd`, while it is open, gets packets to `at` that arrive by `queue` and match the rule.
+ * `number`, below UCCL_XDP_SOCKETS, tells the sockets of a queue apart. 0 or a negative error.
  */
 int uccl_xdp_prog_steer(const struct uccl_xdp_prog *p, const struct uccl_nic_addr *at, uint32_t queue, uint32_t number,
 			int xsk_fd, const struct uccl_xdp_rule *rule);
-/* Another rule for the same socket. */
+/* Replace the rule of a socket that uccl_xdp_prog_steer() added. 0 or a negative error. */
 int uccl_xdp_prog_rule(const struct uccl_xdp_prog *p, const struct uccl_nic_addr *at, uint32_t queue, uint32_t number,
 		       const struct uccl_xdp_rule *rule);
-/* Nobody is there any more. */
+/* Remove the rule for `at` on this queue. */
 void uccl_xdp_prog_forget(const struct uccl_xdp_prog *p, const struct uccl_nic_addr *at, uint32_t queue);
-/* The queue has a new owner; whoever had it before may have been killed. */
+/* Remove all rules of a queue that has a new owner: the previous owner may have been killed. */
 void uccl_xdp_prog_clear(const struct uccl_xdp_prog *p, uint32_t queue);
 void uccl_xdp_prog_close(struct uccl_xdp_prog *p);
 
