@@ -7,7 +7,7 @@
 
 int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 
-/* Ours, or NULL: opened by another provider. */
+/* The domain object behind a handle; NULL: another provider opened it. */
 struct uccl_domain *uccl_domain_ours(struct fid_domain *domain);
 
 #endif

@@ -8,7 +8,7 @@
 
 int uccl_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 
-/* True if it was opened here. */
+/* True if this provider opened it. */
 bool uccl_fabric_is_ours(const struct fid_fabric *fabric);
 
 #endif

@@ -6,8 +6,8 @@
 #include <rdma/fabric.h>
 
 /*
- * One entry per usable interface and address family, best first. -FI_ENODATA: nothing fits, the reason was told at info
- * level (a bad FI_UCCL_* value: as a warning).
+ * fi_getinfo(3): one entry for each usable interface and address family, the best first. -FI_ENODATA: nothing fits. The
+ * reason is logged at info level, and as a warning if an FI_UCCL_* variable has a bad value.
  */
 int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		 struct fi_info **info);

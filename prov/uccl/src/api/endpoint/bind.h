@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What an endpoint is bound to. */
+/* Binding of endpoints to address vectors, queues and counters. */
 #ifndef UCCL_API_BIND_H
 #define UCCL_API_BIND_H
 
@@ -10,9 +10,9 @@ int uccl_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av);
 int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq);
 
-/* Nobody drives it any more, or waits for it, but the caller. */
+/* The endpoint closes: remove its driver from all lists, so that only the caller drives it or waits for it. */
 void uccl_ep_unbind(struct uccl_ep *ep);
-/* It needs nothing of this any more, its domain included. */
+/* Give back the endpoint's references to all objects that it was bound to, and to its domain. */
 void uccl_ep_drop_refs(struct uccl_ep *ep);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Scalable endpoints. Every context, receive contexts first, is an endpoint of one direction with an engine of its own.
- * They have ports and incarnations in a row and one key, so the address of the first stands for all.
+ * Scalable endpoints. Each context is an endpoint of one direction with its own engine. The contexts, receive contexts
+ * first, have consecutive ports and incarnations and one key, so the address of the first one determines the others.
  */
 #ifndef UCCL_API_SEP_H
 #define UCCL_API_SEP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Shared contexts as objects. What a shared receive context does is in transfer/srx.h. A shared transmit context is a
- * name only, for the endpoints of a domain compete for nothing that it could share out.
+ * Opening of shared contexts. transfer/srx.h has the work of a shared receive context. A shared transmit context has no
+ * function, since the endpoints of a domain compete for nothing that it could share.
  */
 #ifndef UCCL_API_SHARED_H
 #define UCCL_API_SHARED_H
@@ -12,7 +12,7 @@
 
 struct uccl_domain;
 
-/* Endpoints take nothing from it, and it may be closed before they are: Sandia OpenSHMEM does so. */
+/* Endpoints keep no reference to it, so it may be closed before them: Sandia OpenSHMEM does so. */
 struct uccl_stx {
 	struct fid_stx fid;
 	struct uccl_domain *domain;

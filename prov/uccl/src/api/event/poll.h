@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Poll sets: which of several queues and counters have something. */
+/* Poll sets (fi_poll(3)): find those of several queues and counters that have something to read. */
 #ifndef UCCL_API_POLL_H
 #define UCCL_API_POLL_H
 

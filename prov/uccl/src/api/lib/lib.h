@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The functions of libfabric that the provider calls. The module is not linked to libfabric: it looks them up in the
- * library that loads it, so that one binary serves every version and every bundled copy of it.
+ * The functions of libfabric that the provider calls. The module is not linked to libfabric. It looks the functions up
+ * in the library that loaded it, so one binary works with every version and every bundled copy of libfabric.
  */
 #ifndef UCCL_API_LIB_H
 #define UCCL_API_LIB_H
@@ -16,7 +16,7 @@
 #include "base/units.h"
 
 struct uccl_lib {
-	uint32_t version; /* of the library: decides how large its structs are */
+	uint32_t version; /* version of the library, which determines the size of its structs */
 	struct fi_info *(*dupinfo)(const struct fi_info *info);
 	void (*freeinfo)(struct fi_info *info);
 	const char *(*strerror)(int err);
@@ -29,18 +29,18 @@ struct uccl_lib {
 	char *(*tostr)(const void *data, enum fi_type type);
 };
 
-/* Holds stand-ins until uccl_lib_init(), and for each function that the library hides. */
+/* Has stand-ins before uccl_lib_init(), and afterwards for functions that the library does not export. */
 extern struct uccl_lib uccl_lib;
 /* Version of the provider, in libfabric's form; the numbers are configure.ac's. */
 #define UCCL_PROV_VERSION FI_VERSION(UCCL_PROV_MAJOR, UCCL_PROV_MINOR)
 
-/* By what libfabric knows the provider; fi_prov_ini says what it calls. */
+/* The provider as libfabric knows it: name, version, functions. */
 extern struct fi_provider uccl_prov;
 
 /* Look the functions up in the object that holds the code address `caller`. */
 void uccl_lib_init(const void *caller);
 
-/* Has this process loaded a library whose file name begins so and which has this symbol? However it was loaded. */
+/* True if this process has loaded, in any way, a library whose file name begins with `file` and that has `symbol`. */
 bool uccl_lib_loaded(const char *file, const char *symbol);
 
 #define UCCL_API_LOG(level, subsys, ...)                                                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Functions for places in libfabric's tables that the provider has nothing for. Programs call most of those without a
- * look, so no place is left NULL.
+ * Functions that return -FI_ENOSYS, for entries of libfabric's tables that the provider does not support. Programs call
+ * most entries without a test for NULL, so no entry is NULL.
  */
 #ifndef UCCL_API_NOSYS_H
 #define UCCL_API_NOSYS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What programs written for libfabric 1 still ask for, and what we still answer. libfabric 2 keeps the values, but
- * every use of one of its own names for them is a warning of the compiler that no option turns off.
+ * Constants of libfabric 1 that programs still use and the provider still supports. libfabric 2 keeps their values, but
+ * the compiler warns of every use of its names, and no option turns that off. So these names are defined again here.
  */
 #ifndef UCCL_API_OLDNAMES_H
 #define UCCL_API_OLDNAMES_H
@@ -9,7 +9,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 
-/* fi_domain_attr.mr_mode as one number, before it was a set of bits. */
+/* Values of fi_domain_attr.mr_mode from the time before it was a set of bits. */
 #undef FI_MR_BASIC
 #undef FI_MR_SCALABLE
 #define FI_MR_BASIC (1 << 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory regions. The packet back ends need no registration, so a region is a descriptor for programs that insist on
- * one, and, if peers may reach it, what requests are looked up in by key.
+ * Memory regions. The packet back ends need no registration. So a region is only a descriptor for programs that require
+ * one; and if peers may access it, an entry of the domain's table, in which requests look it up by key.
  */
 #ifndef UCCL_API_MR_H
 #define UCCL_API_MR_H
@@ -20,13 +20,13 @@ struct uccl_domain;
 struct uccl_mr {
 	struct fid_mr fid;
 	struct uccl_domain *domain;
-	UT_hash_handle hh;	/* in the domain's table, by key, if peers may reach it */
-	bool entered;
-	bool device;		/* memory that the processor must not touch */
-	struct uccl_dmabuf *given; /* as which the program passed it; NULL: it did not */
+	UT_hash_handle hh;	/* in uccl_domain.mrs, by key, if peers may access it */
+	bool entered;		/* it is in that table */
+	bool device;		/* it is device memory, which the processor must not touch */
+	struct uccl_dmabuf *given; /* the dmabuf that the program passed (FI_MR_DMABUF); NULL: none */
 	uint64_t access, offset;
-	uint64_t base, len;	/* what peers call its first byte; bytes of all pieces */
-	struct uccl_cntr *cntr[2]; /* of what peers do to it: reads, writes */
+	uint64_t base, len;	/* address of its first byte in peers' requests; bytes of all iov */
+	struct uccl_cntr *cntr[2]; /* bound counters: of peers' reads, of peers' writes */
 	size_t iov_count;
 	struct iovec iov[UCCL_IOV_LIMIT];
 };
@@ -38,8 +38,8 @@ static inline struct uccl_mr *uccl_mr_of(struct fid *fid)
 
 extern struct fi_ops_mr uccl_mr_ops;
 /*
- * Where is the memory that a peer names? As uccl_target_ops.resolve; `devices`: what the processor must not touch can
- * be reached.
+ * Find the memory that a peer's request names, as uccl_target_ops.resolve() does. `devices`: regions of device memory
+ * are allowed.
  */
 int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_seg *seg, uint32_t access, bool devices, struct iovec *iov,
 		    void **region);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Endpoints: one engine each, and who drives it. The lock of that driver covers the endpoint, too. */
+/* The endpoint object. It has one engine and its driver. The driver's lock also protects the endpoint. */
 #ifndef UCCL_API_OBJECT_EP_OBJECT_H
 #define UCCL_API_OBJECT_EP_OBJECT_H
 
@@ -29,12 +29,12 @@ struct uccl_stage;
 #define UCCL_TX 1u
 #define UCCL_RX 2u
 
-/* The handle that a program has: of the endpoint itself, or an alias with other default flags. */
+/* A handle of the program: the endpoint itself, or an alias with other default flags. */
 struct uccl_ep_fid {
 	struct fid_ep fid;
-	struct uccl_ep *ep;		/* NULL: of a shared receive context */
-	struct uccl_srx *srx;		/* that context */
-	uint64_t tx_flags, rx_flags;	/* for calls without flags of their own */
+	struct uccl_ep *ep;		/* NULL: the handle is of a shared receive context */
+	struct uccl_srx *srx;		/* this context; else NULL */
+	uint64_t tx_flags, rx_flags;	/* default flags, for calls without a flags argument */
 };
 
 static inline struct uccl_ep_fid *uccl_ep_fid_of(struct fid *fid)
@@ -47,11 +47,11 @@ enum uccl_cntr_slot {
 	UCCL_CNTR_REMOTE_WRITE, UCCL_CNTR_SLOTS
 };
 
-/* What a context asks of the scalable endpoint that it belongs to. No lock of an endpoint is held. */
+/* Operations that a context calls on its scalable endpoint. No lock of an endpoint is held. */
 struct uccl_whole_ops {
-	/* All contexts begin together: make their engines, if they are not there. */
+	/* Open the engines of all contexts, unless they are open. 0 or a negative error. */
 	int (*start)(struct uccl_sep *whole);
-	/* They have one name, as fi_getname(3) gives it. */
+	/* fi_getname(3): all contexts have the same name. */
 	int (*getname)(struct uccl_sep *whole, void *addr, size_t *addrlen);
 	/* This context is about to be closed. */
 	void (*left)(struct uccl_sep *whole, const struct uccl_ep *ep);
@@ -59,55 +59,55 @@ struct uccl_whole_ops {
 
 struct uccl_ep {
 	struct uccl_ep_fid self;
-	const struct uccl_whole_ops *whole_ops; /* of the endpoint that it is a context of; NULL: it is none */
-	struct uccl_sep *whole;
+	const struct uccl_whole_ops *whole_ops; /* operations on `whole`; NULL: this is no context */
+	struct uccl_sep *whole;		/* scalable endpoint of which this is a context */
 	struct uccl_domain *domain;
 	struct uccl_driver driver;
-	struct uccl_cm *cm;		/* FI_EP_MSG; NULL: connectionless */
-	bool listens;			/* for connections */
-	struct uccl_peer *sole;		/* whom that is connected to, or NULL */
-	struct uccl_xsk_set *queues;	/* of its NIC and its lanes', NULL: none of their own */
-	struct uccl_live *live;		/* NULL: nobody watches */
-	struct uccl_named *named;	/* who tells its address at src.port, NULL: not on an RDMA NIC, or no port */
+	struct uccl_cm *cm;		/* connection of an FI_EP_MSG endpoint; NULL: connectionless */
+	bool listens;			/* it listens for connections, for a passive endpoint */
+	struct uccl_peer *sole;		/* FI_EP_MSG: the connected peer; NULL: none */
+	struct uccl_xsk_set *queues;	/* AF_XDP queues of its NIC and its lanes; NULL: none */
+	struct uccl_live *live;		/* file for uccl_top; NULL: none */
+	struct uccl_named *named;	/* responder at src.port that tells its address (RDMA NICs); NULL: none */
 	struct uccl_tracefile *trace;	/* NULL: no trace */
-	const struct uccl_hmem_ops *hmem; /* devices whose memory may be passed; NULL: none */
-	struct uccl_stage *stage;	/* what copies from and to them; NULL: not yet */
-	bool direct;			/* the NIC may write to them by itself */
-	uint8_t dirs;			/* UCCL_TX, UCCL_RX: a context has one of them */
-	uint8_t enabled;		/* the same, or 0 */
-	bool closing;			/* what completes now is not reported */
+	const struct uccl_hmem_ops *hmem; /* devices whose memory the program may pass; NULL: none */
+	struct uccl_stage *stage;	/* copies from and to these devices; NULL: not open yet */
+	bool direct;			/* the NIC may write to device memory itself */
+	uint8_t dirs;			/* UCCL_TX | UCCL_RX; a context has one of them */
+	uint8_t enabled;		/* as `dirs`, once enabled; before that 0 */
+	bool closing;			/* completions are not reported any more */
 	bool directed, source, source_err; /* FI_DIRECTED_RECV, FI_SOURCE, FI_SOURCE_ERR */
-	bool data_takes;		/* FI_RX_CQ_DATA */
-	bool can_send, can_recv;	/* messages */
-	bool can_rma;			/* begin RMA or atomics */
-	bool tx_selective, rx_selective;
+	bool data_takes;		/* FI_RX_CQ_DATA: remote CQ data consumes a receive */
+	bool can_send, can_recv;	/* it may send, and receive, messages */
+	bool can_rma;			/* it may begin RMA or atomics */
+	bool tx_selective, rx_selective; /* FI_SELECTIVE_COMPLETION */
 	bool tx_shared;			/* a shared transmit context was bound */
 	bool rx_shared;			/* the program will bind a shared receive context */
-	_Atomic bool srx_waits;		/* messages wait for receives of that context */
-	bool srx_poll;			/* more may have come */
+	_Atomic bool srx_waits;		/* messages wait for receives of the shared context */
+	bool srx_poll;			/* new messages may wait for receives of the shared context */
 	uint32_t addr_format;
 	_Atomic int refs;		/* open aliases, groups of collectives */
-	size_t msg_max;			/* longest message that it sends */
-	size_t inject_max, min_multi;
-	uint32_t tx_size, rx_size;	/* operations that may be open */
-	uint32_t tx_open, rx_open;
-	uint8_t group[UCCL_KEY_LEN];	/* as of the domain, or of its own authorization key */
-	struct uccl_nic_addr src;	/* where to bind; port 0: any. RDMA NICs: pad 0, the port to be found by */
-	bool src_port_range;		/* the port is one of a row, of which the program chose none */
+	size_t msg_max;			/* longest message that it may send, bytes */
+	size_t inject_max, min_multi;	/* bytes: longest injected message; FI_OPT_MIN_MULTI_RECV */
+	uint32_t tx_size, rx_size;	/* most operations that may be open */
+	uint32_t tx_open, rx_open;	/* operations that are open */
+	uint8_t group[UCCL_KEY_LEN];	/* from its own authorization key, or the domain's */
+	struct uccl_nic_addr src;	/* address to bind; port 0: any. RDMA NICs: pad 0, port for `named` */
+	bool src_port_range;		/* the provider chose the port, one of consecutive ports */
 
 	struct uccl_av *av;
 	struct uccl_cq *tx_cq, *rx_cq;
-	struct uccl_srx *srx;		/* whose receives take what comes; NULL: its own */
+	struct uccl_srx *srx;		/* shared receive context; NULL: it has its own receives */
 	struct uccl_eq *eq;
 	struct uccl_colls *colls;	/* NULL: no group was joined yet */
 	struct uccl_cntr *cntr[UCCL_CNTR_SLOTS];
 
-	/* fi_addr_t to peer, as of `av_generation` of the address vector */
-	struct uccl_peer **peers;	/* by uccl_ep_slot() */
+	/* Cache of the address vector's entries, as of `av_generation`. */
+	struct uccl_peer **peers;	/* by uccl_ep_slot() of a fi_addr_t; NULL: not looked up yet */
 	uint64_t npeers;
 	struct uccl_peer **sources;	/* contexts of scalable endpoints that have sent something */
 	uint64_t nsources;
-	uint8_t ctx_bits;		/* as the address vector has */
+	uint8_t ctx_bits;		/* as uccl_av.ctx_bits */
 	uint32_t av_generation;
 };
 
@@ -116,10 +116,10 @@ static inline struct uccl_ep *uccl_ep_of_driver(struct uccl_driver *d)
 	return uccl_container_of(d, struct uccl_ep, driver);
 }
 
-/* Smallest room that is left in a multi-receive buffer before it is given back, unless the program says otherwise. */
+/* Default of FI_OPT_MIN_MULTI_RECV: a multi-receive buffer with less room left, in bytes, is given back. */
 #define UCCL_MIN_MULTI_DEFAULT 64
 
-/* The place of a handle in the list of peers: bits that name a receive context come last, so that places stay few. */
+/* Index of a handle in `peers`: its upper bits, which name a receive context, become the lowest, to keep it small. */
 static inline uint64_t uccl_ep_slot(const struct uccl_ep *ep, fi_addr_t addr)
 {
 	return addr << ep->ctx_bits | addr >> ((64 - ep->ctx_bits) & 63);

@@ -19,7 +19,7 @@ static inline struct uccl_fabric *uccl_fabric_of(struct fid *fid)
 	return uccl_container_of(fid, struct uccl_fabric, fid.fid);
 }
 
-/* True if the program was written for this version of the interface or a later one: its structs have the fields. */
+/* True if the program was compiled for this version of libfabric's interface or a later one, so with its fields. */
 static inline bool uccl_fabric_api(const struct uccl_fabric *f, int major, int minor)
 {
 	return FI_VERSION_GE(f->fid.api_version, (uint32_t)FI_VERSION(major, minor));

@@ -14,9 +14,9 @@
 
 /* True for the formats that the provider can speak. */
 bool uccl_address_format_ok(uint32_t format);
-/* True for those that are socket addresses, so carry no key. */
+/* True for formats of socket addresses, which have no key. */
 bool uccl_address_is_sock(uint32_t format);
-/* Bytes of one address of this format; FI_SOCKADDR: of this very one. */
+/* Bytes of an address in this format. FI_SOCKADDR: it depends on the family of `nic`. */
 size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic);
 
 /*
@@ -24,7 +24,7 @@ size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic);
  * not fit. -FI_EINVAL: the format cannot name it. A port of 0 ("any", in fi_info.src_addr) is allowed.
  */
 int uccl_address_pack(uint32_t format, const struct uccl_addr *a, void *buf, size_t *len);
-/* The same into memory that is the caller's to free(), as fi_info has it; nothing after a failure. -FI_ENOMEM. */
+/* As uccl_address_pack(), into new memory, which the caller frees; *out is NULL after an error. -FI_ENOMEM. */
 int uccl_address_new(uint32_t format, const struct uccl_addr *a, void **out, size_t *len);
 /*
  * Read one. `len` is what may be read (SIZE_MAX: as much as the format needs); *used, if not NULL, becomes the
@@ -32,7 +32,7 @@ int uccl_address_new(uint32_t format, const struct uccl_addr *a, void **out, siz
  */
 int uccl_address_unpack(uint32_t format, const void *buf, size_t len, struct uccl_addr *a, size_t *used);
 
-/* Whether a node is the text of an address, so "format://..."; NULL is none. */
+/* True if `node` is the text of an address, "format://...". False for NULL. */
 bool uccl_address_is_text(const char *node);
 /*
  * Resolve node and service, either of which may be NULL (not both). A node may be the text of a socket address,
@@ -49,8 +49,9 @@ int uccl_address_resolve(const char *node, const char *service, uint32_t format,
  */
 size_t uccl_address_text(const struct uccl_addr *a, char *buf, size_t size);
 /*
- * The same for an address in `format`: a socket address is "fi_sockaddr_in://192.0.2.1:7000" or
- * "fi_sockaddr_in6://[2001:db8::1]:7000", as libfabric's other providers write it. What is no address is said to be so.
+ * As uccl_address_text(), for an address in `format`. A socket address is "fi_sockaddr_in://192.0.2.1:7000" or
+ * "fi_sockaddr_in6://[2001:db8::1]:7000", as libfabric's other providers write it. For bytes that are no address the
+ * text says so.
  */
 size_t uccl_address_straddr(uint32_t format, const void *addr, char *buf, size_t size);
 /* "192.0.2.1:7000" */

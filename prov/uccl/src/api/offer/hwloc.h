@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * hwloc, loaded when it is there: near which NUMA nodes a PCI device is. It corrects what some firmware says wrongly,
- * and HWLOC_XMLFILE or HWLOC_PCI_LOCALITY tell it otherwise.
+ * The NUMA nodes near a PCI device, by the library hwloc if the host has it. hwloc corrects errors of some firmware,
+ * and the user can correct it by HWLOC_XMLFILE or HWLOC_PCI_LOCALITY.
  */
 #ifndef UCCL_API_HWLOC_H
 #define UCCL_API_HWLOC_H
@@ -15,18 +15,18 @@
 struct uccl_hwloc;
 
 /*
- * Load the library of this name (what is found there stays loaded) and look at this machine. -FI_ENOSYS: *missing is
- * not there; -FI_EIO: *missing failed; -FI_ENOMEM.
+ * Load the library `file`, which stays loaded, and read the topology of this machine. -FI_ENOSYS: the library or
+ * function *missing does not exist. -FI_EIO: the function *missing failed. -FI_ENOMEM.
  */
 int uccl_hwloc_open(const char *file, struct uccl_hwloc **hwloc, const char **missing);
 void uccl_hwloc_close(struct uccl_hwloc *hwloc);
 
-/* NUMA nodes near a device, a bit per number up to 63. 0: not known, or no device of this machine. */
+/* NUMA nodes near a device: bit i is node i, i < 64. 0: unknown, or no device of this machine. */
 uint64_t uccl_hwloc_nodes(const struct uccl_hwloc *hwloc, const struct uccl_pci *pci);
 
 /*
- * That of the process, which the first call opens; it may take some tens of ms. NULL: it cannot be used, or must not be
- * because the program has other rights than who started it.
+ * The instance of this process. The first call opens it, which may take some tens of ms. NULL: hwloc cannot be used, or
+ * must not be used because the program has more rights than the user that started it (setuid).
  */
 const struct uccl_hwloc *uccl_hwloc_find(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Where NICs are in this machine, and how far that is from where a thread may run. `sys` is the folder of sysfs. */
+/* NUMA distance between NICs and the processors on which a thread may run. `sys` is the directory of sysfs. */
 #ifndef UCCL_API_NEAR_H
 #define UCCL_API_NEAR_H
 
@@ -10,29 +10,29 @@
 
 struct uccl_hwloc; /* hwloc.h */
 
-#define UCCL_NEAR_NODES 64 /* NUMA nodes with higher numbers are not known */
-#define UCCL_NEAR_CPUS 8192 /* nor processors with these */
+#define UCCL_NEAR_NODES 64 /* NUMA nodes with higher numbers are ignored */
+#define UCCL_NEAR_CPUS 8192 /* processors with higher numbers are ignored */
 
-/* The machine, seen from the processors of a set. Sets of nodes have a bit per number. */
+/* The machine, seen from a set of processors. In a set of nodes bit i is node i. */
 struct uccl_near {
-	uint64_t nodes; /* that have processors */
-	uint64_t here;	/* of these, those with a processor of the set */
-	/* As the firmware says: 10 within a node, more to others. From the nearest node of `here`. */
+	uint64_t nodes; /* nodes with processors */
+	uint64_t here;	/* nodes with a processor of the set */
+	/* To each node from the nearest node of `here`, as the firmware says: 10 is the same node, more is farther. */
 	unsigned int distance[UCCL_NEAR_NODES];
-	unsigned int farthest;
+	unsigned int farthest; /* greatest value of `distance` */
 };
 
 void uccl_near_from(const char *sys, const cpu_set_t *set, size_t bytes, struct uccl_near *near);
 /* From the processors that the calling thread may run on. */
 void uccl_near_here(const char *sys, struct uccl_near *near);
 
-/* True: the set has no processor of some node, so something may be nearer than something else. */
+/* True if the set has no processor of some node, so that distances may differ. */
 bool uccl_near_bound(const struct uccl_near *near);
 
-/* The nodes near a folder of uccl_sysfs_device(), as `hwloc` (NULL: none) or else sysfs knows. 0: not known. */
+/* Nodes near a directory of uccl_sysfs_device(), from hwloc (NULL: none) or else from sysfs. 0: unknown. */
 uint64_t uccl_near_nodes(const struct uccl_hwloc *hwloc, const char *device);
 
-/* The same of a NIC (sysfs.h). */
+/* Nodes near a NIC, named as in sysfs.h. 0: unknown. */
 uint64_t uccl_near_nic(const char *sys, const struct uccl_hwloc *hwloc, const char *nic);
 
 struct uccl_near_cpus {
@@ -40,18 +40,19 @@ struct uccl_near_cpus {
 };
 
 /*
- * Of the processors `may`, which are those of a process, those of these nodes. True: others are left out, and the part
- * of this process has `least` or more, where it may count with `ours` of all, and others with the rest.
+ * *out becomes those processors of `may` (all that the process may use) that are on `nodes`. The process counts on
+ * `ours` of the processors in `may`, since others share them. True: *out is a real subset, and the process's share of
+ * it is at least `least` processors.
  */
 bool uccl_near_cpus_from(const char *sys, const struct uccl_near_cpus *may, uint64_t nodes, uint32_t ours,
 			 uint32_t least, struct uccl_near_cpus *out);
-/* The same of the processors that the calling thread may run on. */
+/* As above, for the processors on which the calling thread may run. */
 bool uccl_near_cpus(const char *sys, uint64_t nodes, uint32_t ours, uint32_t least, struct uccl_near_cpus *out);
 
 /* A set of nodes as "0,1", "unknown" if it is empty. */
 void uccl_near_text(uint64_t nodes, char *buf, size_t size);
 
-/* To the nearest of these nodes. What is nowhere (0), or everywhere, is as far as the farthest node. */
+/* Distance to the nearest of `nodes`. If `nodes` is 0 (unknown) or has all nodes: the distance of the farthest node. */
 unsigned int uccl_near_distance(const struct uccl_near *near, uint64_t nodes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The FI_UCCL_* variables: one table says name, form, default, range and help of each, and the names of earlier
- * versions (param.c). A variable has a value, parts that are set as key=value, or both; base/keyvalue.h has the syntax.
+ * The FI_UCCL_* variables. The table in param.c has name, form, default, range and help of each, and the names of
+ * earlier versions. A variable has a value, parts that are set as key=value, or both; base/keyvalue.h has the syntax.
  */
 #ifndef UCCL_API_PARAM_H
 #define UCCL_API_PARAM_H
@@ -52,28 +52,28 @@ struct uccl_params {
 	uint64_t trace_records;
 	char fault[UCCL_PARAM_TEXT];		/* empty: none */
 	char alias[UCCL_PARAM_TEXT];		/* see uccl_params_alias */
-	/* Nobody need choose these: tests do, by FI_UCCL_TEST. */
+	/* For tests only, set by FI_UCCL_TEST. */
 	uint64_t chunk_bytes, inject_bytes;
 	uint64_t rx_cq_data;			/* enum uccl_switch */
 };
 
 /*
- * Make the variables known to the library (fi_info -e). Warn of those in the environment that there are not, and once
+ * Define the variables in the library (fi_info -e). Warn of unknown FI_UCCL_* variables in the environment. Warn once
  * in a process of each name of an earlier version, with today's spelling.
  */
 void uccl_params_define(void);
 
-/* FI_UCCL_ALIAS, if it is a name that a provider can have; "" if it is not set, or, after a warning, if it is not. */
+/* FI_UCCL_ALIAS. "": it is not set, or is no valid name of a provider, which is logged as a warning. */
 void uccl_params_alias(char *buf, size_t size);
 
 /*
- * Read all variables, and for what they do not say those of earlier versions. -FI_EINVAL: at least one has a bad value;
- * every bad one was told as a warning, by the name that the person used, and `why` holds the first such text.
+ * Read all variables. If one is not set, the names of earlier versions are read. -FI_EINVAL: at least one has a bad
+ * value. Each bad one is logged as a warning, by the name that the user set, and `why` has the first of these texts.
  */
 int uccl_params_read(struct uccl_params *p, char *why, size_t size);
 /*
- * Forget the names of files, with a warning. uccl_params_read does so in a program that has other rights than who
- * started it (setuid, capabilities): the environment is its caller's.
+ * Clear the variables that name files, with a warning. uccl_params_read() does so in a program that has more rights
+ * than the user that started it (setuid, capabilities), since that user controls the environment.
  */
 void uccl_params_distrust(struct uccl_params *p);
 

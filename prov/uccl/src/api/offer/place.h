@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Where endpoints can be, and how a NIC is opened there: the one place in api that knows the back ends. */
+/* The interfaces of the chosen back end, and opening a NIC on one. Only this file of api knows the back ends. */
 #ifndef UCCL_API_PLACE_H
 #define UCCL_API_PLACE_H
 
@@ -7,20 +7,21 @@
 #include "nic/ifaddr.h"
 
 /*
- * True: places are queue pairs of RDMA NICs. They have no port numbers, so no host name or socket address finds one.
- * Such NICs may reach memory of devices by themselves.
+ * True if the back end uses RDMA NICs. An endpoint's address is then a queue pair without a port number, so no host
+ * name and no socket address names it. Such a NIC may access device memory itself.
  */
 bool uccl_place_rdma(const struct uccl_params *p);
 
 /*
- * The interfaces, or RDMA NICs by their device names, that the back end can use: how many; *list is the caller's to
- * free(). A negative error otherwise.
+ * List the interfaces, or RDMA NICs by their device names, that the back end can use. Returns their number or a
+ * negative error; the caller frees *list.
  */
 int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list);
 
-/* Does this name join several NICs? */
+/* True if this name joins several NICs ("mlx5_0+mlx5_1"). */
 bool uccl_place_joined(const struct uccl_params *p, const char *name);
 
+/* Open a NIC of the chosen back end. 0, or an error of the back end. */
 int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 
 #endif

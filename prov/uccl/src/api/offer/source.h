@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Where endpoints of a domain are, as its fi_info says. */
+/* The local address of endpoints, from their fi_info. */
 #ifndef UCCL_API_SOURCE_H
 #define UCCL_API_SOURCE_H
 
@@ -8,7 +8,7 @@
 #include "api/offer/param.h"
 #include "flow/wire/addr.h"
 
-/* Has an address of this kind the form that the program asked for? */
+/* True if the address can be expressed in the format that the program asked for. */
 bool uccl_source_fits(uint32_t format, const struct uccl_nic_addr *a);
 
 /*

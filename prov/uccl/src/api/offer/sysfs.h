@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What sysfs says about a NIC. `sys` is its folder: UCCL_SYSFS, or one that a test has made. `nic` is a network
- * interface, or else an RDMA device, whose name may end in :port; of several that are joined ("mlx5_0+mlx5_1") it is
- * the first.
+ * Properties of a NIC from sysfs. `sys` is the directory of sysfs: UCCL_SYSFS, or one made by a test. `nic` is a
+ * network interface or an RDMA device; the name of the latter may end in ":port". Of joined devices ("mlx5_0+mlx5_1")
+ * the first one is meant.
  */
 #ifndef UCCL_API_SYSFS_H
 #define UCCL_API_SYSFS_H
@@ -14,10 +14,10 @@
 
 #define UCCL_SYSFS "/sys"
 
-/* The last part of what a link in the NIC's folder points to, such as the driver's name. False: there is none. */
+/* The last component of the target of the link `what` in the NIC's directory (as the driver). False: no such link. */
 bool uccl_sysfs_link(const char *sys, const char *nic, const char *what, char *out, size_t size);
 
-/* One line of a file in the NIC's folder, such as a PCI identity; the caller's to free(). NULL: none. */
+/* The first line of the file `what` in the NIC's directory, such as a PCI identity. The caller frees it. NULL: none. */
 char *uccl_sysfs_line(const char *sys, const char *nic, const char *what);
 
 /* False: the kernel says that the interface has no carrier, whatever addresses it has. */
@@ -29,17 +29,17 @@ struct uccl_pci {
 };
 
 /*
- * The folder of the device that carries a NIC's packets, without links in its path. What has no PCI device of its own
- * (a bond, a VLAN, a bridge, a macvlan) is where the interface below it is; an RDMA device without one (Soft-RoCE) is
- * where the interface of its first GID is. Of several interfaces below it that is the active one, if the kernel says
- * which (bonds), or else the first by name that has carrier, or else the first by name. False: there is no device.
+ * The directory of the device that carries a NIC's packets, as a path without links. An interface without a device (a
+ * bond, a VLAN, a bridge, a macvlan) has that of the interface below it. An RDMA device without one (Soft-RoCE) has
+ * that of its first GID's interface. If several interfaces are below it, the active one counts (bonds), else the first
+ * by name with carrier, else the first by name. False: there is no device.
  */
 bool uccl_sysfs_device(const char *sys, const char *nic, char device[PATH_MAX]);
 
-/* The PCI device that a folder of uccl_sysfs_device() is, or is below (virtio, USB). False: none. */
+/* The PCI address of a directory of uccl_sysfs_device(), or of the device above it (virtio, USB). False: none. */
 bool uccl_sysfs_pci(const char *device, struct uccl_pci *pci);
 
-/* The NUMA node of a folder of uccl_sysfs_device(): of the first device on the way up that has one. -1: none has. */
+/* The NUMA node of a directory of uccl_sysfs_device(), or of the nearest device above that has one. -1: none has. */
 int uccl_sysfs_node(const char *device);
 
 #endif

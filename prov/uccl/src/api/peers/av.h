@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Address vectors. A fi_addr_t is an index, whatever the type asked for. Endpoints keep what they looked up; a removal
- * changes `generation`, upon which they forget it all.
+ * Address vectors. A fi_addr_t is an index, for every fi_av_type. Endpoints cache the peers of the handles that they
+ * looked up. A removal changes `generation`; endpoints then drop the cached entries that were removed.
  */
 #ifndef UCCL_API_AV_H
 #define UCCL_API_AV_H
@@ -21,24 +21,24 @@ struct uccl_eq;
 struct uccl_av_entry {
 	struct uccl_addr addr;
 	bool used;
-	uint32_t next;	/* used: in its hash chain; free: in the list of free ones. AV_END: last */
+	uint32_t next;	/* index of the next entry: of its hash chain if used, else of the free list. AV_END: last */
 };
 
-/* So many removals are remembered one by one. */
+/* The vector remembers this many of the latest removals. */
 #define UCCL_AV_REMOVED 64
 
 struct uccl_av {
 	struct fid_av fid;
 	struct uccl_domain *domain;
 	struct uccl_eq *eq;
-	uint8_t ctx_bits;	/* upper bits of a handle that name a receive context */
+	uint8_t ctx_bits;	/* number of a handle's upper bits, which name a receive context */
 	bool async;		/* FI_EVENT: insertions report to the event queue */
 	_Atomic int refs;	/* bound endpoints */
-	_Atomic uint32_t *generation;
-	_Atomic uint32_t own_generation; /* unless it is shared: counts the handles that were removed, */
-	uint32_t removed[UCCL_AV_REMOVED]; /* the latest of these handles, by generation % UCCL_AV_REMOVED */
-	pthread_mutex_t lock;	/* of what follows; taken last */
-	struct uccl_avshare *share; /* the table of a named one; NULL: the one here */
+	_Atomic uint32_t *generation; /* own_generation, or that of the shared table */
+	_Atomic uint32_t own_generation; /* not shared: counts removed handles */
+	uint32_t removed[UCCL_AV_REMOVED]; /* the latest removed handles, by generation % UCCL_AV_REMOVED */
+	pthread_mutex_t lock;	/* protects the fields below; taken last */
+	struct uccl_avshare *share; /* shared table of a named vector; NULL: the table is `v` */
 	struct uccl_av_entry *v;
 	uint32_t n, cap;
 	uint32_t *buckets;	/* `cap` of them, a power of two: heads of chains by addr_hash() */
@@ -53,19 +53,19 @@ static inline struct uccl_av *uccl_av_of(struct fid *fid)
 void uccl_av_init(struct uccl_av *av);
 void uccl_av_fini(struct uccl_av *av);
 
-/* The handle of one more address: the lowest that is free. -FI_ENOMEM; -FI_EACCES: the table is another's. */
+/* Add an address; *out is the lowest free handle. 0, -FI_ENOMEM, or -FI_EACCES: the shared table is read only. */
 int uccl_av_insert(struct uccl_av *av, const struct uccl_addr *addr, fi_addr_t *out);
 /*
- * The handles that were removed since `generation` was what *generation says, which becomes what it is. -1: they are
- * too many to tell, or the table is shared: any may be among them.
+ * Fill gone[] with the handles that were removed since the generation *generation, and update that. Returns their
+ * number. -1: there are too many, or the table is shared, so any handle may have been removed.
  */
 int uccl_av_removed(struct uccl_av *av, uint32_t *generation, fi_addr_t gone[UCCL_AV_REMOVED]);
-/* -FI_EINVAL: some were no handles. */
+/* Remove handles. -FI_EINVAL: some are not in use; all others are removed. */
 int uccl_av_remove(struct uccl_av *av, const fi_addr_t *fi_addr, size_t count);
 
 /*
- * Is this entry the address? 2: exactly; 1: one of both has no incarnation; 0: no. The place of an indirect address is
- * another one's: who it is tells the incarnation.
+ * Compare an entry with an address. 2: equal; 1: equal, but one of them has no incarnation; 0: different. The place in
+ * an indirect address (uccl_addr.indirect) is another context's, so only its IP and its incarnation count.
  */
 static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_addr *addr)
 {
@@ -80,18 +80,18 @@ static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_
 }
 
 /*
- * Go on from `addr` to the context that is `index` places further: at the next ports, or, on an RDMA NIC, where only
- * the first knows (the address is indirect). False: there is none.
+ * Change `addr` to that of the context `index` positions later: `index` ports later; on an RDMA NIC an indirect
+ * address, which only the first context can resolve. False: there is no such context.
  */
 bool uccl_av_context(struct uccl_addr *addr, int index);
-/* One more than the highest handle that there may be, receive contexts aside. */
+/* One more than the highest possible handle, without the bits of receive contexts. */
 fi_addr_t uccl_av_end(struct uccl_av *av);
-/* The address behind a handle, of that receive context. -FI_EINVAL: none. */
+/* The address of a handle, with the receive context that the handle names. -FI_EINVAL: no such handle. */
 int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out);
 
 /*
- * The lowest handle of an address, without a receive context; one without incarnation stands for any at its place.
- * FI_ADDR_NOTAVAIL: none.
+ * The lowest handle of an address, without a receive context. An address without incarnation matches any incarnation at
+ * its place. FI_ADDR_NOTAVAIL: not in the vector.
  */
 fi_addr_t uccl_av_find(struct uccl_av *av, const struct uccl_addr *addr);
 

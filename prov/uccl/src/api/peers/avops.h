@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The calls of fi_av(3): what programs name is found out here, av.h keeps it. */
+/* The calls of fi_av(3). They resolve names to addresses; av.h stores the addresses. */
 #ifndef UCCL_API_AVOPS_H
 #define UCCL_API_AVOPS_H
 

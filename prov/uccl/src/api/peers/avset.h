@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Sets of addresses of an address vector, in order: who takes part in collectives. Local to this process. */
+/* Address vector sets (fi_av_set(3)): ordered lists of the members of collectives. Local to this process. */
 #ifndef UCCL_API_AVSET_H
 #define UCCL_API_AVSET_H
 
@@ -18,7 +18,7 @@ struct uccl_avset {
 	size_t n, cap;
 };
 
-/* What is read only is a set, too. */
+/* The set behind a handle; accepts also a const handle. */
 static inline struct uccl_avset *uccl_avset_of(const struct fid *fid)
 {
 	return uccl_container_of((uintptr_t)fid, struct uccl_avset, fid.fid);
@@ -29,7 +29,7 @@ static inline struct uccl_avset *uccl_avset_of(const struct fid *fid)
  * themselves.
  */
 int uccl_avset_open(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set, void *context);
-/* A copy of the members, which the caller frees; NULL: no memory. */
+/* A copy of the *n members, which the caller frees. NULL: out of memory. */
 fi_addr_t *uccl_avset_members(struct uccl_avset *set, size_t *n);
 
 #endif

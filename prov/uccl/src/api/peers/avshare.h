@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of a named address vector: a file in memory that processes of one user share. It is gone when the last of
- * them has closed it, and one that was left behind by processes that died begins anew.
+ * The table of a named address vector, in memory that processes of one user share (progress/segment.h). It disappears
+ * when the last of them closes it. If processes died and left their file behind, the next one begins an empty table.
  */
 #ifndef UCCL_API_AVSHARE_H
 #define UCCL_API_AVSHARE_H
@@ -14,13 +14,13 @@
 struct uccl_avshare;
 
 /*
- * Make the table called `name` of a domain, with room for `count` addresses, or open the one that is there. read_only:
- * -FI_ENOENT if there is none.
+ * Open the table `name` of a domain; if there is none, make one with room for `count` addresses. -FI_ENOENT: there is
+ * none, and read_only.
  */
 int uccl_avshare_open(const char *domain, const char *name, bool read_only, size_t count, struct uccl_avshare **s);
 void uccl_avshare_close(struct uccl_avshare *s);
 
-/* -FI_EACCES: read only. -FI_ENOMEM: full. */
+/* -FI_EACCES: opened read only. -FI_ENOMEM: the table is full. */
 int uccl_avshare_insert(struct uccl_avshare *s, const struct uccl_addr *addr, fi_addr_t *index);
 /* -FI_EINVAL: there is no such entry. */
 int uccl_avshare_remove(struct uccl_avshare *s, fi_addr_t index);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Collectives over messages of their own kind. Joining is one itself: the members agree on a number that none of them
- * uses for the same members yet. When a member cannot reach another one it tells all; every collective of these members
- * then ends with an error that names who is lost, at everybody, and no more can be begun.
+ * Collectives, which use their own kind of messages. Joining a group is itself a collective: the members agree on a
+ * number that none of them uses for the same members. If a member cannot reach another one, it tells all members. Then
+ * every collective of the group ends at every member, with an error that names the lost one, and no new one can begin.
  */
 #ifndef UCCL_API_COLL_H
 #define UCCL_API_COLL_H
@@ -11,10 +11,10 @@
 
 #include "api/object/ep_object.h"
 
-/* Most bytes that one collective may touch at one member, and copies for reductions of one endpoint. */
+/* Most bytes of one collective at one member; most bytes of temporary copies for reductions of one endpoint. */
 #define UCCL_COLL_MAX (1u << 30)
 #define UCCL_COLL_SCRATCH_MAX (256u << 20)
-/* Most members. */
+/* Most members of a group. */
 #define UCCL_COLL_MEMBERS (1u << 20)
 
 extern struct fi_ops_collective uccl_coll_ops;
@@ -24,9 +24,9 @@ int uccl_coll_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
 int uccl_coll_query(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
 		    uint64_t flags);
 
-/* Go on after a round of the engine that handled n events. The endpoint's lock is held. */
+/* Continue the collectives after a round of the engine that handled n events. The endpoint's lock is held. */
 void uccl_coll_run(struct uccl_ep *ep, int n, uint64_t now);
-/* The engine is gone. */
+/* Free the endpoint's groups. The engine is closed. */
 void uccl_coll_fini(struct uccl_ep *ep);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The flags that a call takes as an argument. What the manual pages define for a call, and the provider does, is
- * accepted; everything else is refused, so that no flag is ignored that a program relies on. Default flags of an
- * endpoint are checked when they are set (uccl_attr_tx_flags, uccl_attr_rx_flags). A default that does not apply to a
- * call means nothing to it.
+ * Checks of the flags argument of calls. A flag is accepted if the manual pages define it for the call and the provider
+ * implements it. All others are refused, so that no flag is ignored on which a program relies. An endpoint's default
+ * flags are checked when they are set (uccl_attr_tx_flags(), uccl_attr_rx_flags()). A call ignores defaults that do not
+ * apply to it.
  */
 #ifndef UCCL_API_FLAGS_H
 #define UCCL_API_FLAGS_H
@@ -20,15 +20,15 @@ enum uccl_call {
 /* All flags that a call accepts, in some combination. */
 extern const uint64_t uccl_flags_of[UCCL_CALLS];
 
-/* The part of uccl_flags_check() for flags that not every combination allows. */
+/* The slow part of uccl_flags_check(). */
 int uccl_flags_combined(enum uccl_call call, uint64_t flags);
 
-/* Flags for which the others matter. */
+/* Flags that are allowed only with certain others. */
 #define UCCL_FLAGS_COMBINED (FI_FENCE | FI_TRIGGER | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 /*
- * 0; -FI_EBADFLAGS: the call does not have one of these flags; -FI_EINVAL: they contradict each other; -FI_EOPNOTSUPP:
- * they make sense together, but not here. The reason is told at info level.
+ * 0; -FI_EBADFLAGS: the call does not accept one of the flags; -FI_EINVAL: two flags contradict each other;
+ * -FI_EOPNOTSUPP: the provider does not implement this combination. The reason is logged at info level.
  */
 static inline int uccl_flags_check(enum uccl_call call, uint64_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The arguments of what is posted. */
+/* The arguments of posting calls. */
 #ifndef UCCL_API_TRANSFER_OP_H
 #define UCCL_API_TRANSFER_OP_H
 
@@ -8,25 +8,25 @@
 
 #include "api/object/ep_object.h"
 
-/* The arguments of every form together. `flags` are libfabric's; FI_TAGGED or FI_MSG says which kind. */
+/* The arguments of all forms of send and receive. `flags` are libfabric's, with FI_TAGGED or FI_MSG for the kind. */
 struct uccl_xfer {
 	const struct iovec *iov;
-	void *const *desc;	/* of regions; NULL, or an entry NULL: none */
+	void *const *desc;	/* descriptors of regions, by iov; NULL, or an entry NULL: none */
 	size_t count;
 	fi_addr_t addr;
 	uint64_t tag, ignore, data;
 	void *context;
 	uint64_t flags;
-	struct fid_cntr *done_cntr; /* of deferred work: counts this one operation; NULL: none */
+	struct fid_cntr *done_cntr; /* deferred work: this counter counts the operation's end; NULL: none */
 	bool quiet;	/* fi_inject: no completion unless it fails */
 };
 
-/* The arguments of every form of RMA and atomics together. `flags` are libfabric's. */
+/* The arguments of all forms of RMA and atomics. `flags` are libfabric's. */
 struct uccl_rma {
 	enum uccl_op_type type;
 	uint8_t nseg, datatype, atomic;
-	const struct iovec *iov;	/* what is written, or where goes what comes back */
-	void *const *desc;		/* as above */
+	const struct iovec *iov;	/* local memory: source of a write, target of a read or fetch */
+	void *const *desc;		/* as in struct uccl_xfer */
 	size_t count;
 	fi_addr_t addr;
 	struct uccl_seg seg[UCCL_SEG_MAX];

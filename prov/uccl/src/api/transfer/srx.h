@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a shared receive context keeps: the receives of several endpoints. A message that comes to one of them waits
- * there as an unexpected one, and that endpoint then takes the first receive of the context that fits.
+ * Shared receive contexts: a list of receives for several endpoints. A message that arrives at one of them waits there
+ * as an unexpected message. Then the endpoint takes the first matching receive of the context.
  */
 #ifndef UCCL_API_SRX_H
 #define UCCL_API_SRX_H
@@ -13,13 +13,13 @@
 #include "base/units.h"
 #include "progress/drivers.h"
 
-/* A receive that waits, or a multi-receive buffer. */
+/* A posted receive, or a multi-receive buffer. */
 struct uccl_srx_recv {
 	TAILQ_ENTRY(uccl_srx_recv) link;
 	struct uccl_xfer x;
 	struct iovec iov[UCCL_IOV_MAX];
 	bool posted;			/* in the list */
-	uint32_t children;		/* multi-receive: messages under way */
+	uint32_t children;		/* multi-receive: messages that are being received into it */
 };
 
 TAILQ_HEAD(uccl_srx_list, uccl_srx_recv);
@@ -29,10 +29,10 @@ struct uccl_srx {
 	struct uccl_domain *domain;
 	_Atomic int refs;		/* bound endpoints */
 	struct uccl_drivers drivers;
-	size_t min_multi;
-	uint32_t size;
-	pthread_mutex_t lock;		/* of what follows; taken after an endpoint's */
-	struct uccl_srx_list posted[2];	/* [tagged] */
+	size_t min_multi;		/* FI_OPT_MIN_MULTI_RECV, bytes */
+	uint32_t size;			/* most receives */
+	pthread_mutex_t lock;		/* protects the fields below; taken after an endpoint's lock */
+	struct uccl_srx_list posted[2];	/* 0: untagged, 1: tagged */
 	struct uccl_pool pool;
 };
 
@@ -46,9 +46,9 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x);
 ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x);
 /* As fi_cancel(3). */
 ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context);
-/* How many more receives it can keep. */
+/* The number of receives that can still be posted. */
 ssize_t uccl_srx_size_left(struct uccl_srx *srx);
-/* Give this endpoint's waiting messages their receives; how many. The endpoint's lock is held. */
+/* Match this endpoint's waiting messages with receives; returns how many matched. The endpoint's lock is held. */
 int uccl_srx_serve(struct uccl_ep *ep, uint64_t now);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Deferred work: operations, and changes of counters, that fi_control hands over with the counter they wait for. */
+/* Deferred work (fi_trigger(3)): operations and changes of counters that wait until a counter reaches a threshold. */
 #ifndef UCCL_API_WORK_H
 #define UCCL_API_WORK_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Posting by a handle: what all forms of send and receive come down to. They go to the endpoint (request.h), wait for a
- * counter first (trigger.h), or are kept for several endpoints (srx.h).
+ * Posting by a handle of the program; all forms of send, receive, RMA and atomics end here. The operation goes to the
+ * endpoint (request.h), waits for a counter (trigger.h), or goes to a shared receive context (srx.h).
  */
 #ifndef UCCL_API_XFER_H
 #define UCCL_API_XFER_H

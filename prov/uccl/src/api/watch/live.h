@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What FI_UCCL_MONITOR=1 asks for: each endpoint keeps a picture of itself (engine/observe/snapshot.h) in a file of its
- * own, which util/uccl_top maps. The files are /dev/shm/uccl-UID/PID.N (progress/shm_dir.h). Without it an endpoint has
- * one pointer that is NULL.
+ * FI_UCCL_MONITOR=1: each endpoint keeps a snapshot of itself (engine/observe/snapshot.h) in the file
+ * /dev/shm/uccl-UID/PID.N (progress/shm_dir.h), which uccl_top maps. Without the variable the cost is one NULL pointer.
  */
 #ifndef UCCL_API_LIVE_H
 #define UCCL_API_LIVE_H
@@ -12,11 +11,11 @@
 struct uccl_ep;
 struct uccl_live;
 
-/* Open the file of an endpoint whose engine is there; NULL, and a line in the log, if it cannot be had. */
+/* Make the file of an endpoint; the engine is open. NULL: it failed, and the reason is logged. */
 struct uccl_live *uccl_live_open(const struct uccl_ep *ep);
-/* Draw a new picture if the last one is old enough. By the owner of the engine, who holds the endpoint's lock. */
+/* Write a new snapshot if the last one is old enough. `now` in ns. The caller holds the endpoint's lock. */
 void uccl_live_refresh(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now);
-/* Take the file away. NULL is well. */
+/* Remove the file. NULL is allowed. */
 void uccl_live_close(struct uccl_live *l);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What FI_UCCL_TRACE asks for: the ring of an endpoint (flow/observe/trace.h), and a file NAME.PID.N.trace that what is
- * new in it is written to after each round, so that it is there however the process ends. The file is not mapped:
- * whoever cut it off would end the process. At the first failure of an operation the ring is kept as it is in a file of
- * its own, NAME.PID.N.error.trace: the traffic that goes on would overwrite what led to it. Files are for their user
- * alone.
+ * FI_UCCL_TRACE: an endpoint has a ring of trace records (flow/observe/trace.h) and a file NAME.PID.N.trace. After each
+ * round the new records are written to the file, so they survive any end of the process. The file is not mapped, since
+ * truncating a mapped file would kill the process. At the first failed operation the ring is also saved to
+ * NAME.PID.N.error.trace, since later records would overwrite those that led to the failure. The files are private to
+ * the user.
  */
 #ifndef UCCL_API_TRACEFILE_H
 #define UCCL_API_TRACEFILE_H
@@ -14,14 +14,14 @@
 struct uccl_trace;
 struct uccl_tracefile;
 
-/* `records` is rounded up to a power of two. NULL, and a line in the log: no such file can be had. */
+/* Make file and ring. `records`: size of the ring, rounded up to a power of two. NULL: failed; the reason is logged. */
 struct uccl_tracefile *uccl_tracefile_open(const char *name, uint64_t records);
 struct uccl_trace *uccl_tracefile_ring(struct uccl_tracefile *t);
-/* Write what is new in the ring to the file. By the ring's writer. NULL is well. */
+/* Write new records of the ring to the file. Called by the ring's writer. NULL is allowed. */
 void uccl_tracefile_flush(struct uccl_tracefile *t);
-/* An operation failed with err (FI_Exxx); the first time, keep the ring. By the ring's writer. NULL is well. */
+/* An operation failed with `err` (FI_Exxx): at the first one save the ring. Called by its writer. NULL is allowed. */
 void uccl_tracefile_error(struct uccl_tracefile *t, int err, uint64_t now);
-/* The ring must have no writer any more; the file stays. NULL is well. */
+/* Free the ring, which has no writer any more, and close the file, which stays. NULL is allowed. */
 void uccl_tracefile_close(struct uccl_tracefile *t);
 
 #endif
