@@ -26,11 +26,11 @@
 	X(startup_gain, 2.77, 1.1, 10, "",									\
 	  "pacing while the rate is being found (draft-ietf-ccwg-bbr: 4 ln 2)")					\
 	X(drain_gain, 0.5, 0.05, 1, "",										\
-	  "pacing until the queue that this made is gone (the same)")						\
+	  "pacing until the queue of the start is gone (the same)")						\
 	X(up_gain, 1.25, 1.01, 10, "",										\
-	  "pacing while it probes for more (the same)")								\
+	  "pacing while the policy probes for more (the same)")							\
 	X(down_gain, 0.9, 0.05, 1, "",										\
-	  "pacing after that, until the queue is gone (the same)")						\
+	  "pacing after a probe, until its queue is gone (the same)")						\
 	X(window_gain, 2, 1, 10, "BDPs",									\
 	  "most bytes in flight, in bandwidth-delay products of the model (the same)")				\
 	X(window_chunks, 24, 0, 1e4, "chunks",									\
@@ -38,27 +38,28 @@
 	X(min_chunks, 4, 1, 1e4, "chunks",									\
 	  "smallest window (the draft)")									\
 	X(pace_share, 0.99, 0.5, 1, "",										\
-	  "share of the rate at which it is paced, so that queues empty (the draft)")				\
+	  "share of the model's rate that pacing uses, so that queues empty (the draft)")			\
 	X(full_gain, 1.25, 1.01, 10, "",									\
-	  "a rate that grew by less in a round trip did not grow (the same)")					\
+	  "a rate that grows by a smaller factor in a round trip counts as not grown (the same)")		\
 	X(full_rounds, 3, 1, 1000, "RTTs",									\
-	  "after so many without growth the rate is found (the same)")						\
+	  "after this many round trips without growth the rate is found (the same)")				\
 	X(cruise_rounds, 8, 1, 1e6, "RTTs",									\
 	  "at least this long between two probes, at most twice as long (ours; 2 to 3 s in the draft)")		\
 	X(min_rtt_delays, 100, 10, 1e9, "delays",								\
-	  "a least round trip that was not seen for so many normal ones is looked for (ours; 5 s in "		\
-	  "the draft)")												\
+	  "if the least round-trip time was not seen for this many normal delays, the policy looks for "	\
+	  "it (ours; 5 s in the draft)")									\
 	X(rtt_window, 0.1, 0.01, 1, "BDPs",									\
-	  "in flight while it is looked for (ours; 0.5 in the draft)")						\
+	  "bytes in flight while the policy looks for the least round-trip time (ours; 0.5 in the draft)")	\
 	X(loss_share, 0.05, 0.0001, 1, "",									\
-	  "more lost in a round trip is congestion (ours; 0.02 in the draft, but a chunk is lost with "		\
-	  "each of its packets)")										\
+	  "a larger share lost in a round trip is congestion (ours; 0.02 in the draft, but a chunk is "		\
+	  "lost with each of its packets)")									\
 	X(mark_share, 0.5, 0.0001, 1, "",									\
-	  "more marked in a round trip is congestion (BBRv3)")							\
+	  "a larger share marked in a round trip is congestion (BBRv3)")					\
 	X(beta, 0.7, 0.1, 0.99, "",										\
-	  "share of rate and bytes in flight that is left then (the draft)")					\
+	  "share of the rate and of the bytes in flight that remains after congestion (the draft)")		\
 	X(headroom, 0.85, 0.1, 1, "",										\
-	  "share of the bytes at which others lost something that it uses between probes (the same)")		\
+	  "between probes the flow uses at most this share of the bytes in flight at which losses began "	\
+	  "(the same)")												\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")
 

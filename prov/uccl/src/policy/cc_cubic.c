@@ -28,7 +28,8 @@
 	X(first_chunks, 10, 1, 1e4, "chunks",									\
 	  "first window (RFC 6928)")										\
 	X(gap_rtts, 2, 1, 1e6, "RTTs",										\
-	  "a longer time between two acknowledgements was idle; only this much counts for the epoch")
+	  "a longer time between two acknowledgements is idle time; at most this much counts for the "		\
+	  "epoch")
 
 UCCL_CONSTANTS(cubic, CUBIC_CONSTANTS);
 

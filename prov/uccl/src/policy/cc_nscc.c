@@ -51,22 +51,22 @@
 	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
 	  "largest window (reference)")										\
 	X(max_chunks, 20, 0, 1e4, "chunks, trains",								\
-	  "added to the largest window (see cc_nscc.c); more makes longer queues, and those that meet "		\
-	  "two of them slower; with 16, NICs of a permutation of 1024 hosts stand idle")			\
+	  "added to the largest window (see cc_nscc.c); a larger value makes longer queues and slows "		\
+	  "flows that pass two of them; with 16, NICs stand idle in a permutation of 1024 hosts")		\
 	X(far, 0.25, 0, 1, "share",										\
-	  "of a round trip that is longer than what is normal for the NIC so much counts in the target; "	\
-	  "it may be queue that was there when the flow began (ours)")						\
+	  "if the base round trip is longer than normal for the NIC, only this share of it counts in "		\
+	  "the target; the rest may be a queue that was there when the flow began (ours)")			\
 	X(target_chunks, 8, 0, 1e4, "chunks, trains",								\
 	  "added to the target (see cc_nscc.c)")								\
 	X(first_chunks, 8, 0, 1e4, "chunks, trains",								\
-	  "added to the first window; with 24, senders whose links carry half lose chunks for "			\
+	  "added to the first window; with 24, senders whose links carry half the rate lose chunks for "	\
 	  "several time-outs")											\
 	X(blind_us, 70, 0.1, 1e6, "us",										\
-	  "before anything has come no more is in flight than the link holds in this time, and then no "	\
-	  "more than that and what has come; where a longer round trip is normal, NICs are of software "	\
-	  "and say nothing of the network, so it is less there, by as much as that is longer (ours)")		\
+	  "before the first acknowledgement at most the bytes that the link carries in this time are in "	\
+	  "flight, then at most these and those acknowledged; a NIC with a longer normal round trip is "	\
+	  "software and tells nothing of the network, so its limit is smaller in proportion (ours)")		\
 	X(blind_chunks, 64, 1, 1e6, "chunks",									\
-	  "but so many may be in flight (ours)")								\
+	  "but at least this many chunks may be in flight (ours)")						\
 	X(alpha, 4, 0.01, 1000, "packets",									\
 	  "gain of the proportional increase (reference)")							\
 	X(fair, 5, 0.01, 1000, "packets",									\
@@ -74,8 +74,8 @@
 	X(eta, 0.15, 0, 1000, "packets",									\
 	  "gain of the steady increase (reference)")								\
 	X(gamma, 0.8, 0.01, 1, "",										\
-	  "decrease: factor of the relative excess of the delay (reference), and of what the window is "	\
-	  "of the largest (ours)")										\
+	  "decrease: factor of the relative excess of the delay (reference), times the ratio of the "		\
+	  "window to the largest window (ours)")								\
 	X(md_floor, 0.5, 0.01, 0.99, "share",									\
 	  "a decrease leaves at least this share of the window (reference)")					\
 	X(ewma, 0.0125, 0.0001, 1, "share",									\
@@ -90,19 +90,20 @@
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
 	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
 	X(loss_share, 1, 0, 1, "share",										\
-	  "more than this share lost in a round trip: the network throws away what is too much, and the "	\
-	  "window becomes what arrived; 1: never, as for writes of several packets, which are lost with any "	\
-	  "of them, and which credits hold back where many meet (ours)")					\
+	  "if more than this share is lost in a round trip, the network drops the excess, and the "		\
+	  "window becomes what arrived; 1: never, for writes of several packets: one lost packet loses "	\
+	  "the write, and credits limit them where many senders meet (ours)")					\
 	X(loss_rtts, 32, 0, 60000, "RTTs",									\
-	  "after that the window grows by the fair increase only, for so many round trips (ours)")		\
+	  "after such a loss the window grows by the fair increase only, for this many round trips "		\
+	  "(ours)")												\
 	X(adjust_pkts, 8, 1, 1e4, "packets",									\
 	  "the gains are applied after this many packets, or after a round trip (reference)")			\
 	X(mark_rtts, 32, 1, 1e6, "RTTs",									\
-	  "after a mark the network is taken for one that marks, for so many round trips with queues")		\
+	  "after a mark the policy assumes a network that marks, for this many round trips with queues")	\
 	X(rate_gain, 2, 1, 1e6, "",										\
-	  "a flow can have this times the rate at which the network delivered lately (ours)")			\
+	  "a flow may have this many times the rate at which the network delivered lately (ours)")		\
 	X(rate_rounds, 8, 1, 1e4, "RTTs",									\
-	  "the largest window follows the highest rate at which the network delivered in so many "		\
+	  "the largest window follows the highest rate at which the network delivered in this many "		\
 	  "round trips, or in twice as many (ours)")								\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")

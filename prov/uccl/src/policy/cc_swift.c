@@ -34,8 +34,7 @@
 	  "smallest base target of the delay (reference: 20, for timestamps of the NIC; ours "			\
 	  "include software, so it is a little more)")								\
 	X(min_rtt_room, 0.25, 0, 10, "share",									\
-	  "the target is at least the smallest RTT and this share of it: room for jitter of the "		\
-	  "path")												\
+	  "the target is at least the smallest RTT plus this share of it, as room for jitter of the path")	\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own; the time of a chunk on the link is part of "		\
 	  "the base target")											\
@@ -58,20 +57,19 @@
 	X(first_chunks, 16, 1, 1e4, "chunks",									\
 	  "first window, enough to measure several paths at once; slow start doubles it in each RTT")		\
 	X(loss_share, 0.1, 0, 1, "share",									\
-	  "if more of all bytes is lost than this share, losses mean congestion at any delay (a "		\
-	  "short queue, a policer)")										\
+	  "a larger share of lost bytes means congestion at any delay (a short queue, a policer)")		\
 	X(loss_horizon, 256, 1, 1e6, "chunks",									\
-	  "loss_share is averaged over this many chunks; losing 3.1 % of them by chance (1 packet "		\
+	  "loss_share is averaged over this many chunks; a random loss of 3.1 % of the chunks (1 packet "	\
 	  "of 256, 8 packets a chunk) stays 8 deviations below it")						\
 	X(mark_gain, 0.0625, 0.0001, 1, "",									\
 	  "weight of one round trip in the share of marked bytes (RFC 8257: 1/16)")				\
 	X(mark_bound, 0.8, 0, 0.99, "share",									\
-	  "of marked bytes: less is a matter of some paths, and of who chooses among them (ours)")		\
+	  "a smaller share of marked bytes concerns some paths only, and path choice reacts to it (ours)")	\
 	X(rto_limit, 2, 1, 100, "",										\
 	  "after this many time-outs in a row the window is one chunk; each earlier time-out halves "		\
 	  "it")													\
 	X(pace_targets, 16, 1, 1e4, "targets",									\
-	  "pacing uses at most this RTT: a longer one comes from a peer that did not call, not from "		\
+	  "pacing uses at most this RTT: a longer RTT comes from a peer that makes no calls, not from "		\
 	  "the fabric")
 
 UCCL_CONSTANTS(swift, SWIFT_CONSTANTS);

@@ -20,8 +20,8 @@
 	X(low_us, 35, 0.1, 1e6, "us",										\
 	  "below this RTT the rate only grows (UCCL)")								\
 	X(low_delays, 1.5, 1, 100, "",										\
-	  "low_us is raised to at least this many times the delay of the fabric and of a chunk on "		\
-	  "the link, so that half of its own remains on top")							\
+	  "low_us is raised to at least this many times the delay of the fabric and of a chunk on the "		\
+	  "link, so that half of this delay remains as room")							\
 	X(high, 10, 1.1, 1e4, "",										\
 	  "above this many times low_us the rate only falls (UCCL: 350 us)")					\
 	X(ewma, 0.125, 0.001, 1, "share",									\

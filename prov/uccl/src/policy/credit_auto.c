@@ -22,13 +22,12 @@
 #define AUTO_CONSTANTS(X)											\
 	EQDS_CONSTANTS(X)											\
 	X(senders, 4, 2, 1e6, "",										\
-	  "credits begin when this many senders are busy at once: two do well under their "			\
-	  "congestion control, and a receiver whose peers take turns hears two at each change "			\
-	  "(ours)")												\
+	  "credits begin when this many senders are busy at once: two senders do well under congestion "	\
+	  "control, and a receiver whose peers take turns hears two at each change (ours)")			\
 	X(quiet_rtts, 4, 0, 1e6, "RTTs",									\
 	  "a sender counts as busy for this long after it was heard (ours)")					\
 	X(quiet_us, 50, 1, 1e6, "us",										\
-	  "but at least for this long: a few chunks of 64 senders at 400 Gb/s (ours)")
+	  "but at least for this long: the time of a few chunks of 64 senders at 400 Gb/s (ours)")
 
 UCCL_CONSTANTS(auto, AUTO_CONSTANTS);
 

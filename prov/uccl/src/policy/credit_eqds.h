@@ -19,15 +19,15 @@ struct uccl_policy_cfg;
 	  "the speculative window is this part (1/N) of the bandwidth-delay product (see "			\
 	  "credit_eqds.c; EQDS: 1)")										\
 	X(speculative_bytes, 65536, 0, 1e9, "bytes",								\
-	  "and no more than this: what is normal for a host is no room in a queue (ours)")			\
+	  "and at most this: the normal delay of a host is no room in a queue (ours)")				\
 	X(speculative_chunks, 2, 1, 1e4, "chunks",								\
-	  "but at least this many chunks: those of fifteen senders fit into a queue of 1 MB")			\
+	  "but at least this many chunks: the windows of fifteen senders fit into a queue of 1 MB")		\
 	X(long_share, 2, 1, 1e6, "",										\
-	  "of what does not fit into it only this part (1/N) of it leaves unasked, as that waits for "		\
-	  "credit anyway (ours; 64 senders of 1 MiB send half as much again, and those beside them do "		\
-	  "not wait)")												\
+	  "if a message does not fit into the speculative window, the sender sends only this part (1/N) "	\
+	  "of the window without asking, because the rest waits for credit anyway (ours; 64 senders of "	\
+	  "1 MiB repeat half as many bytes, and other senders do not wait)")					\
 	X(window_bdps, 2, 0.1, 100, "BDPs",									\
-	  "how far a sender may be ahead: one product under way, one in queues (UEC: 1.5)")			\
+	  "how far a sender may be ahead: one product in flight, one in queues (UEC: 1.5)")			\
 	X(window_chunks, 8, 0, 1e4, "chunks",									\
 	  "added to that: chunks before the NIC, in the next acknowledgement, and where chunks "		\
 	  "collide")												\

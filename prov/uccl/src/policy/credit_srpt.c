@@ -17,10 +17,11 @@
 #define SRPT_CONSTANTS(X)											\
 	EQDS_CONSTANTS(X)											\
 	X(at_once, 8, 0, 1e6, "",										\
-	  "so many senders have grants under way at once, the shortest first; 0: all (Homa's "			\
+	  "this many senders have grants in flight at once, the shortest message first; 0: all (Homa's "	\
 	  "overcommitment)")											\
 	X(fair, 20, 0, 1e6, "grants",										\
-	  "one in so many goes to who has waited longest; 0: none (Homa: a twentieth)")
+	  "one in this many grants goes to the sender that has waited longest; 0: none (Homa: a "		\
+	  "twentieth)")
 
 UCCL_CONSTANTS(srpt, SRPT_CONSTANTS);
 

@@ -40,17 +40,17 @@
 	  "weight of a sample in the mean RTT; a round trip has some forty chunks of 32 KiB at 400 "		\
 	  "Gb/s")												\
 	X(draws, 8, 1, 16, "paths",										\
-	  "so many paths are drawn to choose from: first one that carries nothing, then the one "		\
-	  "with the shortest RTT lately")									\
+	  "this many paths are drawn; the policy prefers one that carries nothing, then the one with "		\
+	  "the shortest recent RTT")										\
 	X(unmarked, 0.5, 0, 1, "share",										\
-	  "where the network marks, an RTT above the mean counts so much if it was not marked (ours)")		\
+	  "where the network marks, the excess of an RTT above the mean counts by this share if the "		\
+	  "packet was not marked (ours)")									\
 	X(mark_rtts, 32, 1, 1e6, "RTTs",									\
-	  "after a mark the network is taken for one that marks for so long")					\
+	  "after a mark the policy assumes a network that marks for this time")					\
 	X(freeze_ms, 10, 0, 1e6, "ms",										\
 	  "how long freezing lasts (reference)")								\
 	X(explore, 16, 0, 1e4, "paths",										\
-	  "so many paths are drawn, at first and after freezing, before one is used again "			\
-	  "(reference)")
+	  "this many paths are drawn, at first and after freezing, before one is used again (reference)")
 
 UCCL_CONSTANTS(reps, REPS_CONSTANTS);
 
