@@ -63,8 +63,8 @@ struct uccl_chunk_in {
 struct uccl_flow_ops {
 	/*
 	 * A chunk, once. UCCL_DROP_COUNT: taken. UCCL_DROP_UNWANTED: thrown away for good, and acknowledged: the same
-	 * bytes would find no use again. Any other reason: it counts as not received, as if it had never come, and what
-	 * has its number comes, or comes again. So an honest peer's chunk is refused for want of memory only. Several
+	 * bytes would find no use again. Any other reason: it counts as not received, as if it had never come. The
+	 * sender sends that CSN again. So an honest peer's chunk is refused for want of memory only. Several
 	 * parts are taken together or not at all; if not, they come one by one.
 	 */
 	enum uccl_drop (*deliver)(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now);

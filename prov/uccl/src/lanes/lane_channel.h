@@ -14,9 +14,10 @@
  *	     off, id, gen, what: the primary's,
  *	     more: bytes behind it; id 0: ahead of CTS
  *
- * PEER_ADD and TX_POST are said only if there is room at once, RX_POST too, if CTS is to say so. PEER_DEL, RX_CANCEL
- * and the RX_POST of what comes ahead of CTS wait for room. A lane always has room for an answer: the primary counts
- * what is unanswered, and the lane says the rest only where half of the mailbox is free. PROTOCOL R184 R185
+ * PEER_ADD, TX_POST, and an RX_POST that a CTS will announce are sent only if the mailbox has room now. PEER_DEL,
+ * RX_CANCEL and the RX_POST of what comes ahead of CTS wait for room. A lane always has room for an answer: the
+ * primary counts what is unanswered, and the lane says the rest only where half of the mailbox is free. PROTOCOL R184
+ * R185
  */
 #ifndef UCCL_LANES_LANE_CHANNEL_H
 #define UCCL_LANES_LANE_CHANNEL_H

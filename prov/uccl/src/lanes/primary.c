@@ -174,7 +174,7 @@ void lanes_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at)
 }
 
 /* The lane with the least to send, of those that reach the peer and have room; NULL: none has. */
-static struct uccl_lane_peer *way_best(const struct uccl_striped *s)
+static struct uccl_lane_peer *lane_least_loaded(const struct uccl_striped *s)
 {
 	const struct uccl_peer *p = s->op->peer;
 	const struct uccl_lanes *l = p->msg_ep->lanes;
@@ -204,7 +204,7 @@ static bool stripe_out(struct uccl_striped *s)
 {
 	struct uccl_op *op = s->op;
 	uint64_t n = uccl_min(s->limit - s->at, s->stripe);
-	struct uccl_lane_peer *w = way_best(s);
+	struct uccl_lane_peer *w = lane_least_loaded(s);
 	struct uccl_lane_channel *channel;
 	struct uccl_lane_cmd cmd;
 
@@ -260,7 +260,7 @@ void lanes_named(struct uccl_peer *p, uint64_t lanes)
 			p->lanes.peers[k]->named = true;
 }
 
-uint16_t lanes_pick(struct uccl_peer *p, uint64_t bytes)
+uint16_t lanes_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
 {
 	const struct uccl_lanes *l = p->msg_ep->lanes;
 	uint32_t unit = lanes_stripe_bytes(bytes, true);

@@ -71,7 +71,7 @@ static inline void lanes_rx_senders(struct uccl_msg_rx *rx, uint16_t lanes)
  * the message until it is whole. False: no memory.
  */
 bool lanes_rx_post_unsolicited(struct uccl_msg_rx *rx);
-/* It may not any more, one of the two; nothing is written there when this returns. */
+/* Lanes may no longer write to one of these two buffers. When this returns, none does. */
 void lanes_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at);
 /* Lanes of this peer that payload may come from, by bits. */
 uint16_t lanes_of_peer(const struct uccl_peer *p);
@@ -80,8 +80,8 @@ uint16_t lanes_of_peer(const struct uccl_peer *p);
 bool lanes_may(const struct uccl_op *op);
 /* A CTS named these. */
 void lanes_named(struct uccl_peer *p, uint64_t lanes);
-/* Those with the least to do, of these that may send payload ahead of CTS: as many as so many bytes have stripes. */
-uint16_t lanes_pick(struct uccl_peer *p, uint64_t bytes);
+/* The least loaded lanes that may send before CTS, by bits: at most one for each stripe of `bytes`. */
+uint16_t lanes_for_unsolicited(struct uccl_peer *p, uint64_t bytes);
 /*
  * Bytes [at, limit) of this message go over lanes, of those that CTS named, or ahead of it: rx is 0. The operation
  * waits for them by this bit. False: over none of them.

@@ -55,7 +55,10 @@ void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t ch
  */
 bool uccl_pto_proven(struct uccl_pto *s, uint64_t sent_ns);
 
-/* New data leaves; `first`: nothing was in flight before. That the peer is asked for it is told behind, by `ar`. */
+/*
+ * New data leaves; `first`: nothing was in flight before. Whether it asks for an acknowledgement is set afterwards, by
+ * uccl_pto_ack_requested().
+ */
 static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t, bool first, uint64_t now)
 {
 	s->left_ns = now;

@@ -3,9 +3,9 @@
  * Who may fill the receive queue: the receive slots that an endpoint grants to its peers, by need.
  *
  * A grant is a promise: until a peer has heard of a smaller one, and has no more in flight than that, its packets need
- * their places. So what counts is `told`, the most that a peer may still believe. It grows when more is told, and
- * shrinks when the peer says that it has met the smaller grant: grants are numbered by turns, a new one for each that
- * is smaller, and a peer echoes the turn that it has met (PROTOCOL R140 to R143).
+ * their places. So what counts is `believed`, the most slots that a peer may still believe to have. It grows when more
+ * is told, and shrinks when the peer says that it has met the smaller grant: grants are numbered by turns, a new one
+ * for each that is smaller, and a peer echoes the turn that it has met (PROTOCOL R140 to R143).
  *
  * A quarter of what is granted in all is for tokens: every connected peer has an equal part of it, at least one slot,
  * whether it sends or not, and begins with that. The rest goes in equal parts to peers that are busy: those that lately

@@ -353,7 +353,7 @@ static bool send_lanes(struct uccl_op *op, const struct send_plan *plan)
 {
 	struct uccl_env env = { .flags = UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES, .unsolicited = (uint32_t)plan->ahead };
 
-	env.lanes = lanes_pick(op->peer, plan->ahead);
+	env.lanes = lanes_for_unsolicited(op->peer, plan->ahead);
 	if (!env.lanes || !lanes_send(op, 0, plan->ahead, 0, UCCL_CTS_LANES | env.lanes, MSG_WAIT_LEAD))
 		return false;
 	msg_tx_unsolicited(op, env.unsolicited);
