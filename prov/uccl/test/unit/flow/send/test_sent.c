@@ -605,7 +605,7 @@ static void model_again(struct uccl_rng *rng)
 {
 	uint32_t next = model_next(), count = 1 + (uint32_t)uccl_rng_below(rng, 4);
 	struct uccl_sent *e;
-	uint64_t csn;
+	uint64_t csn = 0;
 
 	e = uccl_sent_next(&l, &csn);
 	if (next == end) {
