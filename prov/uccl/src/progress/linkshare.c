@@ -104,7 +104,7 @@ static int seats_map(struct uccl_linkshare *s)
 	return 0;
 }
 
-struct uccl_linkshare *uccl_linkshare_open(const char *dir_fd, const char *name)
+struct uccl_linkshare *uccl_linkshare_open(const char *dir, const char *name)
 {
 	struct uccl_linkshare *s = calloc(1, sizeof(*s));
 	int rc;
@@ -112,7 +112,7 @@ struct uccl_linkshare *uccl_linkshare_open(const char *dir_fd, const char *name)
 	if (!s)
 		return NULL;
 	s->file = -1;
-	s->dir_fd = uccl_shm_dir_open(dir_fd);
+	s->dir_fd = uccl_shm_dir_open(dir);
 	if (s->dir_fd < 0)
 		goto fail;
 	snprintf(s->name, sizeof(s->name), ".link-%s", name);
@@ -160,13 +160,13 @@ static uint32_t link_sharers(void *arg, uint64_t now)
 	return uccl_linkshare_busy(arg, now);
 }
 
-struct uccl_linkshare *uccl_linkshare_join(const char *dir_fd, struct uccl_engine_attr *attr)
+struct uccl_linkshare *uccl_linkshare_join(const char *dir, struct uccl_engine_attr *attr)
 {
 	struct uccl_linkshare *s;
 
 	if (!attr->interface || !attr->nic->caps.link_bps || !uccl_config_pulls(attr->config))
 		return NULL;
-	s = uccl_linkshare_open(dir_fd, attr->interface);
+	s = uccl_linkshare_open(dir, attr->interface);
 	if (!s) {
 		UCCL_LOG(UCCL_LOG_WARN, "endpoints on %s do not share its line rate: no memory in common: %s",
 			 attr->interface, strerror(errno));

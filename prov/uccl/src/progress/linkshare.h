@@ -17,12 +17,12 @@ struct uccl_linkshare;
 
 /*
  * Join for an engine that is about to be opened with `attr`, if it grants credit by the rate of its link. Sets
- * attr->sharers. `dir_fd` is the path of the directory. NULL: the engine takes the whole rate, since its policy does
+ * attr->sharers. `dir` is the path of the directory. NULL: the engine takes the whole rate, since its policy does
  * not grant by rate, or the table cannot be opened.
  */
-struct uccl_linkshare *uccl_linkshare_join(const char *dir_fd, struct uccl_engine_attr *attr);
-/* Open the table of the NIC `name` in the directory whose path is `dir_fd`. NULL, errno set: it cannot be opened. */
-struct uccl_linkshare *uccl_linkshare_open(const char *dir_fd, const char *name);
+struct uccl_linkshare *uccl_linkshare_join(const char *dir, struct uccl_engine_attr *attr);
+/* Open the table of the NIC `name` in the directory whose path is `dir`. NULL, errno set: it cannot be opened. */
+struct uccl_linkshare *uccl_linkshare_open(const char *dir, const char *name);
 /*
  * Note that this endpoint grants credit at `now` (CLOCK_MONOTONIC, ns). Returns the number of busy endpoints, this one
  * included. Called by the owner of the engine or of a lane; both count as the same endpoint.

@@ -141,7 +141,7 @@ static void share_undo(struct uccl_avshare *s)
 int uccl_avshare_open(const char *domain, const char *name, bool read_only, size_t count, struct uccl_avshare **out)
 {
 	struct uccl_avshare *s = calloc(1, sizeof(*s));
-	char dir_fd[64];
+	char dir[64];
 	int n, rc;
 
 	if (!s)
@@ -149,12 +149,12 @@ int uccl_avshare_open(const char *domain, const char *name, bool read_only, size
 	s->read_only = read_only;
 	s->fd = s->dir_fd = -1;
 	n = snprintf(s->name, sizeof(s->name), "av.%s.%s", domain, name);
-	rc = n < 0 || (size_t)n >= sizeof(s->name) ? -FI_EINVAL : uccl_shm_dir_path(dir_fd, sizeof(dir_fd));
+	rc = n < 0 || (size_t)n >= sizeof(s->name) ? -FI_EINVAL : uccl_shm_dir_path(dir, sizeof(dir));
 	for (char *p = s->name; *p; p++)
 		if (*p == '/')
 			*p = '_';
 	if (!rc) {
-		s->dir_fd = uccl_shm_dir_open(dir_fd);
+		s->dir_fd = uccl_shm_dir_open(dir);
 		rc = s->dir_fd < 0 ? -errno : -FI_EAGAIN;
 	}
 	while (rc == -FI_EAGAIN) {

@@ -22,15 +22,15 @@
 #define MS 1000000ull
 #define BEGIN (1000 * MS)
 
-static char dir_fd[] = "uccl-linkshare-XXXXXX";
+static char dir[] = "uccl-linkshare-XXXXXX";
 static char file[64];
 
 static int begin(void **state)
 {
 	(void)state;
-	strcpy(dir_fd + strlen(dir_fd) - 6, "XXXXXX");
-	assert_non_null(mkdtemp(dir_fd));
-	snprintf(file, sizeof(file), "%s/.link-mlx5_0:1", dir_fd);
+	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(file, sizeof(file), "%s/.link-mlx5_0:1", dir);
 	return 0;
 }
 
@@ -38,12 +38,12 @@ static int end(void **state)
 {
 	(void)state;
 	unlink(file);
-	return rmdir(dir_fd);
+	return rmdir(dir);
 }
 
 static struct uccl_linkshare *open_one(void)
 {
-	struct uccl_linkshare *s = uccl_linkshare_open(dir_fd, "mlx5_0:1");
+	struct uccl_linkshare *s = uccl_linkshare_open(dir, "mlx5_0:1");
 
 	assert_non_null(s);
 	return s;
@@ -87,7 +87,7 @@ static void busy__counts(void **state)
 
 static void open__another_nic(void **state)
 {
-	struct uccl_linkshare *a = open_one(), *b = uccl_linkshare_open(dir_fd, "../etc/x");
+	struct uccl_linkshare *a = open_one(), *b = uccl_linkshare_open(dir, "../etc/x");
 
 	(void)state;
 	assert_non_null(b);
@@ -109,7 +109,7 @@ static void busy__processes(void **state)
 	assert_int_equal(pipe(up), 0);
 	child = fork();
 	if (!child) {
-		s = uccl_linkshare_open(dir_fd, "mlx5_0:1");
+		s = uccl_linkshare_open(dir, "mlx5_0:1");
 		c = s && uccl_linkshare_busy(s, BEGIN) == 1;
 		_exit(write(up[1], &c, 1) != 1);
 	}
@@ -188,12 +188,12 @@ static void busy__nonsense(void **state)
 static void open__not_ours(void **state)
 {
 	(void)state;
-	assert_int_equal(chmod(dir_fd, 0777), 0);
-	assert_null(uccl_linkshare_open(dir_fd, "mlx5_0:1"));
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_null(uccl_linkshare_open(dir, "mlx5_0:1"));
 	assert_int_equal(errno, EPERM);
-	assert_int_equal(chmod(dir_fd, 0700), 0);
+	assert_int_equal(chmod(dir, 0700), 0);
 	assert_int_equal(symlink("/etc/hostname", file), 0);
-	assert_null(uccl_linkshare_open(dir_fd, "mlx5_0:1"));
+	assert_null(uccl_linkshare_open(dir, "mlx5_0:1"));
 	assert_int_equal(errno, ELOOP);
 }
 
@@ -208,14 +208,14 @@ static void join__decides(void **state)
 	(void)state;
 	uccl_config_default(&config);
 	config.credit = "none";
-	assert_null(uccl_linkshare_join(dir_fd, &attr));
+	assert_null(uccl_linkshare_join(dir, &attr));
 	config.credit = "eqds";
 	nic.caps.link_bps = 0;
-	assert_null(uccl_linkshare_join(dir_fd, &attr));
+	assert_null(uccl_linkshare_join(dir, &attr));
 	assert_null(attr.sharers);
 	assert_int_equal(access(file, F_OK), -1);
 	nic.caps.link_bps = 1000000000;
-	s = uccl_linkshare_join(dir_fd, &attr);
+	s = uccl_linkshare_join(dir, &attr);
 	assert_non_null(s);
 	other = open_one();
 	uccl_linkshare_busy(other, BEGIN);
@@ -223,10 +223,10 @@ static void join__decides(void **state)
 	uccl_linkshare_close(other);
 	uccl_linkshare_close(s);
 	attr.sharers = NULL;
-	assert_int_equal(chmod(dir_fd, 0777), 0);
-	assert_null(uccl_linkshare_join(dir_fd, &attr));
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_null(uccl_linkshare_join(dir, &attr));
 	assert_null(attr.sharers);
-	assert_int_equal(chmod(dir_fd, 0700), 0);
+	assert_int_equal(chmod(dir, 0700), 0);
 }
 
 int main(void)
