@@ -74,9 +74,9 @@ void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *a
 	e->peer_log.former_ns = now;
 	uccl_snapshot_addr_text(at->ip, ip, sizeof(ip));
 	UCCL_LOG(UCCL_LOG_WARN,
-		 "%s port %u was refused: it speaks version 1 of the wire protocol, and this process version 2; it is "
-		 "told that there is no memory, as it understands nothing else",
-		 ip, at->port);
+		 "%s port %u was refused: it speaks version %d of the wire protocol, and this process version %d; it "
+		 "is told that there is no memory, as it understands nothing else",
+		 ip, at->port, UCCL_VERSION_FORMER, UCCL_VERSION);
 }
 
 /* The fault is of this host, its card, or the way: each peer will show it, but a person needs to read it once. */

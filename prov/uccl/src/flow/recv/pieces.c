@@ -87,7 +87,7 @@ enum uccl_drop uccl_pieces_take(struct uccl_pieces *p, const struct uccl_segment
 		c = pieced_new(p, csn, s, h->rtype);
 	if (!c)
 		return UCCL_DROP_MEMORY;
-	memcpy(c->rec + (s->sub % 2 ? UCCL_REC_LEN - UCCL_SEGMENT_REC : 0), h->rec, UCCL_SEGMENT_REC);
+	memcpy(c->rec + uccl_segment_rec_at(s->sub), h->rec, UCCL_SEGMENT_REC);
 	memcpy(c->data + uccl_parts_at(&c->parts, s->sub), payload, h->payload_len);
 	uccl_parts_took(&c->parts, 1ull << s->sub);
 	if (!uccl_parts_missing(&c->parts))

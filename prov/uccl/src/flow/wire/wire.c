@@ -226,9 +226,11 @@ enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_
 	return UCCL_DROP_COUNT;
 }
 
-/* Is it one of `count` that have `total` bytes together, of so many? All but the last are of one length, none is empty.
+/*
+ * Is it number `index` of `count` segments, or sub-segments, that have `total` bytes together? All but the last have
+ * one length, and none is empty.
  */
-static bool slice_fits(uint8_t index, uint8_t count, uint32_t total, uint32_t len)
+static bool segment_len_fits(uint8_t index, uint8_t count, uint32_t total, uint32_t len)
 {
 	uint32_t each, before;
 
@@ -245,7 +247,7 @@ static bool slice_fits(uint8_t index, uint8_t count, uint32_t total, uint32_t le
 
 void uccl_segment_encode(uint8_t out[UCCL_REC_LEN], const uint8_t rec[UCCL_REC_LEN], const struct uccl_segment *s)
 {
-	memcpy(out, rec + (s->sub % 2 ? UCCL_REC_LEN - UCCL_SEGMENT_REC : 0), UCCL_SEGMENT_REC);
+	memcpy(out, rec + uccl_segment_rec_at(s->sub), UCCL_SEGMENT_REC);
 	out[24] = s->index;
 	out[25] = s->count;
 	out[26] = s->sub;
@@ -259,9 +261,9 @@ bool uccl_segment_fits(const struct uccl_segment *s, uint32_t len)
 
 	if (s->subs && s->count && s->count <= UCCL_SEGMENT_COUNT)
 		whole = uccl_segment_len(s->total, s->index, s->count);
-	if (!slice_fits(s->index, s->count, s->total, whole) || s->subs == 1)
+	if (!segment_len_fits(s->index, s->count, s->total, whole) || s->subs == 1)
 		return false;
-	return s->subs ? slice_fits(s->sub, s->subs, whole, len) : !s->sub;
+	return s->subs ? segment_len_fits(s->sub, s->subs, whole, len) : !s->sub;
 }
 
 enum uccl_drop uccl_segment_decode(struct uccl_segment *s, const uint8_t rec[UCCL_REC_LEN], uint32_t len)

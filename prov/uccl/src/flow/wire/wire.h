@@ -218,6 +218,12 @@ static inline uint32_t uccl_segment_len(uint32_t total, uint8_t index, uint8_t c
 	return index + 1u == count ? total - index * each : each;
 }
 
+/* Where in the record of the chunk the UCCL_SEGMENT_REC bytes belong that sub-segment `sub` brings. */
+static inline uint32_t uccl_segment_rec_at(uint8_t sub)
+{
+	return sub % 2 ? UCCL_REC_LEN - UCCL_SEGMENT_REC : 0;
+}
+
 /* `rec` is that of the chunk. */
 void uccl_segment_encode(uint8_t out[UCCL_REC_LEN], const uint8_t rec[UCCL_REC_LEN], const struct uccl_segment *s);
 /* A header of a segment becomes that of another one of its chunk, as long as it. */
