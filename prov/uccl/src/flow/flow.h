@@ -4,7 +4,7 @@
  *
  * The grammar (all calls by the owner; `now` in ns, last, never backwards):
  *   commands   uccl_flow_submit
- *   inputs     uccl_flow_rx, uccl_flow_rx_parts, uccl_flow_sent, uccl_flow_fenced, uccl_flow_expire
+ *   inputs     uccl_flow_rx, uccl_flow_rx_segments, uccl_flow_sent, uccl_flow_fenced, uccl_flow_expire
  *   outputs    uccl_flow_tx (call until it returns 0), uccl_flow_expiry, and the upcalls in uccl_flow_ops
  * After any command or input, call uccl_flow_tx until 0, then ask uccl_flow_expiry.
  *
@@ -29,9 +29,9 @@
 #include "flow/ack/ack_delay.h"
 #include "flow/ack/ack_tracker.h"
 #include "flow/send/pacer.h"
-#include "flow/recv/parts.h"
+#include "flow/segment_map.h"
 #include "flow/path/paths.h"
-#include "flow/recv/pieces.h"
+#include "flow/recv/subsegments.h"
 #include "flow/path/pmtu.h"
 #include "flow/policy.h"
 #include "flow/ack/rack.h"
@@ -53,7 +53,7 @@ struct uccl_chunk_in {
 	const uint8_t *rec;	/* UCCL_REC_LEN bytes */
 	const uint8_t *data;	/* payload, perhaps already where it belongs; NULL if placed */
 	uint32_t len;
-	uint32_t parts;		/* so many segments of a chunk in a row; 0: it is a whole chunk */
+	uint32_t segments;	/* so many segments of a chunk in a row; 0: it is a whole chunk */
 	uint32_t each;		/* of more than one: bytes of each but the last. Before each is a header */
 	bool placed;		/* written directly by the NIC */
 	bool on_device;		/* `data` is memory of a device */
@@ -65,7 +65,7 @@ struct uccl_flow_ops {
 	 * A chunk, once. UCCL_DROP_COUNT: taken. UCCL_DROP_UNWANTED: thrown away for good, and acknowledged: the same
 	 * bytes would find no use again. Any other reason: it counts as not received, as if it had never come. The
 	 * sender sends that CSN again. So an honest peer's chunk is refused for want of memory only. Several
-	 * parts are taken together or not at all; if not, they come one by one.
+	 * segments are taken together or not at all; if not, they come one by one.
 	 */
 	enum uccl_drop (*deliver)(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now);
 	/* Direct: the doubt about one earlier doubtful chunk of handle id is over. */
@@ -104,9 +104,9 @@ struct uccl_flow_cfg {
 	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
 	bool train_short;	/* or less, where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
-	uint8_t parts_tx;	/* so many parts of a chunk the peer takes: a train is a chunk. Needs tx_sync */
-	bool parts_rx;		/* we take parts. Not with direct writes */
-	bool pads_tx;		/* the peer takes padded packets. Needs parts_tx and train_bytes */
+	uint8_t segments_tx;	/* segments of a chunk that the peer takes: a train is a chunk. Needs tx_sync */
+	bool segments_rx;	/* we take segments. Not with direct writes */
+	bool pads_tx;		/* the peer takes padded packets. Needs segments_tx and train_bytes */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
@@ -164,10 +164,10 @@ struct uccl_flow {
 	struct uccl_arrived rcv;
 	struct uccl_ack_tracker ack_tracker;
 	struct uccl_credit credit;
-	struct uccl_pieces pieces;	/* segments of which sub-segments came */
-	struct uccl_parts *rx_parts;	/* window entries: chunks of which segments came */
-	uint32_t nrx_parts;		/* how many there are */
-	uint64_t parts_told;		/* the next of them that a block tells of, if not all fit */
+	struct uccl_subsegments subsegments;  /* segments of which sub-segments came */
+	struct uccl_segment_map *rx_segments; /* window entries: chunks of which segments came */
+	uint32_t nrx_segmented;		      /* how many there are */
+	uint64_t segments_next;		      /* the next of them that a block tells of, if not all fit */
 
 	struct uccl_write_rx write_rx; /* direct writes, receiving side */
 	struct uccl_closing close;
@@ -194,14 +194,14 @@ bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
 void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
 		  uint64_t age_ns, uint64_t now);
 /*
- * Packets that uccl_part_run found to be parts in a row: `len` bytes, and the header of the first. All are taken in in
- * one go, or false: nothing happened.
+ * Packets that uccl_segment_run found to be segments in a row: `len` bytes, and the header of the first. All are taken
+ * in in one go, or false: nothing happened.
  */
 bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len, uint64_t age_ns,
 		      uint64_t now);
 /* The same, or else each by itself. */
-void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
-			uint64_t age_ns, uint64_t now);
+void uccl_flow_rx_segments(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+			   uint64_t age_ns, uint64_t now);
 void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now);
 
 /* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */

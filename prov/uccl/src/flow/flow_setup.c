@@ -68,8 +68,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 
 	assert(cfg->window && !(cfg->window & (cfg->window - 1)));
 	assert(cfg->pacer || !cfg->credit->pull);
-	assert(!cfg->parts_tx || (cfg->tx_sync && !cfg->write_bytes));
-	assert(!cfg->parts_rx || !cfg->write_bytes);
+	assert(!cfg->segments_tx || (cfg->tx_sync && !cfg->write_bytes));
+	assert(!cfg->segments_rx || !cfg->write_bytes);
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
@@ -87,8 +87,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_SEGMENT_COUNT * cfg->chunk_bytes),
 				cfg->chunk_bytes, cfg->write_brittle);
 	}
-	f->rx_parts = calloc(cfg->window, sizeof(*f->rx_parts));
-	if (!f->rx_parts)
+	f->rx_segments = calloc(cfg->window, sizeof(*f->rx_segments));
+	if (!f->rx_segments)
 		goto nomem;
 	uccl_pmtu_init(&f->pmtu, cfg->mtu);
 	if (cfg->find_mtu && cfg->mtu_known)
@@ -102,7 +102,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_rack_init(&f->rack);
 	uccl_pto_init(&f->pto, cfg->paths_tx);
 	uccl_closing_init(&f->close);
-	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
+	uccl_subsegments_init(&f->subsegments, cfg->mtu_rx - UCCL_HDR_LEN);
 	f->heard_ns = now;
 	f->share = 1;
 
@@ -140,8 +140,8 @@ void uccl_flow_fini(struct uccl_flow *f)
 	uccl_arrived_fini(&f->rcv);
 	uccl_ack_tracker_fini(&f->ack_tracker);
 	uccl_write_rx_fini(&f->write_rx);
-	uccl_pieces_fini(&f->pieces);
-	free(f->rx_parts);
+	uccl_subsegments_fini(&f->subsegments);
+	free(f->rx_segments);
 	memset(f, 0, sizeof(*f));
 }
 

@@ -7,7 +7,7 @@
  *	recv/flow_rx.c	packets that arrived; timer.c: time that passed; send/flow_tx.c: what may leave
  *	ack/ack.c	what the peer has, and what that proves lost; write/direct.c: writes that arrived
  *	flow_setup.c	life, queues; recv/received.c: what arrived and must be acknowledged
- *	recv/part.c	chunks of which segments came
+ *	recv/segment_rx.c	chunks of which segments came
  *	events.c	what policies are asked
  */
 #ifndef UCCL_FLOW_INTERNAL_H
@@ -95,28 +95,28 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, 
 /* A chunk that is here already; see uccl_ack_tracker_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 
-/* part.c */
+/* segment_rx.c */
 /*
  * A segment came, not checked, or several in a row, with record and payload of the first; `taken`: none need come
  * again. One that was put together is known to fit its own numbers.
  */
-enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_segment *s,
-			    const struct uccl_chunk_in *in, bool *taken, uint64_t now);
+enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_segment *s,
+			       const struct uccl_chunk_in *in, bool *taken, uint64_t now);
 /* Has a segment of this chunk of the window come; has this one? */
-bool flow_parts_begun(const struct uccl_flow *f, uint64_t csn);
-bool flow_parts_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
+bool flow_segments_begun(const struct uccl_flow *f, uint64_t csn);
+bool flow_segments_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
 /* Those that have. */
-static inline struct uccl_parts *flow_parts(const struct uccl_flow *f, uint64_t csn)
+static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *f, uint64_t csn)
 {
-	return &f->rx_parts[csn & (f->cfg.window - 1)];
+	return &f->rx_segments[csn & (f->cfg.window - 1)];
 }
 
 /* If so: are all there; is one missing before another that is there? */
-bool flow_parts_whole(const struct uccl_flow *f, uint64_t csn);
-bool flow_parts_gap(const struct uccl_flow *f, uint64_t csn);
-void flow_parts_end(struct uccl_flow *f, uint64_t csn);
+bool flow_segments_whole(const struct uccl_flow *f, uint64_t csn);
+bool flow_segments_gap(const struct uccl_flow *f, uint64_t csn);
+void flow_segments_end(struct uccl_flow *f, uint64_t csn);
 /* What came of chunks that are not whole, in so many lines at most. */
-void flow_parts_tell(struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
+void flow_segments_tell(struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
 
 /* direct.c */
 /* A descriptor that uccl_write_rx_check lets pass was received as chunk csn. */

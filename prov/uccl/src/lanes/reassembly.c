@@ -103,7 +103,7 @@ static inline void bytes_copy(const struct uccl_reassembly *b, uint64_t off, con
 /* Between parts in a row there are headers. */
 static void payload_copy(const struct uccl_reassembly *b, uint64_t off, const struct uccl_chunk_in *in)
 {
-	uint32_t each = in->parts > 1 ? in->each : in->len;
+	uint32_t each = in->segments > 1 ? in->each : in->len;
 	const uint8_t *data = in->data;
 
 	for (uint32_t at = 0; at < in->len; at += each) {

@@ -36,7 +36,7 @@ static void room_give(struct uccl_lane_channel *l, struct uccl_peer *from, uint6
 
 enum uccl_drop unplaced_data_keep(struct uccl_lane_channel *l, struct uccl_peer *from, const struct uccl_chunk_in *in)
 {
-	uint32_t each = in->parts > 1 ? in->each : in->len;
+	uint32_t each = in->segments > 1 ? in->each : in->len;
 	uint64_t bytes = (uint64_t)in->len + UCCL_UNPLACED_COST;
 	const uint8_t *data = in->data;
 	struct uccl_unplaced_chunk *d;

@@ -9,9 +9,9 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	struct uccl_peer *p = f->user;
 
 	/* Only what says where its payload belongs; one by one where copies may not keep up. PROTOCOL R173 */
-	if (in->parts && in->rtype != UCCL_REC_EAGER && in->rtype != UCCL_REC_DATA && in->rtype != UCCL_REC_REPLY)
+	if (in->segments && in->rtype != UCCL_REC_EAGER && in->rtype != UCCL_REC_DATA && in->rtype != UCCL_REC_REPLY)
 		return UCCL_DROP_RECORD;
-	if (in->parts > 1 && p->msg_ep->device.ops)
+	if (in->segments > 1 && p->msg_ep->device.ops)
 		return UCCL_DROP_MEMORY;
 	/* Where copies to devices do not keep up, payload comes again. */
 	if (p->msg_ep->device.ops && in->len && !in->placed && !in->on_device &&

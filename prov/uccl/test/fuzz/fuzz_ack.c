@@ -99,12 +99,12 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 	}
 	for (int i = 0; i < a->nwords; i++)
 		a->sack[i] = (uint64_t)byte(in) << byte(in) % 57;
-	a->nparts = shape >> 5 & 3;
-	for (int i = 0; i < a->nparts; i++) {
-		a->parts[i].ahead = (uint16_t)((i ? a->parts[i - 1].ahead + 1 : 0) + byte(in) % 3);
-		a->parts[i].of = byte(in) % 14;
-		a->parts[i].subs = byte(in) & 1 ? byte(in) % 8 : 0;
-		a->parts[i].have = (uint64_t)byte(in) << byte(in) % 57;
+	a->nsegments = shape >> 5 & 3;
+	for (int i = 0; i < a->nsegments; i++) {
+		a->segments[i].ahead = (uint16_t)((i ? a->segments[i - 1].ahead + 1 : 0) + byte(in) % 3);
+		a->segments[i].of = byte(in) % 14;
+		a->segments[i].subs = byte(in) & 1 ? byte(in) % 8 : 0;
+		a->segments[i].have = (uint64_t)byte(in) << byte(in) % 57;
 	}
 }
 
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	cfg.write_bytes = byte(&in) & 1 ? 4096 : 0;
 	cfg.tx_sync = !cfg.write_bytes;
-	cfg.parts_tx = cfg.tx_sync ? UCCL_SEGMENT_COUNT : 0;
+	cfg.segments_tx = cfg.tx_sync ? UCCL_SEGMENT_COUNT : 0;
 	cfg.train_bytes = cfg.tx_sync ? 1024u * 12 : 0;
 	acked = 0;
 	memset(&tx, 0, sizeof(tx));

@@ -175,12 +175,12 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		a.nwords = byte(in) % 3;
 		for (int i = 0; i < a.nwords; i++)
 			a.sack[i] = number(in, 2);
-		a.nparts = byte(in) % 3;
-		for (int i = 0; i < a.nparts; i++) {
-			a.parts[i].ahead = (uint16_t)(i + byte(in) % 3 + (i ? a.parts[i - 1].ahead : 0));
-			a.parts[i].of = byte(in) % 5;
-			a.parts[i].subs = byte(in) & 1 ? byte(in) % 5 : 0;
-			a.parts[i].have = number(in, 2);
+		a.nsegments = byte(in) % 3;
+		for (int i = 0; i < a.nsegments; i++) {
+			a.segments[i].ahead = (uint16_t)(i + byte(in) % 3 + (i ? a.segments[i - 1].ahead : 0));
+			a.segments[i].of = byte(in) % 5;
+			a.segments[i].subs = byte(in) & 1 ? byte(in) % 5 : 0;
+			a.segments[i].have = number(in, 2);
 		}
 		a.npaths = byte(in) % 3;
 		for (int i = 0; i < a.npaths; i++) {
@@ -267,8 +267,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.epoch_rx = 3,
 		.tx_sync = !(shape & 16),
 		.mtu_rx = shape & 32 ? 2048 : 512 + UCCL_HDR_LEN,
-		.parts_tx = shape & 16 ? 0 : 1 + (shape & 63),
-		.parts_rx = !(shape & 16),
+		.segments_tx = shape & 16 ? 0 : 1 + (shape & 63),
+		.segments_rx = !(shape & 16),
 		.train_bytes = shape & 16 ? 0 : 20 * 512,
 		.fifo_paths = shape & 64,
 		.rto_min_ns = UCCL_NS_PER_MS,

@@ -20,7 +20,7 @@ static void ack_try(const uint8_t *data, uint32_t len)
 	if (uccl_ack_decode(&a, data, len) != UCCL_DROP_COUNT)
 		return;
 	assert(a.npaths <= UCCL_ACK_PATHS_MAX && a.nwords <= UCCL_ACK_WORDS_MAX);
-	assert(uccl_ack_len(a.npaths, a.nwords, a.nparts) == len && len <= sizeof(again));
+	assert(uccl_ack_len(a.npaths, a.nwords, a.nsegments) == len && len <= sizeof(again));
 	assert(uccl_ack_encode(again, &a) == len);
 	assert(uccl_ack_decode(&b, again, len) == UCCL_DROP_COUNT);
 	assert(a.cum == b.cum && a.dups == b.dups && a.msg_limit == b.msg_limit && a.slots == b.slots);
@@ -32,10 +32,10 @@ static void ack_try(const uint8_t *data, uint32_t len)
 	}
 	for (int i = 0; i < a.nwords; i++)
 		assert(a.sack[i] == b.sack[i]);
-	for (int i = 0; i < a.nparts; i++) {
-		assert(a.parts[i].subs <= UCCL_SEGMENT_COUNT);
-		assert(a.parts[i].ahead == b.parts[i].ahead && a.parts[i].have == b.parts[i].have);
-		assert(a.parts[i].of == b.parts[i].of && a.parts[i].subs == b.parts[i].subs);
+	for (int i = 0; i < a.nsegments; i++) {
+		assert(a.segments[i].subs <= UCCL_SEGMENT_COUNT);
+		assert(a.segments[i].ahead == b.segments[i].ahead && a.segments[i].have == b.segments[i].have);
+		assert(a.segments[i].of == b.segments[i].of && a.segments[i].subs == b.segments[i].subs);
 	}
 }
 

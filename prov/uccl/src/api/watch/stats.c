@@ -23,8 +23,8 @@
 	X(rtx_packets) X(rtx_bytes) X(spurious) X(probes) X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx)    \
 	X(acks_rx) X(quarantined) X(rerolled) X(connects)                                                              \
 	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(link_downs)   \
-	X(pieces_tx) X(pieces_rx) X(mtu_cuts) X(mtu_raises) X(trains_off) X(train_tests) X(train_trials)               \
-	X(slots_asked) X(slots_returned) X(marked_rx) X(marked_tx)                                                     \
+	X(subsegments_tx) X(subsegments_rx) X(mtu_cuts) X(mtu_raises) X(trains_off) X(train_tests)                     \
+	X(train_trials) X(slots_asked) X(slots_returned) X(marked_rx) X(marked_tx)                                     \
 	X(placements) X(placement_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes)           \
 	X(fifo_broken) X(gathered)                                                                                     \
 	X(rma_ops) X(atomic_ops) X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(mw_bound)       \

@@ -39,7 +39,7 @@ void conn_params(struct uccl_engine *e, struct uccl_params *p)
 		.csn = engine_random64(&e->identity) & 0xffffffff,
 		.epoch = (uint8_t)(engine_random64(&e->identity) & 15),
 		.security = e->cfg.security,
-		.parts = UCCL_SEGMENT_COUNT,
+		.segments = UCCL_SEGMENT_COUNT,
 		.lanes = e->lanes.all.n,
 		.marks = e->nic->caps.marks,
 		.short_stripes = true,

@@ -71,9 +71,9 @@ static int conn_opened(struct conn *c, uint64_t now)
 	cfg.chunk_bytes = uccl_words(cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
 	cfg.train_short = caps->link_real;
-	cfg.parts_rx = !cfg.write_bytes;
-	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;
-	cfg.pads_tx = cfg.parts_tx && cfg.train_bytes && t->pads;
+	cfg.segments_rx = !cfg.write_bytes;
+	cfg.segments_tx = cfg.segments_rx && caps->tx_sync ? t->segments : 0;
+	cfg.pads_tx = cfg.segments_tx && cfg.train_bytes && t->pads;
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;

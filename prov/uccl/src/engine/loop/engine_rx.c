@@ -123,7 +123,7 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	if (row == rx->len) {
 		rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
 	} else {
-		uccl_flow_rx_parts(&c->peer.flow, &h, rx->data, row, rx->age_ns, now);
+		uccl_flow_rx_segments(&c->peer.flow, &h, rx->data, row, rx->age_ns, now);
 		engine_ready(c);
 	}
 	return row;
@@ -145,8 +145,8 @@ static void rx_run_rest(struct uccl_engine *e, struct uccl_rx *rx, uint32_t at)
 }
 
 /*
- * Packets that lie where the next row of parts was predicted: if the first of them are that row, that was taken in, and
- * the others are in rx->data; how many that were. If not, nothing was moved: 0.
+ * Packets that lie where the next row of segments was predicted: if the first of them are that row, that was taken in,
+ * and the others are in rx->data; how many that were. If not, nothing was moved: 0.
  */
 static int rx_run(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 {

@@ -94,17 +94,17 @@ static uint64_t ack_word(struct uccl_flow *f, uint64_t csn, uint64_t map, uint64
 }
 
 /* Of how it is cut now, those that the peer names and that were missing. PROTOCOL R330 */
-static uint64_t ack_named(struct uccl_sent *e, const struct uccl_ack_parts *p)
+static uint64_t ack_named(struct uccl_sent *e, const struct uccl_ack_segments *p)
 {
 	if (!p->subs)
-		return uccl_parts_missing(&e->parts) & p->have;
+		return uccl_segment_map_missing(&e->segments) & p->have;
 	if (e->subs.count != p->subs || e->sub_of != p->of)
 		return 0;
-	return uccl_parts_missing(&e->subs) & p->have;
+	return uccl_segment_map_missing(&e->subs) & p->have;
 }
 
 /* The same of some of its segments. */
-static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, const struct uccl_ack_parts *p, uint64_t now)
+static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct uccl_ack_segments *p, uint64_t now)
 {
 	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 	uint64_t fresh, left;
@@ -116,8 +116,8 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, const struct uccl_a
 	fresh = ack_named(e, p);
 	if (!fresh)
 		return 0;
-	left = uccl_parts_missing(&e->parts);
-	if (p->subs ? fresh == uccl_parts_missing(&e->subs) && left == 1ull << p->of : fresh == left)
+	left = uccl_segment_map_missing(&e->segments);
+	if (p->subs ? fresh == uccl_segment_map_missing(&e->subs) && left == 1ull << p->of : fresh == left)
 		return ack_one(f, csn, now);
 	uccl_persistent_loss_came(&f->persistent_loss);
 	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut(e)->each);
@@ -131,13 +131,13 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, const struct uccl_a
 }
 
 /* What names segments of a chunk that were sent, or may have been. */
-static bool ack_parts_sane(const struct uccl_sent *e, const struct uccl_ack_parts *p)
+static bool ack_segments_sane(const struct uccl_sent *e, const struct uccl_ack_segments *p)
 {
-	uint8_t count = p->subs ? p->subs : e->parts.count;
+	uint8_t count = p->subs ? p->subs : e->segments.count;
 
 	if (!count || p->have & ~(~0ull >> (64 - count)))
 		return false;
-	return !p->subs || p->of < uccl_max(e->parts.count, 1);
+	return !p->subs || p->of < uccl_max(e->segments.count, 1);
 }
 
 /* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
@@ -154,8 +154,8 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 			return UCCL_DROP_ACK;
 		break;
 	}
-	for (int i = 0; i < a->nparts; i++) {
-		uint64_t csn = cum + a->parts[i].ahead;
+	for (int i = 0; i < a->nsegments; i++) {
+		uint64_t csn = cum + a->segments[i].ahead;
 		const struct uccl_sent *e;
 
 		if (csn >= f->sent.nxt)
@@ -163,7 +163,7 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 		if (csn < f->sent.una)
 			continue;
 		e = uccl_sent_at(&f->sent, csn);
-		if (!ack_parts_sane(e, &a->parts[i]))
+		if (!ack_segments_sane(e, &a->segments[i]))
 			return UCCL_DROP_ACK;
 	}
 	for (int i = 0; i < a->npaths; i++) {
@@ -302,9 +302,9 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	for (int w = 0; w < a->nwords; w++)
 		if (a->sack[w])
 			info.bytes += ack_word(f, cum + 1 + 64u * (unsigned int)w, a->sack[w], now);
-	for (int i = 0; i < a->nparts; i++)
-		if (cum + a->parts[i].ahead >= f->sent.una)
-			info.bytes += ack_parts(f, cum + a->parts[i].ahead, &a->parts[i], now);
+	for (int i = 0; i < a->nsegments; i++)
+		if (cum + a->segments[i].ahead >= f->sent.una)
+			info.bytes += ack_segments(f, cum + a->segments[i].ahead, &a->segments[i], now);
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
 	if (uccl_peer_limits_heard(&f->limits, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
@@ -345,7 +345,7 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 	return sent_wrote(e) ? p->acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
 }
 
-/* Packets were lost that left once: one, or these parts of the entry. */
+/* Packets were lost that left once: one, or these segments of the entry. */
 static void sent_train_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t map, uint64_t now)
 {
 	uint64_t una = uccl_sent_number_una(&f->sent);
@@ -359,7 +359,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		      uint64_t now)
 {
 	bool overtaken = sent_overtaken(f, e, csn);
-	uint64_t map = e->parts.count && !e->subs.count ? e->fly : 1;
+	uint64_t map = e->segments.count && !e->subs.count ? e->fly : 1;
 	uint32_t bytes = e->flying;
 
 	uccl_path_land(&f->paths.list[e->path], bytes);

@@ -38,7 +38,7 @@ struct uccl_rack {
 	uint32_t dups;		/* the peer's count of duplicates */
 	/*
 	 * When the latest chunk of those that have come as a whole left, also of paths not told of yet. What is
-	 * reported may be a part of a chunk, which says nothing of the others: they leave one after the other.
+	 * reported may be a segment, which says nothing of the others: they leave one after the other.
 	 */
 	uint64_t came_ns;
 	uint64_t before_ns, before_csn; /* that, and one behind the highest chunk that had come, before this block */
@@ -136,7 +136,7 @@ static inline bool uccl_rack_overdue(const struct uccl_rack *r, uint64_t sent_ns
 {
 	if (r->came_ns > sent_ns && r->came_ns - sent_ns >= soon_ns)
 		return true;
-	/* What left in one instant has nothing but its order. Parts of a chunk may have left after the next one. */
+	/* What left in one instant has nothing but its order. Segments of a chunk may have left after the next one. */
 	return once && behind > UCCL_RACK_BEHIND && uccl_rack_ordered(r) && r->came_ns >= sent_ns;
 }
 

@@ -63,7 +63,7 @@ struct uccl_stats {
 	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
 	uint64_t trains_off;		   /* peers to whom trains were found broken, each time */
 	uint64_t train_tests, train_trials; /* trains compared with single packets; short ones sent to see */
-	uint64_t pieces_tx, pieces_rx;	   /* packets with a part of a chunk */
+	uint64_t subsegments_tx, subsegments_rx; /* packets with a sub-segment */
 	uint64_t mtu_cuts, mtu_raises;	   /* times that packets to a peer were made shorter, and longer */
 	uint64_t slots_asked, slots_returned; /* silent peers asked to give receive slots back; grants that came back */
 	uint64_t marked_rx, marked_tx;	   /* bytes of payload that the network marked (ECN): to here, and from here */

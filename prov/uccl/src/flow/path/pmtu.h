@@ -32,7 +32,7 @@
 struct uccl_pmtu {
 	uint32_t bytes;		/* of the longest packet that may leave, but for a trial */
 	uint32_t most;		/* that both hosts take */
-	uint32_t least;		/* UCCL_PMTU_LEAST, or more, so that chunks of the longest packets fit into pieces */
+	uint32_t least; /* UCCL_PMTU_LEAST, or more, so that chunks of the longest packets fit into sub-segments */
 	uint32_t bad;		/* so long ones seem not to pass; more than most: none is known */
 	uint32_t failed;	/* the longest trial of those that `tries` counts */
 	uint8_t tries;		/* trials lost since one came through, or since bad was set */

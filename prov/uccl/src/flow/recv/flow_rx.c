@@ -42,12 +42,12 @@ static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uin
 			      const struct uccl_chunk_in *in, bool whole, uint64_t now)
 {
 	/* One of them may have begun to come in sub-segments. */
-	for (uint32_t i = 0; f->pieces.n && !s->subs && i < in->parts; i++)
-		uccl_pieces_part_end(&f->pieces, csn, (uint8_t)(s->index + i));
+	for (uint32_t i = 0; f->subsegments.n && !s->subs && i < in->segments; i++)
+		uccl_subsegments_segment_end(&f->subsegments, csn, (uint8_t)(s->index + i));
 	f->cfg.stats->rx_bytes += in->len;
 	flow_received(f, csn, in->len, whole, h->flags & UCCL_FLAG_RTX, now);
 	uccl_write_rx_age(&f->write_rx, csn, now);
-	flow_owe_ack(f, csn, in->parts, h->flags & UCCL_FLAG_AR, now);
+	flow_owe_ack(f, csn, in->segments, h->flags & UCCL_FLAG_AR, now);
 }
 
 /* A segment, all of it. Of one that was sent as such, `in` is what counts; else it was put together. */
@@ -62,8 +62,8 @@ static enum uccl_drop rx_segment_whole(struct uccl_flow *f, uint64_t csn, const 
 	*whole = s->subs && s->count == 1;
 	if (*whole)
 		return f->cfg.ops->deliver(f, in, now);
-	reason = flow_part_rx(f, csn, &all, in, &taken, now);
-	*whole = taken && flow_parts_whole(f, csn);
+	reason = flow_segment_rx(f, csn, &all, in, &taken, now);
+	*whole = taken && flow_segments_whole(f, csn);
 	return reason;
 }
 
@@ -72,24 +72,24 @@ static enum uccl_drop rx_sub(struct uccl_flow *f, const struct uccl_hdr *h, uint
 			     struct uccl_chunk_in *in)
 {
 	const uint8_t *payload = in->data;
-	const struct uccl_pieced *kept;
+	const struct uccl_partial_segment *kept;
 	enum uccl_drop reason;
 
 	in->data = NULL;
 	if (!uccl_segment_fits(s, h->payload_len))
 		return UCCL_DROP_RECORD;
 	/* What was cut is not one segment, and what was written never comes so. */
-	if (uccl_write_rx_desc(&f->write_rx, csn) || (s->count == 1 && flow_parts_begun(f, csn)))
+	if (uccl_write_rx_desc(&f->write_rx, csn) || (s->count == 1 && flow_segments_begun(f, csn)))
 		return UCCL_DROP_RECORD;
-	if (flow_parts_had(f, csn, s->index))
+	if (flow_segments_had(f, csn, s->index))
 		return UCCL_DROP_DUPLICATE;
-	reason = uccl_pieces_take(&f->pieces, s, h, csn, payload, &kept);
-	f->cfg.stats->pieces_rx += reason == UCCL_DROP_COUNT;
+	reason = uccl_subsegments_take(&f->subsegments, s, h, csn, payload, &kept);
+	f->cfg.stats->subsegments_rx += reason == UCCL_DROP_COUNT;
 	if (kept) {
 		in->rec = kept->rec;
 		in->data = kept->data;
-		in->len = kept->parts.total;
-		in->parts = s->count > 1;
+		in->len = kept->segments.total;
+		in->segments = s->count > 1;
 	}
 	return reason;
 }
@@ -103,7 +103,7 @@ static void rx_segment(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t c
 	struct uccl_segment s;
 	bool whole = false;
 
-	came.parts = in->parts = 1;
+	came.segments = in->segments = 1;
 	uccl_segment_read(&s, h->rec);
 	reason = s.subs ? rx_sub(f, h, csn, &s, in) : UCCL_DROP_COUNT;
 	if (reason == UCCL_DROP_COUNT && in->data)
@@ -117,9 +117,9 @@ static void rx_segment(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t c
 	/* A segment that is not taken comes again by its last sub-segment: the peer knows of the others. PROTOCOL R315
 	 */
 	if (s.subs && in->data && flow_took(reason))
-		uccl_pieces_part_end(&f->pieces, csn, s.index);
+		uccl_subsegments_segment_end(&f->subsegments, csn, s.index);
 	else if (s.subs && in->data)
-		uccl_pieces_untake(&f->pieces, csn, &s);
+		uccl_subsegments_untake(&f->subsegments, csn, &s);
 	if (flow_took(reason))
 		rx_segments_taken(f, h, csn, &s, &came, whole, now);
 }
@@ -154,7 +154,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		reason = uccl_desc_decode(&d, h->rec);
 	if (h->type == UCCL_PKT_DESC && reason == UCCL_DROP_COUNT)
 		reason = uccl_write_rx_check(&f->write_rx, &f->rcv, csn, &d);
-	if (uccl_write_rx_desc(&f->write_rx, csn) || flow_parts_begun(f, csn))
+	if (uccl_write_rx_desc(&f->write_rx, csn) || flow_segments_begun(f, csn))
 		reason = UCCL_DROP_RECORD;
 	if (reason == UCCL_DROP_COUNT && h->type == UCCL_PKT_CHUNK)
 		reason = f->cfg.ops->deliver(f, &in, now);
@@ -272,7 +272,7 @@ bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8
 		.rec = h->rec,
 		.data = data + UCCL_HDR_LEN,
 		.len = len - n * UCCL_HDR_LEN,
-		.parts = n,
+		.segments = n,
 		.each = h->payload_len,
 	};
 	struct uccl_segment s;
@@ -282,17 +282,17 @@ bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8
 	    uccl_arrived_has(&f->rcv, csn))
 		return false;
 	uccl_segment_read(&s, h->rec);
-	flow_part_rx(f, csn, &s, &in, &taken, now);
+	flow_segment_rx(f, csn, &s, &in, &taken, now);
 	if (!taken)
 		return false;
 	rx_heard(f, h, n, in.len, age_ns, now);
 	rx_more(f, h);
-	rx_segments_taken(f, h, csn, &s, &in, flow_parts_whole(f, csn), now);
+	rx_segments_taken(f, h, csn, &s, &in, flow_segments_whole(f, csn), now);
 	return true;
 }
 
-void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
-			uint64_t age_ns, uint64_t now)
+void uccl_flow_rx_segments(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+			   uint64_t age_ns, uint64_t now)
 {
 	uint32_t each = UCCL_HDR_LEN + h->payload_len;
 	struct uccl_hdr one;

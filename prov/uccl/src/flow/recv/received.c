@@ -14,9 +14,9 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
 {
 	if (whole) {
 		uccl_write_rx_forget(&f->write_rx, csn);
-		uccl_pieces_end(&f->pieces, csn);
-		if (f->nrx_parts)
-			flow_parts_end(f, csn);
+		uccl_subsegments_end(&f->subsegments, csn);
+		if (f->nrx_segmented)
+			flow_segments_end(f, csn);
 		uccl_arrived_take(&f->rcv, csn);
 	}
 	if (rtx)
@@ -34,7 +34,7 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, 
 	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
 	bool gap = csn > f->rcv.nxt || csn + 1 < f->rcv.high ||
-		   (f->nrx_parts && csn == f->rcv.nxt && flow_parts_gap(f, csn));
+		   (f->nrx_segmented && csn == f->rcv.nxt && flow_segments_gap(f, csn));
 
 	uccl_ack_tracker_chunk(&f->ack_tracker, packets, ar ? 0 : every,
 			       now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));

@@ -134,7 +134,7 @@ void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_r
 
 	uccl_sent_segments(e, count);
 	l->numbers += count - 1u;
-	row_begin(l, l->nxt - 1, uccl_parts_all(&e->parts), cfg);
+	row_begin(l, l->nxt - 1, uccl_segment_map_all(&e->segments), cfg);
 }
 
 void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_run_cfg *cfg, uint64_t now)
@@ -143,7 +143,7 @@ void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const st
 	uint32_t others;
 
 	uccl_sent_again(l, e, now);
-	others = e->flying - uccl_parts_bytes(uccl_sent_cut(e), map);
+	others = e->flying - uccl_segment_map_bytes(uccl_sent_cut(e), map);
 	e->flying -= others;
 	l->inflight_bytes -= others;
 	row_begin(l, csn, map, cfg);
@@ -158,7 +158,7 @@ static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 	map &= e->fly;
 	if (!map)
 		return 0;
-	bytes = uccl_parts_bytes(uccl_sent_cut(e), map);
+	bytes = uccl_segment_map_bytes(uccl_sent_cut(e), map);
 	if (map == e->fly) {
 		/* The others wait for this, or did not leave. */
 		wait_again(l, e, csn);
@@ -198,7 +198,7 @@ uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, u
 	/* All of it came in one after all. */
 	if (e->subs.count && have >> e->sub_of & 1)
 		uccl_sent_unkept(l, e);
-	uccl_parts_took(&e->parts, have);
+	uccl_segment_map_took(&e->segments, have);
 	*fresh = missed - uccl_sent_missing(e);
 	return flew;
 }
@@ -207,11 +207,11 @@ uint32_t uccl_sent_sub_named(struct uccl_sent_log *l, uint64_t csn, uint64_t hav
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 
-	if (!(uccl_parts_missing(&e->subs) & ~have))
+	if (!(uccl_segment_map_missing(&e->subs) & ~have))
 		return uccl_sent_named(l, csn, 1ull << e->sub_of, fresh);
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
-	*fresh = uccl_parts_took(&e->subs, have);
+	*fresh = uccl_segment_map_took(&e->subs, have);
 	return row_land(l, csn, have);
 }
 
@@ -248,7 +248,7 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		return "send window bounds";
 	for (uint64_t c = l->una; c != l->nxt; c++) {
 		struct uccl_sent *e = uccl_sent_at(l, c);
-		const struct uccl_parts *cut = uccl_sent_cut(e);
+		const struct uccl_segment_map *cut = uccl_sent_cut(e);
 
 		if (e->state == UCCL_SENT_FREE)
 			return "free entry inside the window";
@@ -258,8 +258,9 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		if (e->state == UCCL_SENT_INFLIGHT) {
 			bytes += e->flying;
 			chunks++;
-			if (cut->count ? e->flying != uccl_parts_bytes(cut, e->fly) || !e->fly || e->fly & cut->have
-				       : e->flying != e->len)
+			if (cut->count
+				    ? e->flying != uccl_segment_map_bytes(cut, e->fly) || !e->fly || e->fly & cut->have
+				    : e->flying != e->len)
 				return "bytes of a chunk in flight";
 		} else if (e->flying || e->fly || e->more) {
 			return "a chunk that is not in flight has something in flight";

@@ -4,7 +4,7 @@
  * (CSN) in [una, nxt), and sums over them. An entry is written here only:
  *
  *	free --add--> in flight --acked--> acknowledged --advance--> free
- *	              in flight --lost, parts--> lost --again--> in flight
+ *	              in flight --lost, segments--> lost --again--> in flight
  *	                                         lost --acked--> acknowledged
  *
  * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `from`
@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "flow/send/item.h"
-#include "flow/recv/parts.h"
+#include "flow/segment_map.h"
 #include "flow/ack/rate.h"
 
 enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
@@ -57,8 +57,8 @@ struct uccl_sent {
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
 	uint32_t flying;	/* bytes of it in flight */
-	struct uccl_parts parts; /* its segments that the peer has */
-	struct uccl_parts subs;	 /* and sub-segments of the one that leaves so; count 0: none does */
+	struct uccl_segment_map segments; /* its segments that the peer has */
+	struct uccl_segment_map subs;	  /* and sub-segments of the one that leaves so; count 0: none does */
 	uint64_t fly, run;	 /* of uccl_sent_cut: those in flight, and those that left in the latest row */
 	uint64_t number;	/* of its first packet among all that left first; its others follow */
 	uint64_t sent_ns;	/* latest transmission */
@@ -419,29 +419,31 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 }
 
 /* How its packets are cut: as the segment that leaves in sub-segments, if there is one, or as the chunk. */
-static inline struct uccl_parts *uccl_sent_cut(struct uccl_sent *e)
+static inline struct uccl_segment_map *uccl_sent_cut(struct uccl_sent *e)
 {
-	return e->subs.count ? &e->subs : &e->parts;
+	return e->subs.count ? &e->subs : &e->segments;
 }
 
 /* Bytes of a chunk that the peer is not known to have. */
 static inline uint32_t uccl_sent_missing(const struct uccl_sent *e)
 {
-	uint32_t bytes = e->parts.count ? uccl_parts_bytes(&e->parts, uccl_parts_missing(&e->parts)) : e->len;
+	uint32_t bytes = e->segments.count
+				 ? uccl_segment_map_bytes(&e->segments, uccl_segment_map_missing(&e->segments))
+				 : e->len;
 
-	return e->subs.count ? bytes - uccl_parts_bytes(&e->subs, e->subs.have) : bytes;
+	return e->subs.count ? bytes - uccl_segment_map_bytes(&e->subs, e->subs.have) : bytes;
 }
 
 /* It leaves in so many segments, as it leaves the next time. */
 static inline void uccl_sent_segments(struct uccl_sent *e, uint8_t count)
 {
-	uccl_parts_init(&e->parts, e->len, count);
+	uccl_segment_map_init(&e->segments, e->len, count);
 }
 
 /* Segment `of` of it leaves in so many sub-segments, more than before, of which the peer has none. */
 static inline void uccl_sent_divide(struct uccl_sent_log *l, struct uccl_sent *e, uint8_t of, uint8_t subs)
 {
-	uccl_parts_init(&e->subs, uccl_parts_len(&e->parts, of), subs);
+	uccl_segment_map_init(&e->subs, uccl_segment_map_len(&e->segments, of), subs);
 	e->sub_of = of;
 	l->kept += !e->kept;
 	e->kept = true;
@@ -493,7 +495,7 @@ static inline void uccl_sent_run_next(struct uccl_sent_log *l)
 /* Number on its path of the last packet of it that is missing. Those of a row have numbers in a row. */
 static inline uint32_t uccl_sent_pseq(const struct uccl_sent *e)
 {
-	return e->pseq - (e->parts.count ? uccl_parts_behind(e->run, e->fly) : 0);
+	return e->pseq - (e->segments.count ? uccl_segment_map_behind(e->run, e->fly) : 0);
 }
 
 #endif

@@ -52,17 +52,17 @@ static bool tx_fit(struct uccl_flow *f, struct uccl_sent *e)
 	uint32_t most = uccl_words(f->pmtu.bytes - UCCL_HDR_LEN), len = e->len;
 	uint8_t first = 0;
 
-	if (e->write && !e->parts.count)
+	if (e->write && !e->segments.count)
 		uccl_sent_segments(e, (uint8_t)((e->len + f->cfg.chunk_bytes - 1) / f->cfg.chunk_bytes));
-	if (e->parts.count) {
-		first = (uint8_t)__builtin_ctzll(uccl_parts_missing(&e->parts));
-		len = uccl_parts_len(&e->parts, first);
+	if (e->segments.count) {
+		first = (uint8_t)__builtin_ctzll(uccl_segment_map_missing(&e->segments));
+		len = uccl_segment_map_len(&e->segments, first);
 	}
 	if (!flow_tx_long(f, e->subs.count ? e->subs.each : len))
 		return true;
 	if (!e->kept && f->sent.kept == UCCL_KEPT_MAX)
 		return false;
-	if (!e->parts.count)
+	if (!e->segments.count)
 		uccl_sent_segments(e, 1);
 	uccl_sent_divide(&f->sent, e, first, (uint8_t)((len + most - 1) / most));
 	return true;
@@ -85,22 +85,22 @@ static struct uccl_sent *tx_lost_next(struct uccl_flow *f, uint64_t *csn)
 /* Segments that are missing: as many as may leave. */
 static int tx_segments_again(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	const struct uccl_parts *cut = uccl_sent_cut(e);
-	uint32_t room = flow_tx_parts_room(f), bytes;
+	const struct uccl_segment_map *cut = uccl_sent_cut(e);
+	uint32_t room = flow_tx_segments_room(f), bytes;
 	bool first = !e->ntx;
 	uint64_t map;
 
 	/* A credit of any size lets one go. PROTOCOL R63 */
 	if (f->cfg.credit->pull && !first)
 		room = (uint32_t)uccl_min(room, uccl_event_credit_left(f) / cut->each + 1);
-	map = uccl_parts_first(uccl_parts_missing(cut), room);
+	map = uccl_segment_map_first(uccl_segment_map_missing(cut), room);
 	if (!map)
 		return 0;
-	bytes = uccl_parts_bytes(cut, map);
+	bytes = uccl_segment_map_bytes(cut, map);
 	if (!tx_lost_allowed(f, bytes, e, now))
 		return 0;
 	uccl_sent_route(e, tx_rtx_path(f, e, now));
-	flow_tx_parts_again(f, e, csn, map, now);
+	flow_tx_segments_again(f, e, csn, map, now);
 	/* The rest will spend credit once more, so it counts as lost. */
 	if (first && bytes < e->len)
 		uccl_credit_lost(&f->credit, e->len - bytes);
@@ -116,7 +116,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = tx_lost_next(f, &csn);
 	if (!e)
 		return 0;
-	if (e->parts.count)
+	if (e->segments.count)
 		return tx_segments_again(f, tx, e, csn, now);
 	if (!tx_lost_allowed(f, e->len, e, now))
 		return 0;

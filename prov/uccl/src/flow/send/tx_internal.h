@@ -6,7 +6,7 @@
  *	tx_new.c	records and bulk; tx_credit.c: credit and the demand for it
  *	tx_write.c	direct writes (in write/)
  *	tx_again.c	what was lost
- *	tx_part.c	chunks in segments
+ *	tx_segment.c	chunks in segments
  *	tx_chunk.c	a chunk in one packet
  *	tx_packet.c	packets; tx_place.c: is there room, and on which path
  *
@@ -79,13 +79,13 @@ static inline uint32_t flow_tx_queue(const struct uccl_sent *e, uint8_t flags)
 	return flags & UCCL_FLAG_RTX ? 0 : e->item->queue;
 }
 
-/* tx_part.c */
+/* tx_segment.c */
 /* The next packet of a row of segments that is under way. */
 int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /* How many packets may leave now. */
-uint32_t flow_tx_parts_room(const struct uccl_flow *f);
+uint32_t flow_tx_segments_room(const struct uccl_flow *f);
 /* These of the cut of one, which is first to be sent again, are a row that is under way. */
-void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
+void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
 /*
  * The length of a chunk in segments that may leave now, of payload that lies together, of which there are `len` bytes,
  * a packet, or more, and for so much of which `want` says that it may. No more than `len`: it leaves in a packet.

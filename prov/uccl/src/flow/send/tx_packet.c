@@ -21,9 +21,9 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 		nwords = (uint8_t)uccl_min(nwords, (room - uccl_ack_len((uint8_t)lines, 0, 0)) / 8);
 	}
 	uccl_arrived_tell(&f->rcv, &a, nwords);
-	a.nparts = 0;
-	if (f->nrx_parts + f->pieces.n)
-		flow_parts_tell(f, &a, uccl_ack_parts_fit((uint8_t)lines, nwords, room));
+	a.nsegments = 0;
+	if (f->nrx_segmented + f->subsegments.n)
+		flow_segments_tell(f, &a, uccl_ack_segments_fit((uint8_t)lines, nwords, room));
 	a.turn = 0;
 	if (f->cfg.grant) {
 		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->ack_tracker.chunks, f->times.srtt_ns, now);

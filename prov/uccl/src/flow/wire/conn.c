@@ -123,7 +123,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	uccl_put64(p + 20, v->csn);
 	p[28] = v->epoch;
 	p[29] = v->security;
-	p[30] = v->parts;
+	p[30] = v->segments;
 	p[31] = v->lanes;
 	p[32] = (uint8_t)(v->waits ? GRANT_WAITS | (v->slots ? 0 : GRANT_NONE) : 0);
 	p[33] = v->marks;
@@ -145,7 +145,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->csn = uccl_get64(p + 20);
 	v->epoch = p[28];
 	v->security = p[29];
-	v->parts = p[30];
+	v->segments = p[30];
 	v->lanes = p[31];
 	v->waits = p[32] & GRANT_WAITS;
 	v->marks = p[33] & 1;
@@ -158,7 +158,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
 	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15 || v->security >= UCCL_SECURITY_COUNT ||
-	    v->parts > UCCL_SEGMENT_COUNT || v->lanes > UCCL_LANES_MAX)
+	    v->segments > UCCL_SEGMENT_COUNT || v->lanes > UCCL_LANES_MAX)
 		return UCCL_DROP_RANGE;
 	if (v->waits && p[32] & GRANT_NONE)
 		v->slots = 0;

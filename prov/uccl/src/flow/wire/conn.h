@@ -34,7 +34,7 @@ struct uccl_params {
 	uint8_t epoch;		/* of its direct writes */
 	uint8_t security;	/* enum uccl_security */
 	bool waits;		/* it takes a grant of no slots */
-	uint8_t parts;		/* of a chunk that it takes at most; 0: none */
+	uint8_t segments;	/* of a chunk that it takes at most; 0: none */
 	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
 	bool marks;		/* it tells which packets the network marked */
 	bool short_stripes;	/* lanes carry shorter units of shorter messages */

@@ -111,18 +111,18 @@ enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32
 
 #define ACK_PATH_LEN 16
 #define ACK_PATH_WRITE 0x8000
-#define ACK_PARTS_LEN 12
+#define ACK_SEGMENTS_LEN 12
 
-uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts)
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nsegments)
 {
-	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u + nparts * ACK_PARTS_LEN;
+	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u + nsegments * ACK_SEGMENTS_LEN;
 }
 
-uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room)
+uint8_t uccl_ack_segments_fit(uint8_t npaths, uint8_t nwords, uint32_t room)
 {
 	uint32_t len = uccl_ack_len(npaths, nwords, 0), most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
 
-	return len < most ? (uint8_t)uccl_min((most - len) / ACK_PARTS_LEN, UCCL_ACK_PARTS_MAX) : 0;
+	return len < most ? (uint8_t)uccl_min((most - len) / ACK_SEGMENTS_LEN, UCCL_ACK_SEGMENTS_MAX) : 0;
 }
 
 _Static_assert(UCCL_ACK_FIXED + UCCL_ACK_PATHS_MAX * ACK_PATH_LEN + UCCL_ACK_WORDS_MAX * 8 <= UCCL_TAIL_MAX,
@@ -147,11 +147,11 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 	}
 	for (int i = 0; i < a->nwords; i++, p += 8)
 		uccl_put64(p, a->sack[i]);
-	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
-		uccl_put16(p, a->parts[i].ahead);
-		p[2] = a->parts[i].of;
-		p[3] = a->parts[i].subs;
-		uccl_put64(p + 4, a->parts[i].have);
+	for (int i = 0; i < a->nsegments; i++, p += ACK_SEGMENTS_LEN) {
+		uccl_put16(p, a->segments[i].ahead);
+		p[2] = a->segments[i].of;
+		p[3] = a->segments[i].subs;
+		uccl_put64(p + 4, a->segments[i].have);
 	}
 	return (uint32_t)(p - out);
 }
@@ -159,7 +159,7 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len)
 {
 	const uint8_t *p = in + UCCL_ACK_FIXED;
-	uint32_t least, parts;
+	uint32_t least, segments;
 
 	if (len < UCCL_ACK_FIXED)
 		return UCCL_DROP_LENGTH;
@@ -175,10 +175,10 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	least = uccl_ack_len(a->npaths, a->nwords, 0);
 	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX || least > len)
 		return UCCL_DROP_LENGTH;
-	parts = (len - least) / ACK_PARTS_LEN;
-	if (parts > UCCL_ACK_PARTS_MAX || least + parts * ACK_PARTS_LEN != len)
+	segments = (len - least) / ACK_SEGMENTS_LEN;
+	if (segments > UCCL_ACK_SEGMENTS_MAX || least + segments * ACK_SEGMENTS_LEN != len)
 		return UCCL_DROP_LENGTH;
-	a->nparts = (uint8_t)parts;
+	a->nsegments = (uint8_t)segments;
 	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
 		uint16_t path = uccl_get16(p);
 
@@ -193,12 +193,12 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	}
 	for (int i = 0; i < a->nwords; i++, p += 8)
 		a->sack[i] = uccl_get64(p);
-	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
-		a->parts[i].ahead = uccl_get16(p);
-		a->parts[i].of = p[2];
-		a->parts[i].subs = p[3];
-		a->parts[i].have = uccl_get64(p + 4);
-		if (a->parts[i].subs > UCCL_SEGMENT_COUNT)
+	for (int i = 0; i < a->nsegments; i++, p += ACK_SEGMENTS_LEN) {
+		a->segments[i].ahead = uccl_get16(p);
+		a->segments[i].of = p[2];
+		a->segments[i].subs = p[3];
+		a->segments[i].have = uccl_get64(p + 4);
+		if (a->segments[i].subs > UCCL_SEGMENT_COUNT)
 			return UCCL_DROP_ACK;
 	}
 	return UCCL_DROP_COUNT;

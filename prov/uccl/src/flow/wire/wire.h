@@ -105,14 +105,14 @@ struct uccl_ack_path {
 #define UCCL_MARK_BYTES 1024u
 #define UCCL_ACK_PATHS_MAX 12
 #define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
-#define UCCL_ACK_PARTS_MAX 16 /* lines about chunks of which segments have come */
+#define UCCL_ACK_SEGMENTS_MAX 16 /* lines about chunks of which segments have come */
 #define UCCL_ACK_FIXED 16
 #define UCCL_SLOTS_MAX 0x7fff
 /* Grants of slots are numbered modulo this, see flow/recv/slots.h. */
 #define UCCL_SLOTS_TURNS 4
 
 /* Segments of a chunk that have come. */
-struct uccl_ack_parts {
+struct uccl_ack_segments {
 	uint16_t ahead;	/* its CSN, behind the cumulative number */
 	uint8_t of;	/* with `subs`: sub-segments of this one, */
 	uint8_t subs;	/* that comes in so many; 0: segments of the chunk */
@@ -131,15 +131,15 @@ struct uccl_ack {
 	uint8_t npaths;
 	uint8_t nwords;
 	struct uccl_ack_path paths[UCCL_ACK_PATHS_MAX];
-	uint8_t nparts;
+	uint8_t nsegments;
 	uint64_t sack[UCCL_ACK_WORDS_MAX]; /* bit i of word w: CSN cum + 1 + 64 w + i was received */
-	struct uccl_ack_parts parts[UCCL_ACK_PARTS_MAX];
+	struct uccl_ack_segments segments[UCCL_ACK_SEGMENTS_MAX];
 };
 
-/* Bytes of the encoded block; at most UCCL_TAIL_MAX, if the parts are no more than uccl_ack_parts_fit. */
-uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts);
+/* Bytes of the encoded block; at most UCCL_TAIL_MAX, if the segments are no more than uccl_ack_segments_fit. */
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nsegments);
 /* How many lines about segments a block has room for that has `room` bytes. */
-uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room);
+uint8_t uccl_ack_segments_fit(uint8_t npaths, uint8_t nwords, uint32_t room);
 uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a);
 enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len);
 

@@ -17,8 +17,8 @@
 #define ACK_EARLY_BYTES 131072
 
 /* Hand up bytes `from` to `to` of a chunk that the NIC has written. */
-static enum uccl_drop write_part(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t off, uint64_t from,
-				 uint64_t to, uint64_t now)
+static enum uccl_drop write_range(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t off, uint64_t from,
+				  uint64_t to, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_chunk_in in = {.rtype = f->write_rx.rtype,
@@ -35,22 +35,22 @@ static enum uccl_drop write_part(struct uccl_flow *f, const struct uccl_rx_desc 
 }
 
 /* What segments brought already is not counted again: the rest of the chunk, each gap between them by itself. */
-static enum uccl_drop write_parts(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t csn, uint64_t off,
-				  uint64_t now)
+static enum uccl_drop write_missing(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t csn, uint64_t off,
+				    uint64_t now)
 {
 	enum uccl_drop reason = UCCL_DROP_COUNT;
 	uint32_t from, to;
 	uint8_t i = 0;
 
-	while (reason == UCCL_DROP_COUNT && uccl_parts_gap(flow_parts(f, csn), &i, &from, &to))
-		reason = write_part(f, d, off, from, to, now);
+	while (reason == UCCL_DROP_COUNT && uccl_segment_map_gap(flow_segment_map(f, csn), &i, &from, &to))
+		reason = write_range(f, d, off, from, to, now);
 	return reason;
 }
 
 /* A write whose descriptor is known. */
 static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t csn, uint32_t len, uint64_t now)
 {
-	const struct uccl_parts *parts = flow_parts(f, csn);
+	const struct uccl_segment_map *segments = flow_segment_map(f, csn);
 	enum uccl_drop reason;
 	uint64_t off;
 
@@ -59,14 +59,15 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		flow_drop(f, UCCL_DROP_RANGE, 0, now);
 		return;
 	}
-	reason = parts->count ? write_parts(f, d, csn, off, now) : write_part(f, d, off, 0, len, now);
+	reason = segments->count ? write_missing(f, d, csn, off, now) : write_range(f, d, off, 0, len, now);
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, 0, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
 	uccl_write_rx_take(&f->write_rx, d);
 	/* Bytes that segments brought were counted. */
-	flow_received(f, csn, len - (parts->count ? uccl_parts_bytes(parts, parts->have) : 0), true, false, now);
+	flow_received(f, csn, len - (segments->count ? uccl_segment_map_bytes(segments, segments->have) : 0), true,
+		      false, now);
 	uccl_write_rx_age(&f->write_rx, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
 	flow_owe_ack(f, csn, 1,

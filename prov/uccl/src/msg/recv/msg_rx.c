@@ -273,10 +273,10 @@ static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 /* The same of what came in a packet, or in parts in a row. */
 static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
 {
-	uint32_t each = in->parts > 1 ? in->each : in->len;
+	uint32_t each = in->segments > 1 ? in->each : in->len;
 	const uint8_t *data = in->data;
 
-	if (in->parts > 1 && rx->place.niov == 1 && off + in->len <= rx->place.limit) {
+	if (in->segments > 1 && rx->place.niov == 1 && off + in->len <= rx->place.limit) {
 		rx_place_run(rx, off, in);
 		return;
 	}

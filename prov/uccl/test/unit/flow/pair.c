@@ -78,7 +78,7 @@ static enum uccl_drop side_deliver(struct uccl_flow *f, const struct uccl_chunk_
 	struct pair_side *s = side_of(f), *peer = &s->pair->side[!s->id];
 	uint32_t id = uccl_get32(in->rec);
 	uint64_t off = uccl_get64(in->rec + 8);
-	uint32_t each = in->parts > 1 ? in->each : in->len;
+	uint32_t each = in->segments > 1 ? in->each : in->len;
 	struct pair_obj *o;
 
 	PAIR_CHECK(now == s->pair->now);
@@ -251,8 +251,8 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.find_mtu = cfg->find_mtu,
 			.train_bytes = cfg->train_bytes,
 			.train_short = cfg->train_short,
-			.parts_tx = cfg->parts ? UCCL_SEGMENT_COUNT : 0,
-			.parts_rx = cfg->parts,
+			.segments_tx = cfg->segments ? UCCL_SEGMENT_COUNT : 0,
+			.segments_rx = cfg->segments,
 			.pads_tx = cfg->pads,
 			.window = cfg->window,
 			.paths_tx = cfg->paths,
@@ -305,13 +305,13 @@ void pair_fini(struct pair *p)
 	free(p->wire);
 }
 
-struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, int parts)
+struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, int segments)
 {
 	struct pair_side *s = &p->side[from];
 	struct pair_obj *o = calloc(1, sizeof(*o));
 	uint32_t done = 0;
 
-	PAIR_CHECK(o && parts >= 1 && parts <= 8);
+	PAIR_CHECK(o && segments >= 1 && segments <= 8);
 	s->objs = realloc(s->objs, (s->nobjs + 1) * sizeof(*s->objs));
 	PAIR_CHECK(s->objs);
 	o->id = s->nobjs;
@@ -326,8 +326,9 @@ struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, in
 	for (uint32_t i = 0; i < len; i++)
 		o->ref[i] = (uint8_t)(1 + uccl_rng_below(&p->rng, POISON - 1));
 	memcpy(o->src, o->ref, len);
-	for (int i = 0; i < parts; i++) {
-		uint32_t n = i == parts - 1 ? len - done : (len - done) / (uint32_t)(parts - i + 1) + (uint32_t)i % 3;
+	for (int i = 0; i < segments; i++) {
+		uint32_t n =
+			i == segments - 1 ? len - done : (len - done) / (uint32_t)(segments - i + 1) + (uint32_t)i % 3;
 
 		o->iov[i] = (struct iovec){o->src + done, n};
 		done += n;
@@ -336,7 +337,7 @@ struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, in
 	o->item.bulk = bulk;
 	o->item.want_ack = true;
 	o->item.iov = o->iov;
-	o->item.iov_count = (uint8_t)parts;
+	o->item.iov_count = (uint8_t)segments;
 	o->item.len = len;
 	uccl_rec_set_bulk(o->item.rec, o->id, GEN, 0);
 	if (bulk && p->cfg.write_bytes) {

@@ -94,7 +94,7 @@ struct pair_cfg {
 	bool write_async; /* that of direct writes only */
 	bool fifo;
 	bool find_mtu;
-	bool parts;	  /* trains are chunks; not with tx_async or writes */
+	bool segments;	  /* trains are chunks; not with tx_async or writes */
 	bool pads;	  /* packets may be padded; with parts */
 	bool train_short; /* the link is real */
 	bool fence_sync;  /* a fence is done when the upcall returns */
@@ -138,7 +138,7 @@ void pair_fini(struct pair *p);
 struct pair_obj *pair_record(struct pair *p, int from, uint32_t len);
 struct pair_obj *pair_bulk(struct pair *p, int from, uint32_t len);
 /* The same, not submitted yet; parts: number of iovecs, of different sizes. */
-struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, int parts);
+struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, int segments);
 
 /* Take from side `from` what it wants to send now and put it on the wire. Returns how many packets and writes. */
 int pair_pump_one(struct pair *p, int from);

@@ -176,7 +176,7 @@ static void flow_even__in_a_stream(void **state)
 	c.train_bytes = 40000;
 	c.slots = 1000;
 	c.window = 1024;
-	c.parts = true;
+	c.segments = true;
 	for (int pads = 0; pads < 2; pads++) {
 		c.pads = pads;
 		start(c);

@@ -106,7 +106,7 @@ static void put__whole_units(void **state)
 static void put__parts_in_a_row(void **state)
 {
 	uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
-	struct uccl_chunk_in in = {.data = row, .len = 2500, .parts = 3, .each = 1000};
+	struct uccl_chunk_in in = {.data = row, .len = 2500, .segments = 3, .each = 1000};
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 

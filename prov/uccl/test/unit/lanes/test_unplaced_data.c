@@ -86,7 +86,7 @@ static void unplaced__by_message(void **state)
 static void unplaced__parts_in_a_row(void **state)
 {
 	uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
-	struct uccl_chunk_in in = {.rec = rec, .data = row, .len = 2500, .parts = 3, .each = 1000};
+	struct uccl_chunk_in in = {.rec = rec, .data = row, .len = 2500, .segments = 3, .each = 1000};
 	struct uccl_lane_channel *k = park(UINT32_MAX);
 	struct uccl_unplaced_chunk *d;
 

@@ -30,14 +30,14 @@ static void deliver__parts(void **state)
 		bool bulk = t == UCCL_REC_EAGER || t == UCCL_REC_DATA || t == UCCL_REC_REPLY;
 		struct uccl_flow *f = &d->side[1].peer.flow;
 
-		for (in.parts = 1; in.parts <= 2; in.parts++)
+		for (in.segments = 1; in.segments <= 2; in.segments++)
 			assert_int_equal(uccl_msg_flow_ops.deliver(f, &in, d->now) == UCCL_DROP_RECORD, !bulk);
 	}
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	uccl_env_encode(rec, &env);
-	envelope.parts = 1;
+	envelope.segments = 1;
 	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &envelope, d->now), UCCL_DROP_RECORD);
-	envelope.parts = 0;
+	envelope.segments = 0;
 	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &envelope, d->now), UCCL_DROP_COUNT);
 	duo_free(d);
 }

@@ -627,15 +627,15 @@ static void former__not_among_ours(void **state)
 	lan_free(l);
 }
 
-static enum lan_verdict count_parts(struct lan *l, const struct lan_event *ev)
+static enum lan_verdict count_segments(struct lan *l, const struct lan_event *ev)
 {
 	if (ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_SEGMENT)
 		l->mask |= 1u << ev->to;
 	return LAN_PASS;
 }
 
-/* Who says that it takes no parts of chunks, as those do that say nothing, gets none. PROTOCOL R170 */
-static void parts__an_older_peer(void **state)
+/* Who says that it takes no segments, as those do that say nothing, gets none. PROTOCOL R170 */
+static void segments__an_older_peer(void **state)
 {
 	(void)state;
 	for (unsigned int older = 0; older < 2; older++) {
@@ -649,9 +649,9 @@ static void parts__an_older_peer(void **state)
 		lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(1));
 		assert_int_equal(lan_send(l, 1, 0, src, sizeof(src), LAN_CTX(2)), 0);
 		if (older)
-			lan_conn(l, 1, 0)->hs.mine.parts = 0;
+			lan_conn(l, 1, 0)->hs.mine.segments = 0;
 		l->mask = 0;
-		l->filter = count_parts;
+		l->filter = count_segments;
 		lan_run(l, SECOND);
 		lan_expect(l, 0, LAN_CTX(1), 0);
 		lan_expect(l, 1, LAN_CTX(2), 0);
@@ -776,7 +776,7 @@ int main(void)
 		cmocka_unit_test(connect__on_first_send),
 		cmocka_unit_test(former__is_told),
 		cmocka_unit_test(former__not_among_ours),
-		cmocka_unit_test(parts__an_older_peer),
+		cmocka_unit_test(segments__an_older_peer),
 		cmocka_unit_test(pads__an_older_peer),
 		cmocka_unit_test(brittle__who_says_so),
 		cmocka_unit_test(unsolicited_peer__an_older_peer),

@@ -1106,7 +1106,7 @@ static void meet__ourselves(void **state)
 }
 
 /* A connection that ended is forgotten also if the primary, which looked at nothing for minutes, says so late. */
-static void part__late(void **state)
+static void segment__late(void **state)
 {
 	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
 	struct lan *l = lanes_open(1, 1);
@@ -1493,7 +1493,7 @@ int main(void)
 		cmocka_unit_test(meet__keyless),
 		cmocka_unit_test(meet__of_another),
 		cmocka_unit_test(meet__ourselves),
-		cmocka_unit_test(part__late),
+		cmocka_unit_test(segment__late),
 		cmocka_unit_test(any__interleaving),
 		cmocka_unit_test(any__peer_fails),
 		cmocka_unit_test(any__lane_fails),

@@ -308,7 +308,7 @@ static void row__acknowledged(void **state)
 	assert_in_range(acks[1], 1, acks[0]);
 }
 
-/* Of parts that come in any order, doubled or not at all, none is believed to be elsewhere. PROTOCOL R282 */
+/* Of segments that come in any order, doubled or not at all, none is believed to be elsewhere. PROTOCOL R282 */
 static void row__random(void **state)
 {
 	(void)state;
@@ -342,7 +342,7 @@ static void seal_now(struct lan *l, bool on)
 }
 
 /*
- * The first parts that are held become a row at the place that is predicted now, changed by `spoil`; `sealed`: of a
+ * The first segments that are held become a row at the place that is predicted now, changed by `spoil`; `sealed`: of a
  * connection that seals.
  */
 static void row_spoiled_at(void (*spoil)(uint8_t *p, uint32_t each, int n), const struct uccl_nic_addr *from,

@@ -1242,8 +1242,8 @@ static void soon__later_than_usual(void **state)
 	pair_fini(&p);
 }
 
-/* Parts of a chunk leave one after the other: that one came says nothing of the others. PROTOCOL R244 */
-static void soon__not_by_its_own_parts(void **state)
+/* Segments of a chunk leave one after the other: that one came says nothing of the others. PROTOCOL R244 */
+static void soon__not_by_its_own_segments(void **state)
 {
 	uint64_t first = soon_start(1, 0), least;
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
@@ -1940,7 +1940,7 @@ int main(void)
 		cmocka_unit_test(rack__later_on_another_path),
 		cmocka_unit_test(soon__behind_three),
 		cmocka_unit_test(soon__later_than_usual),
-		cmocka_unit_test(soon__not_by_its_own_parts),
+		cmocka_unit_test(soon__not_by_its_own_segments),
 		cmocka_unit_test(soon__not_yet),
 		cmocka_unit_test(rack__when),
 		cmocka_unit_test(rack__same_instant),

@@ -64,7 +64,7 @@ static void lost__black_hole(void **state)
 }
 
 /* However short packets get, the longest chunk fits as many sub-segments as there may be. */
-static void lost__pieces_have_numbers(void **state)
+static void lost__subsegments_have_numbers(void **state)
 {
 	(void)state;
 	for (uint32_t most = UCCL_HDR_LEN + 1; most <= UINT16_MAX; most++) {
@@ -231,14 +231,10 @@ static void told__a_lie(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lost__black_hole),
-		cmocka_unit_test(lost__pieces_have_numbers),
-		cmocka_unit_test(lost__by_chance),
-		cmocka_unit_test(tried__finds_it),
-		cmocka_unit_test(tried__thrice),
-		cmocka_unit_test(next__again),
-		cmocka_unit_test(may__any_length),
-		cmocka_unit_test(told__within_bounds),
+		cmocka_unit_test(lost__black_hole), cmocka_unit_test(lost__subsegments_have_numbers),
+		cmocka_unit_test(lost__by_chance),  cmocka_unit_test(tried__finds_it),
+		cmocka_unit_test(tried__thrice),    cmocka_unit_test(next__again),
+		cmocka_unit_test(may__any_length),  cmocka_unit_test(told__within_bounds),
 		cmocka_unit_test(told__a_lie),
 	};
 

@@ -347,7 +347,7 @@ static void divide__of_a_train(void **state)
 			assert_int_equal(news, 400);
 			assert_int_equal(e->subs.count, 0);
 			assert_int_equal(l.kept, 0);
-			assert_true(uccl_parts_missing(&e->parts) == (1 << 1 | 1 << 3));
+			assert_true(uccl_segment_map_missing(&e->segments) == (1 << 1 | 1 << 3));
 			assert_int_equal(e->state, UCCL_SENT_LOST);
 			assert_null(uccl_sent_check(&l));
 			uccl_sent_acked(&l, n);
@@ -453,7 +453,7 @@ static void add__a_place_used_before(void **state)
 	assert_ptr_equal(e->payload, &item);
 	assert_ptr_equal(e->item, &item);
 	assert_false(e->write || e->overdue || e->timed_out || e->repair || e->nic_reads || e->behind || e->single ||
-		     e->more || e->kept || e->alone || e->packet || e->pseq || e->parts.count || e->subs.count);
+		     e->more || e->kept || e->alone || e->packet || e->pseq || e->segments.count || e->subs.count);
 }
 
 /* Of what the item's record says only where it begins is another, and in the log alone. */
@@ -615,15 +615,15 @@ static void model_again(struct uccl_rng *rng)
 	assert_ptr_equal(e, uccl_sent_at(&l, FIRST + next));
 	assert_true(csn == FIRST + next);
 	/* A long one in segments, all of them, which it is for good. */
-	if (!is_small(&model[next]) && !e->parts.count && count > 1 && e->len)
+	if (!is_small(&model[next]) && !e->segments.count && count > 1 && e->len)
 		uccl_sent_segments(e, (uint8_t)uccl_min(count, (e->len + 7) / 8));
-	if (e->parts.count) {
-		uccl_sent_run(&l, csn, uccl_parts_missing(&e->parts), &row_cfg, 0);
-		row_leaves(e->parts.count);
+	if (e->segments.count) {
+		uccl_sent_run(&l, csn, uccl_segment_map_missing(&e->segments), &row_cfg, 0);
+		row_leaves(e->segments.count);
 	} else {
 		uccl_sent_again(&l, e, 0);
 	}
-	model[next].packets = (uint8_t)uccl_max(e->parts.count, 1);
+	model[next].packets = (uint8_t)uccl_max(e->segments.count, 1);
 	model[next].state = UCCL_SENT_INFLIGHT;
 }
 

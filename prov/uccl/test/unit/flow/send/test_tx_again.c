@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What is sent again, and fragments of direct writes. */
+/* What is sent again, and segments of direct writes. */
 #include "../sender.h"
 
 /* Of 20 chunks that left on one path the peer has the last alone. `slots`: its grant; 0: as it was. */
@@ -111,7 +111,7 @@ static void tx_retransmit__all_acknowledged(void **state)
 	pair_fini(&p);
 }
 
-static void tx_frag__pieces(void **state)
+static void tx_rewrite__subsegments(void **state)
 {
 	struct uccl_segment s;
 	int n = 0;
@@ -170,10 +170,10 @@ static struct uccl_ack last_of_four_came(uint64_t csn)
 }
 
 /*
- * A small record that is lost while fragments leave goes behind them: each fragment belongs to one chunk. If that chunk
+ * A small record that is lost while segments leave goes behind them: each segment belongs to one chunk. If that chunk
  * came after all, the next one begins with its first.
  */
-static void tx_frag__in_a_row(void **state)
+static void tx_rewrite__in_a_row(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_cfg c = pair_direct();
@@ -210,13 +210,13 @@ static void tx_frag__in_a_row(void **state)
 	pair_fini(&p);
 }
 
-static void count_fragments(struct pair *q, struct pair_pkt *k)
+static void count_segments(struct pair *q, struct pair_pkt *k)
 {
 	q->count += k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_SEGMENT;
 }
 
-/* Fragments leave as the peer has places for them: the last one asks, and its answer lets the next ones go. */
-static void tx_frag__within_slots(void **state)
+/* Segments leave as the peer has places for them: the last one asks, and its answer lets the next ones go. */
+static void tx_rewrite__within_slots(void **state)
 {
 	struct pair_cfg c = pair_direct();
 	uint32_t most = 0;
@@ -225,10 +225,10 @@ static void tx_frag__within_slots(void **state)
 	c.slots = 3;
 	start(c);
 	p.side[1].f.cfg.slots_rx = 3;
-	p.filter = count_fragments;
+	p.filter = count_segments;
 	pair_bulk(&p, 0, 8 * KIB);
 	pair_pump_one(&p, 0);
-	/* Two writes are lost: eight fragments. */
+	/* Two writes are lost: eight segments. */
 	while (pair_find_write(&p, 1) >= 0)
 		pair_lose(&p, (uint32_t)pair_find_write(&p, 1));
 	while (!pair_done(&p)) {
@@ -247,7 +247,7 @@ static void tx_frag__within_slots(void **state)
 	pair_fini(&p);
 }
 
-/* The path of the first fragment carries nothing more, from the last of those on for which there were places. */
+/* The path of the first segment carries nothing more, from the last of those on for which there were places. */
 static void lose_its_path(struct pair *q, struct pair_pkt *k)
 {
 	if (k->to != 1 || k->kind != UCCL_RX_PACKET)
@@ -259,7 +259,7 @@ static void lose_its_path(struct pair *q, struct pair_pkt *k)
 }
 
 /* Nobody ever hears of those: an answer by another path says that they take no places. */
-static void tx_frag__path_dies_within_slots(void **state)
+static void tx_rewrite__path_dies_within_slots(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -278,7 +278,7 @@ static void tx_frag__path_dies_within_slots(void **state)
 }
 
 /* What comes after all, while some of it waits for places, holds none of them. */
-static void tx_frag__came_while_it_waits(void **state)
+static void tx_rewrite__came_while_it_waits(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_cfg c = pair_direct();
@@ -310,7 +310,7 @@ static void tx_frag__came_while_it_waits(void **state)
 }
 
 /* A descriptor passes what is begun and waits for places, which writes have that wait for it. PROTOCOL R166 */
-static void tx_frag__descriptor_passes(void **state)
+static void tx_rewrite__descriptor_passes(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_cfg c = pair_direct();
@@ -342,7 +342,7 @@ static void tx_frag__descriptor_passes(void **state)
 }
 
 /* A direct write is never sent as a direct write again. */
-static void tx_frag__never_written_twice(void **state)
+static void tx_rewrite__never_written_twice(void **state)
 {
 	(void)state;
 	start(pair_direct());
@@ -398,7 +398,7 @@ static void narrow(struct pair *q, struct pair_pkt *k)
  * the receiver counts it once, and what is missing to it would never be granted. If not all of it leaves at once, for
  * want of slots, the rest spends it once more, and is told to be lost. PROTOCOL R63
  */
-static void tx_retransmit__pieces_spend_once(void **state)
+static void tx_retransmit__subsegments_spend_once(void **state)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
@@ -417,7 +417,7 @@ static void tx_retransmit__pieces_spend_once(void **state)
 			pair_record(&p, 0, 6 * KIB);
 			assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		}
-		assert_true(p.side[0].stats.pieces_tx > 0);
+		assert_true(p.side[0].stats.subsegments_tx > 0);
 		assert_int_equal(p.side[1].f.credit.received, 8 * 6 * KIB);
 		/* All that was spent has come, or is told to be lost. */
 		assert_int_equal(f->credit.used - f->credit.lost, 8 * 6 * KIB);
@@ -686,7 +686,7 @@ static void tx_retransmit__rests(void **state)
 	assert_in_range(leaves_in_vain(&c, &probes), 50, 80 * 17);
 	assert_in_range(probes, 100, 200);
 	c = pair_trains();
-	c.parts = true;
+	c.segments = true;
 	assert_in_range(leaves_in_vain(&c, &probes), 50 * 17, 80 * 17);
 	assert_in_range(probes, 100, 200);
 	/* A descriptor goes first. */
@@ -761,13 +761,13 @@ static void lose_all_but_one(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void tx_retransmit__parts_count(void **state)
+static void tx_retransmit__segments_count(void **state)
 {
 	struct pair_cfg c = pair_trains();
 	uint64_t last = 0, end;
 
 	(void)state;
-	c.parts = true;
+	c.segments = true;
 	start(c);
 	p.filter = lose_all_but_one;
 	p.arg = &last;
@@ -784,19 +784,19 @@ static void tx_retransmit__parts_count(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_frag__pieces),
-		cmocka_unit_test(tx_frag__in_a_row),
-		cmocka_unit_test(tx_frag__within_slots),
-		cmocka_unit_test(tx_frag__path_dies_within_slots),
-		cmocka_unit_test(tx_frag__came_while_it_waits),
-		cmocka_unit_test(tx_frag__descriptor_passes),
-		cmocka_unit_test(tx_frag__never_written_twice),
+		cmocka_unit_test(tx_rewrite__subsegments),
+		cmocka_unit_test(tx_rewrite__in_a_row),
+		cmocka_unit_test(tx_rewrite__within_slots),
+		cmocka_unit_test(tx_rewrite__path_dies_within_slots),
+		cmocka_unit_test(tx_rewrite__came_while_it_waits),
+		cmocka_unit_test(tx_rewrite__descriptor_passes),
+		cmocka_unit_test(tx_rewrite__never_written_twice),
 		cmocka_unit_test(tx_retransmit__not_gated),
 		cmocka_unit_test(tx_retransmit__within_slots),
 		cmocka_unit_test(tx_retransmit__acknowledged_meanwhile),
 		cmocka_unit_test(tx_retransmit__all_acknowledged),
 		cmocka_unit_test(tx_retransmit__spends_paced_credit),
-		cmocka_unit_test(tx_retransmit__pieces_spend_once),
+		cmocka_unit_test(tx_retransmit__subsegments_spend_once),
 		cmocka_unit_test(tx_retransmit__descriptor_first),
 		cmocka_unit_test(tx_retransmit__descriptor_past_slots),
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
@@ -804,7 +804,7 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__rests),
 		cmocka_unit_test(tx_retransmit__nothing_new_meanwhile),
 		cmocka_unit_test(tx_retransmit__empty_ones_count),
-		cmocka_unit_test(tx_retransmit__parts_count),
+		cmocka_unit_test(tx_retransmit__segments_count),
 		cmocka_unit_test(tx_rtx_path__lately_answered),
 		cmocka_unit_test(tx_rtx_path__where_it_answered),
 	};

@@ -167,7 +167,7 @@ static void tx_chunk__queue(void **state)
 
 		/* Room for a block behind every packet. */
 		c.mtu = UCCL_HDR_LEN + c.chunk_bytes + UCCL_TAIL_MAX;
-		c.parts = way & 1;
+		c.segments = way & 1;
 		c.pads = way == 3;
 		/* So both sides send all the time, and blocks are owed. */
 		c.cc = &cc_set;
@@ -187,7 +187,7 @@ static void tx_chunk__queue(void **state)
 	}
 }
 
-static void piece_seen(struct pair *q, struct pair_pkt *k)
+static void subsegment_seen(struct pair *q, struct pair_pkt *k)
 {
 	if (k->to != 1 || k->kind != UCCL_RX_PACKET)
 		return;
@@ -200,7 +200,7 @@ static void piece_seen(struct pair *q, struct pair_pkt *k)
 }
 
 /* Sub-segments must be put together, which only the processor does. */
-static void tx_chunk__queue_takes_no_pieces(void **state)
+static void tx_chunk__queue_takes_no_subsegments(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -209,7 +209,7 @@ static void tx_chunk__queue_takes_no_pieces(void **state)
 	c.mtu = UCCL_HDR_LEN + 8192;
 	c.find_mtu = true;
 	start(c);
-	p.filter = piece_seen;
+	p.filter = subsegment_seen;
 	queue_bulk(1000 * KIB);
 	assert_true(pair_finish(&p, 100000 * MS));
 	assert_true(p.count > 60);
@@ -219,13 +219,10 @@ static void tx_chunk__queue_takes_no_pieces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_ar__when), cmocka_unit_test(tx_ar__of_what_is_in_flight),
-		cmocka_unit_test(tx_ar__last_slot),
-		cmocka_unit_test(tx_ar__full_window),
-		cmocka_unit_test(tx_single__again),
-		cmocka_unit_test(tx_single__probe),
-		cmocka_unit_test(tx_chunk__queue),
-		cmocka_unit_test(tx_chunk__queue_takes_no_pieces),
+		cmocka_unit_test(tx_ar__when),	    cmocka_unit_test(tx_ar__of_what_is_in_flight),
+		cmocka_unit_test(tx_ar__last_slot), cmocka_unit_test(tx_ar__full_window),
+		cmocka_unit_test(tx_single__again), cmocka_unit_test(tx_single__probe),
+		cmocka_unit_test(tx_chunk__queue),  cmocka_unit_test(tx_chunk__queue_takes_no_subsegments),
 	};
 
 	return cmocka_run_group_tests_name("tx_chunk", tests, NULL, NULL);

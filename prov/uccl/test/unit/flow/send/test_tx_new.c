@@ -21,8 +21,8 @@ static void item_payload__iovs(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	for (int parts = 1; parts <= 8; parts++) {
-		struct pair_obj *o = pair_make(&p, 0, 5000 + (uint32_t)parts, true, parts);
+	for (int segments = 1; segments <= 8; segments++) {
+		struct pair_obj *o = pair_make(&p, 0, 5000 + (uint32_t)segments, true, segments);
 
 		uccl_flow_submit(&p.side[0].f, &o->item);
 	}
@@ -331,7 +331,7 @@ static struct pair_cfg padded(uint32_t train)
 	c.chunk_bytes = 1000;
 	c.mtu = UCCL_HDR_LEN + 1000;
 	c.train_bytes = train;
-	c.parts = c.pads = true;
+	c.segments = c.pads = true;
 	return c;
 }
 

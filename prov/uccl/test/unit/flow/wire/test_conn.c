@@ -39,7 +39,7 @@ static struct uccl_params params(int i)
 		.slots = 900,
 		.csn = 0xffff0000 + (unsigned int)i,
 		.epoch = (uint8_t)(3 + i),
-		.parts = 64,
+		.segments = 64,
 	};
 }
 
@@ -869,7 +869,7 @@ static void listener_init__good(void **state)
 	assert_int_equal(in.params.slots, 900);
 	assert_true(in.params.csn == 0xffff0000);
 	assert_int_equal(in.params.epoch, 3);
-	assert_int_equal(in.params.parts, 64);
+	assert_int_equal(in.params.segments, 64);
 }
 
 static void listener_init__cookie_age(void **state)
@@ -1075,9 +1075,9 @@ static void listener_init__params(void **state)
 		P(window, 16384, true),
 		P(window, 32768, false),
 		P(window, 0, false),
-		P(parts, 0, true),
-		P(parts, 64, true),
-		P(parts, 65, false),
+		P(segments, 0, true),
+		P(segments, 64, true),
+		P(segments, 65, false),
 		P(paths, 0, false),
 		P(paths, 1, true),
 		P(paths, 256, true),

@@ -206,7 +206,7 @@ static struct uccl_ack block(uint8_t npaths, uint8_t nwords)
 }
 
 /* Quoted: what is there of the header, whatever it says of lengths that the quote does not have. PROTOCOL R150 */
-static void quote_decode__parts(void **state)
+static void quote_decode__segments(void **state)
 {
 	uint8_t buf[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {7};
 	struct uccl_hdr q, h = {.type = UCCL_PKT_CHUNK, .path = 3, .token = 1ull << 60, .pseq = 77, .rec = rec};
@@ -255,18 +255,18 @@ static void ack_len__sizes(void **state)
 }
 
 /* As many as there is room for, in whatever else is told, and one more would be too long. */
-static void ack_parts_fit__every_room(void **state)
+static void ack_segments_fit__every_room(void **state)
 {
 	(void)state;
 	for (uint8_t lines = 0; lines <= UCCL_ACK_PATHS_MAX; lines++)
 		for (uint8_t words = 0; words <= UCCL_ACK_WORDS_MAX; words++)
 			for (uint32_t room = 0; room <= UCCL_TAIL_MAX + 20; room++) {
-				uint8_t n = uccl_ack_parts_fit(lines, words, room);
+				uint8_t n = uccl_ack_segments_fit(lines, words, room);
 				uint32_t most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
 
-				assert_true(n <= UCCL_ACK_PARTS_MAX);
+				assert_true(n <= UCCL_ACK_SEGMENTS_MAX);
 				assert_true(!n || uccl_ack_len(lines, words, n) <= most);
-				assert_true(n == UCCL_ACK_PARTS_MAX ||
+				assert_true(n == UCCL_ACK_SEGMENTS_MAX ||
 					    uccl_ack_len(lines, words, (uint8_t)(n + 1)) > most);
 			}
 }
@@ -284,13 +284,13 @@ static void ack_encode__round_trip(void **state)
 		a.rcv_short = n & 1;
 		a.turn = (uint8_t)(n % UCCL_SLOTS_TURNS);
 		a.met = (uint8_t)((n + 1) % UCCL_SLOTS_TURNS);
-		a.nparts = (uint8_t)(n * 4 % (UCCL_ACK_PARTS_MAX + 1));
-		a.nparts = (uint8_t)uccl_min(a.nparts, uccl_ack_parts_fit(a.npaths, a.nwords, UCCL_TAIL_MAX));
-		for (uint8_t i = 0; i < a.nparts; i++)
-			a.parts[i] =
-				(struct uccl_ack_parts){(uint16_t)(i * 1000u), i, (uint8_t)(64 - i), UINT64_MAX >> i};
+		a.nsegments = (uint8_t)(n * 4 % (UCCL_ACK_SEGMENTS_MAX + 1));
+		a.nsegments = (uint8_t)uccl_min(a.nsegments, uccl_ack_segments_fit(a.npaths, a.nwords, UCCL_TAIL_MAX));
+		for (uint8_t i = 0; i < a.nsegments; i++)
+			a.segments[i] = (struct uccl_ack_segments){(uint16_t)(i * 1000u), i, (uint8_t)(64 - i),
+								   UINT64_MAX >> i};
 		len = uccl_ack_encode(out, &a);
-		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords, a.nparts));
+		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords, a.nsegments));
 		memset(&d, 0xff, sizeof(d));
 		assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_COUNT);
 		assert_int_equal(d.cum, a.cum);
@@ -311,12 +311,12 @@ static void ack_encode__round_trip(void **state)
 			assert_int_equal(d.paths[i].marked, a.paths[i].marked);
 		}
 		assert_memory_equal(d.sack, a.sack, a.nwords * sizeof(a.sack[0]));
-		assert_int_equal(d.nparts, a.nparts);
-		for (int i = 0; i < a.nparts; i++) {
-			assert_int_equal(d.parts[i].ahead, a.parts[i].ahead);
-			assert_int_equal(d.parts[i].of, a.parts[i].of);
-			assert_int_equal(d.parts[i].subs, a.parts[i].subs);
-			assert_true(d.parts[i].have == a.parts[i].have);
+		assert_int_equal(d.nsegments, a.nsegments);
+		for (int i = 0; i < a.nsegments; i++) {
+			assert_int_equal(d.segments[i].ahead, a.segments[i].ahead);
+			assert_int_equal(d.segments[i].of, a.segments[i].of);
+			assert_int_equal(d.segments[i].subs, a.segments[i].subs);
+			assert_true(d.segments[i].have == a.segments[i].have);
 		}
 	}
 }
@@ -383,28 +383,28 @@ static void ack_decode__path(void **state)
 }
 
 /* Lines about segments: whole ones, no more than there may be, of a cut that can be. */
-static void ack_decode__parts(void **state)
+static void ack_decode__segments(void **state)
 {
 	struct uccl_ack a = block(1, 1), d;
 	uint8_t out[4096] = {0};
 	uint32_t len;
 
 	(void)state;
-	a.nparts = 3;
+	a.nsegments = 3;
 	for (uint8_t i = 0; i < 3; i++)
-		a.parts[i] = (struct uccl_ack_parts){.ahead = (uint16_t)(i * 2u), .have = 1};
+		a.segments[i] = (struct uccl_ack_segments){.ahead = (uint16_t)(i * 2u), .have = 1};
 	len = uccl_ack_encode(out, &a);
 	for (uint32_t cut = 1; cut < 12; cut++)
 		assert_int_equal(uccl_ack_decode(&d, out, len - cut), UCCL_DROP_LENGTH);
 	assert_int_equal(uccl_ack_decode(&d, out, len - 12), UCCL_DROP_COUNT);
-	assert_int_equal(d.nparts, 2);
-	a.parts[2].subs = UCCL_SEGMENT_COUNT;
+	assert_int_equal(d.nsegments, 2);
+	a.segments[2].subs = UCCL_SEGMENT_COUNT;
 	len = uccl_ack_encode(out, &a);
 	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_COUNT);
-	a.parts[2].subs = UCCL_SEGMENT_COUNT + 1;
+	a.segments[2].subs = UCCL_SEGMENT_COUNT + 1;
 	len = uccl_ack_encode(out, &a);
 	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
-	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(1, 1, UCCL_ACK_PARTS_MAX + 1)), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(1, 1, UCCL_ACK_SEGMENTS_MAX + 1)), UCCL_DROP_LENGTH);
 }
 
 static void ts__wraps(void **state)
@@ -689,15 +689,15 @@ int main(void)
 		cmocka_unit_test(hdr_decode__types),
 		cmocka_unit_test(hdr_decode__lengths),
 		cmocka_unit_test(hdr_decode__path),
-		cmocka_unit_test(quote_decode__parts),
+		cmocka_unit_test(quote_decode__segments),
 		cmocka_unit_test(ack_len__sizes),
-		cmocka_unit_test(ack_parts_fit__every_room),
+		cmocka_unit_test(ack_segments_fit__every_room),
 		cmocka_unit_test(ack_encode__round_trip),
 		cmocka_unit_test(ack_encode__slots_leave_room_for_the_flag),
 		cmocka_unit_test(ack_decode__short),
 		cmocka_unit_test(ack_decode__counts),
 		cmocka_unit_test(ack_decode__path),
-		cmocka_unit_test(ack_decode__parts),
+		cmocka_unit_test(ack_decode__segments),
 		cmocka_unit_test(ts__wraps),
 		cmocka_unit_test(imm__layout),
 		cmocka_unit_test(desc_encode__round_trip),

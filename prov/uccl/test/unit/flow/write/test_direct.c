@@ -60,7 +60,7 @@ static void feed_write(uint64_t csn, uint32_t len, uint16_t path)
 }
 
 /* A segment of a write that is sent again. */
-struct frag {
+struct rewrite {
 	uint64_t csn;
 	uint32_t id, gen;
 	uint64_t off; /* in the message */
@@ -70,7 +70,7 @@ struct frag {
 	uint32_t total; /* 0: all are as long as this one */
 };
 
-static void feed_frag(const struct frag *v)
+static void feed_rewrite(const struct rewrite *v)
 {
 	const struct uccl_segment s = {.index = v->index,
 				       .count = v->count,
@@ -203,7 +203,7 @@ static void rx_write__before_its_descriptor(void **state)
 	pair_fini(&p);
 }
 
-/* One lost write is one retransmission, in fragments, and one doubt, which a fence settles. */
+/* One lost write is one retransmission, in segments, and one doubt, which a fence settles. */
 static void rx_write__lost(void **state)
 {
 	uint32_t n = 5;
@@ -351,7 +351,7 @@ static void rx_write__fifo_other_path(void **state)
 
 	(void)state;
 	feed_desc(base(), 1000, 4, 4096, 4 * 4096);
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 1);
 	feed_write(base() + 2, 4096, 3);
 	assert_int_equal(f->write_rx.ndoubts, 1);
@@ -368,7 +368,7 @@ static void rx_write__fifo_ends(void **state)
 
 	(void)state;
 	feed_desc(base(), 1000, 8, 4096, 8 * 4096);
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
 	feed_write(base() + 3, 4096, 1);
 	assert_true(f->write_rx.fifo);
 	feed_write(base() + 2, 4096, 1);
@@ -379,7 +379,7 @@ static void rx_write__fifo_ends(void **state)
 	assert_int_equal(f->write_rx.ndoubts, 1);
 	assert_false(f->write_rx.fifo);
 	/* A new doubt with a later write already seen: the same. */
-	feed_frag(&(struct frag){base() + 6, 1000, PAIR_GEN, 5 * 4096, 0, 1, 2, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 6, 1000, PAIR_GEN, 5 * 4096, 0, 1, 2, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 2);
 	pair_fini(&p);
 }
@@ -423,7 +423,7 @@ static void rx_write__doubled_after_a_doubt(void **state)
 
 	(void)state;
 	feed_desc(base(), 1000, 1, 4096, 4096);
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	feed_write(base() + 1, 4096, 0);
 	assert_false(f->write_rx.off);
 	assert_int_equal(p.side[1].settled, 1);
@@ -470,7 +470,7 @@ static void rx_write__below_zero(void **state)
 	c.csn[0] = 0;
 	f = raw(c);
 	feed_desc(0, 1000, 2, 4096, 8192);
-	feed_frag(&(struct frag){1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 1);
 	feed_write((1u << 28) - 1, 4096, 0);
 	assert_int_equal(f->write_rx.ndoubts, 1);
@@ -500,7 +500,7 @@ static void rx_write__wrong_length(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
 	assert_int_equal(p.side[1].raw, 0);
 	assert_int_equal(f->rcv.nxt, base() + 1);
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4000, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4000, 0});
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	pair_fini(&p);
 }
@@ -508,7 +508,7 @@ static void rx_write__wrong_length(void **state)
 static const uint8_t parts_key[UCCL_KEY_LEN];
 
 /* Notes which bytes were delivered: none twice. */
-static enum uccl_drop note_parts(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+static enum uccl_drop note_segments(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
 	uint64_t off = uccl_get64(in->rec + 8);
 
@@ -517,26 +517,26 @@ static enum uccl_drop note_parts(struct pair *q, struct pair_side *s, const stru
 	return UCCL_DROP_COUNT;
 }
 
-/* A fragment came first, then the late original: the message must not count those bytes twice. */
-static void rx_write__after_some_fragments(void **state)
+/* A segment came first, then the late original: the message must not count those bytes twice. */
+static void rx_write__after_some_segments(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
-	struct uccl_range_set parts = {0};
+	struct uccl_range_set segments = {0};
 
 	(void)state;
-	p.refuse = note_parts;
-	p.arg = &parts;
+	p.refuse = note_segments;
+	p.arg = &segments;
 	feed_desc(base(), 1000, 2, 4096, 8192);
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 4, 0, 1024, 0});
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 2048, 2, 4, 0, 1024, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 4, 0, 1024, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 2048, 2, 4, 0, 1024, 0});
 	assert_int_equal(p.side[1].raw_bytes, 2048);
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw_bytes, 4096);
-	assert_true(uccl_range_set_whole(&parts, 4096, parts_key));
+	assert_true(uccl_range_set_whole(&segments, 4096, parts_key));
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(f->write_rx.ndoubts, 0);
-	/* The other fragments are late now. */
-	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 1024, 1, 4, 0, 1024, 0});
+	/* The other segments are late now. */
+	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 1024, 1, 4, 0, 1024, 0});
 	assert_int_equal(p.side[1].raw_bytes, 4096);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
 	/* Nothing of it is left for the chunk that has the same place in the window. */
@@ -679,11 +679,11 @@ static void desc_rx__held_write_is_forgotten(void **state)
 }
 
 /* It must be a segment, and of the chunk that was announced. PROTOCOL R23 */
-static void frag_rx__refused(void **state)
+static void rewrite_rx__refused(void **state)
 {
 	const uint64_t b = pair_direct().csn[0];
 	const struct {
-		struct frag v;
+		struct rewrite v;
 		enum uccl_drop why;
 	} t[] = {
 		{{b + 1, 5, PAIR_GEN, 0, 0, 0, 0, 1024, 4096}, UCCL_DROP_RECORD},		     /* none */
@@ -707,17 +707,17 @@ static void frag_rx__refused(void **state)
 	for (unsigned int i = 0; i < uccl_array_len(t); i++) {
 		uint64_t before = pair_dropped(&p, 1, t[i].why);
 
-		feed_frag(&t[i].v);
+		feed_rewrite(&t[i].v);
 		assert_int_equal(pair_dropped(&p, 1, t[i].why), before + 1);
 		assert_int_equal(p.side[1].raw, 0);
 		assert_int_equal(f->rcv.nxt, b + 1);
-		assert_int_equal(f->nrx_parts, 0);
+		assert_int_equal(f->nrx_segmented, 0);
 	}
 	assert_int_equal(p.side[1].stats.rx_bytes, 0);
 	/* The exact ranges pass. */
-	feed_frag(&(struct frag){b + 2, 5, PAIR_GEN, 4096, 0, 1, 0, 4096, 0});
-	feed_frag(&(struct frag){b + 3, 5, PAIR_GEN, 8192, 0, 1, 0, 1000, 0});
-	feed_frag(&(struct frag){b + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){b + 2, 5, PAIR_GEN, 4096, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){b + 3, 5, PAIR_GEN, 8192, 0, 1, 0, 1000, 0});
+	feed_rewrite(&(struct rewrite){b + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	assert_int_equal(f->rcv.nxt, b + 4);
 	assert_int_equal(f->write_rx.ndoubts, 3);
 	assert_int_equal(f->write_rx.ndescs, 0);
@@ -725,7 +725,7 @@ static void frag_rx__refused(void **state)
 }
 
 /* What was written is never sent again in sub-segments. */
-static void frag_rx__no_sub_segments(void **state)
+static void rewrite_rx__no_sub_segments(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	const struct uccl_segment s = {.index = 0, .count = 1, .sub = 0, .subs = 2, .total = 1024};
@@ -740,35 +740,35 @@ static void frag_rx__no_sub_segments(void **state)
 	feed_desc(base(), 5, 1, 1024, 1024);
 	pair_feed(&p, 1, &h, bytes, NULL);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
-	assert_int_equal(f->pieces.n, 0);
+	assert_int_equal(f->subsegments.n, 0);
 	pair_fini(&p);
 }
 
-static void frag_rx__no_direct_flow(void **state)
+static void rewrite_rx__no_direct_flow(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	feed_frag(&(struct frag){base(), 5, PAIR_GEN, 0, 0, 1, 0, 100, 0});
+	feed_rewrite(&(struct rewrite){base(), 5, PAIR_GEN, 0, 0, 1, 0, 100, 0});
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
 	assert_int_equal(p.side[1].raw, 0);
 	pair_fini(&p);
 }
 
-static void frag_rx__each_once(void **state)
+static void rewrite_rx__each_once(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
 	(void)state;
 	feed_desc(base(), 5, 1, 4096, 4096);
 	for (uint8_t i = 0; i < 3; i++) {
-		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
-		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
+		feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
+		feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
 	}
 	assert_int_equal(p.side[1].raw, 3);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 3);
 	assert_int_equal(p.side[1].stats.rx_bytes, 3072);
 	assert_int_equal(f->rcv.nxt, base() + 1);
-	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 3072, 3, 4, 0, 1024, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 3072, 3, 4, 0, 1024, 0});
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(p.side[1].doubtful, 1);
 	pair_fini(&p);
@@ -778,7 +778,7 @@ static void frag_rx__each_once(void **state)
  * The write was late, and its segments, which are all under way then, find the chunk complete: the first of them tells
  * that they left too early. PROTOCOL R257
  */
-static void frag_rx__again_is_no_haste(void **state)
+static void rewrite_rx__again_is_no_haste(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -786,25 +786,25 @@ static void frag_rx__again_is_no_haste(void **state)
 	feed_desc(base(), 5, 1, 4096, 4096);
 	feed_write(base() + 1, 4096, 0);
 	for (uint8_t i = 0; i < 4; i++)
-		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
+		feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 4);
 	assert_int_equal(f->ack_tracker.dups, 1);
 	pair_fini(&p);
 }
 
-/* Credit follows what arrived: all fragments, not the last alone. */
-static void frag_rx__counts_for_credit(void **state)
+/* Credit follows what arrived: all segments, not the last alone. */
+static void rewrite_rx__counts_for_credit(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
 	(void)state;
 	feed_desc(base(), 5, 2, 4096, 8192);
 	for (uint8_t i = 0; i < 4; i++)
-		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
+		feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
 	assert_int_equal(f->credit.received, 4096);
-	/* Half in fragments, then the write. */
-	feed_frag(&(struct frag){base() + 2, 5, PAIR_GEN, 4096, 0, 4, 0, 1024, 0});
+	/* Half in segments, then the write. */
+	feed_rewrite(&(struct rewrite){base() + 2, 5, PAIR_GEN, 4096, 0, 4, 0, 1024, 0});
 	feed_write(base() + 2, 4096, 0);
 	assert_int_equal(f->credit.received, 8192);
 	assert_int_equal(p.side[1].stats.rx_bytes, 8192);
@@ -819,7 +819,7 @@ static enum uccl_drop refuse_last(struct pair *q, struct pair_side *s, const str
 	return *(enum uccl_drop *)q->arg;
 }
 
-static void frag_rx__no_doubt_about_what_is_refused(void **state)
+static void rewrite_rx__no_doubt_about_what_is_refused(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	enum uccl_drop why = UCCL_DROP_MEMORY;
@@ -828,17 +828,17 @@ static void frag_rx__no_doubt_about_what_is_refused(void **state)
 	p.refuse = refuse_last;
 	p.arg = &why;
 	feed_desc(base(), 5, 1, 4096, 4096);
-	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 0);
 	assert_int_equal(f->rcv.nxt, base() + 1);
 	/* Refused: as if it had not come. */
 	why = UCCL_DROP_HANDLE;
-	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 0);
 	assert_int_equal(f->rcv.nxt, base() + 1);
 	/* Thrown away for good: received, but nobody's buffer is in doubt. */
 	why = UCCL_DROP_UNWANTED;
-	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 0);
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(p.side[1].settled, 0);
@@ -853,7 +853,7 @@ static void fenced__that_path_only(void **state)
 	(void)state;
 	feed_desc(base(), 5, 6, 4096, 6 * 4096);
 	for (uint16_t i = 0; i < 6; i++)
-		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 3, 4096, 0});
+		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 3, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 6);
 	uccl_flow_fenced(f, 1, p.now);
 	assert_int_equal(f->write_rx.ndoubts, 4);
@@ -872,7 +872,7 @@ static void fenced__that_path_only(void **state)
  * More doubts in one message than there is room for, which only its end would settle: they end path by path, and the
  * message goes on. PROTOCOL R101
  */
-static void frag_rx__more_doubts_than_room(void **state)
+static void rewrite_rx__more_doubts_than_room(void **state)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -885,19 +885,19 @@ static void frag_rx__more_doubts_than_room(void **state)
 	for (uint32_t n = 0; n < f->cfg.window; n += 8) {
 		feed_desc(csn, 5, 8, 4096, 8 * 4096);
 		for (uint16_t i = 0; i < 8; i++)
-			feed_frag(&(struct frag){csn + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 4, 4096, 0});
+			feed_rewrite(&(struct rewrite){csn + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 4, 4096, 0});
 		csn += 9;
 	}
 	assert_int_equal(f->write_rx.ndoubts, f->cfg.window);
 	assert_int_equal(p.side[1].fences, 0);
 	feed_desc(csn, 5, 1, 4096, 4096);
 	for (int i = 0; i < 3; i++)
-		feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096, 0});
+		feed_rewrite(&(struct rewrite){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096, 0});
 	assert_int_equal(p.side[1].fences, 1);
 	assert_int_equal(f->rcv.nxt, csn + 1);
 	uccl_flow_fenced(f, f->write_rx.in_doubt[0].path, p.now);
 	assert_int_equal(f->write_rx.ndoubts, f->cfg.window * 3 / 4);
-	feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096, 0});
+	feed_rewrite(&(struct rewrite){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096, 0});
 	assert_int_equal(f->rcv.nxt, csn + 2);
 	assert_int_equal(p.side[1].fences, 1);
 	pair_fini(&p);
@@ -928,13 +928,13 @@ static void received__old_doubts_end(void **state)
 	f = raw(c);
 	feed_desc(base(), 5, 2, 4096, 8192);
 	for (uint16_t i = 0; i < 2; i++)
-		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096, 0});
+		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096, 0});
 	chunks_pass(f, 2);
 	assert_int_equal(f->rcv.nxt, 65536 + 1);
 	/* A new one on another path. */
 	chunks_pass(f, (1 << 22) - 10);
 	feed_desc(f->rcv.nxt, 6, 1, 4096, 4096);
-	feed_frag(&(struct frag){f->rcv.nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
+	feed_rewrite(&(struct rewrite){f->rcv.nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
 	assert_int_equal(f->write_rx.ndoubts, 3);
 	assert_int_equal(p.side[1].fences, 0);
 	chunks_pass(f, 8);
@@ -983,8 +983,8 @@ static void fence_message__each_path_once(void **state)
 	feed_desc(base(), 5, 4, 4096, 4 * 4096);
 	feed_desc(base() + 5, 6, 1, 4096, 4096);
 	for (uint16_t i = 0; i < 4; i++)
-		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 2, 4096, 0});
-	feed_frag(&(struct frag){base() + 6, 6, PAIR_GEN, 0, 0, 1, 3, 4096, 0});
+		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 2, 4096, 0});
+	feed_rewrite(&(struct rewrite){base() + 6, 6, PAIR_GEN, 0, 0, 1, 3, 4096, 0});
 	uccl_flow_fence_message(f, 5, PAIR_GEN, p.now);
 	assert_int_equal(p.side[1].fences, 2);
 	uccl_flow_fence_message(f, 5, PAIR_GEN + 1, p.now);
@@ -1006,7 +1006,7 @@ static void fence_message__done_at_once(void **state)
 	f = raw(c);
 	feed_desc(base(), 5, 4, 4096, 4 * 4096);
 	for (uint16_t i = 0; i < 4; i++)
-		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096, 0});
+		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096, 0});
 	uccl_flow_fence_message(f, 5, PAIR_GEN, p.now);
 	assert_int_equal(p.side[1].fences, 4);
 	assert_int_equal(f->write_rx.ndoubts, 0);
@@ -1168,11 +1168,11 @@ static void rx_write__early_proves_nothing(void **state)
 static void forgive__late_write_expected_once(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
-	struct frag v = {.csn = base() + 1, .id = 1, .gen = PAIR_GEN, .count = 1, .path = 1, .len = 4096};
+	struct rewrite v = {.csn = base() + 1, .id = 1, .gen = PAIR_GEN, .count = 1, .path = 1, .len = 4096};
 
 	(void)state;
 	feed_desc(base(), 1, 2, 4096, 8192);
-	feed_frag(&v);
+	feed_rewrite(&v);
 	assert_int_equal(f->write_rx.ndoubts, 1);
 	uccl_flow_forgive(f, 1, PAIR_GEN + 1);
 	uccl_flow_forgive(f, 2, PAIR_GEN);
@@ -1238,17 +1238,17 @@ int main(void)
 		cmocka_unit_test(rx_write__below_zero),
 		cmocka_unit_test(rx_write__no_direct_flow),
 		cmocka_unit_test(rx_write__wrong_length),
-		cmocka_unit_test(rx_write__after_some_fragments),
+		cmocka_unit_test(rx_write__after_some_segments),
 		cmocka_unit_test(rx_write__no_memory),
-		cmocka_unit_test(frag_rx__refused),
-		cmocka_unit_test(frag_rx__no_direct_flow),
-		cmocka_unit_test(frag_rx__each_once),
-		cmocka_unit_test(frag_rx__no_sub_segments),
-		cmocka_unit_test(frag_rx__again_is_no_haste),
-		cmocka_unit_test(frag_rx__counts_for_credit),
-		cmocka_unit_test(frag_rx__no_doubt_about_what_is_refused),
+		cmocka_unit_test(rewrite_rx__refused),
+		cmocka_unit_test(rewrite_rx__no_direct_flow),
+		cmocka_unit_test(rewrite_rx__each_once),
+		cmocka_unit_test(rewrite_rx__no_sub_segments),
+		cmocka_unit_test(rewrite_rx__again_is_no_haste),
+		cmocka_unit_test(rewrite_rx__counts_for_credit),
+		cmocka_unit_test(rewrite_rx__no_doubt_about_what_is_refused),
 		cmocka_unit_test(fenced__that_path_only),
-		cmocka_unit_test(frag_rx__more_doubts_than_room),
+		cmocka_unit_test(rewrite_rx__more_doubts_than_room),
 		cmocka_unit_test(received__old_doubts_end),
 		cmocka_unit_test(rx_write__a_wrap_ago),
 		cmocka_unit_test(fence_message__each_path_once),

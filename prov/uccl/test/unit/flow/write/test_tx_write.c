@@ -100,7 +100,7 @@ static void tx_desc__huge(void **state)
 	pair_fini(&p);
 }
 
-/* A peer with small packets: a chunk must not need more fragments than there may be. */
+/* A peer with small packets: a chunk must not need more segments than there may be. */
 static void tx_desc__small_packets(void **state)
 {
 	struct pair_cfg c = pair_direct();

@@ -235,7 +235,7 @@ static void hold__until_released(void **state)
 	assert_int_equal(held.wlen, 100);
 	assert_int_equal(held.wpath, 2);
 	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
-	/* When it came is not taken for fragments. */
+	/* When it came is not taken for segments. */
 	assert_false(uccl_write_rx_slot(&l, FIRST + 1)->early);
 	assert_false(l.off);
 }

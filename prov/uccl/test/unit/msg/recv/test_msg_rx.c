@@ -124,8 +124,12 @@ static void eager__parts_in_a_row(void **state)
 				struct duo *d = duo_open();
 				struct uccl_env env = duo_eager_env(0, 1, total);
 				uint8_t rec[UCCL_REC_LEN] = {0};
-				struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = row,
-							   .len = 2000 + last, .parts = 3, .each = 1000};
+				struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER,
+							   .rec = rec,
+							   .data = row,
+							   .len = 2000 + last,
+							   .segments = 3,
+							   .each = 1000};
 				struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_TAGGED);
 				uint64_t got = uccl_min(room, total), first = cut ? cut : room;
 
@@ -166,7 +170,7 @@ static void eager__row_and_more_to_come(void **state)
 	struct uccl_env env = duo_eager_env(0, 1, 5000);
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {
-		.rtype = UCCL_REC_EAGER, .rec = rec, .data = row, .len = 2000, .parts = 2, .each = 1000};
+		.rtype = UCCL_REC_EAGER, .rec = rec, .data = row, .len = 2000, .segments = 2, .each = 1000};
 
 	(void)state;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 5000, 1, 0, DUO_CTX(1));
@@ -188,8 +192,12 @@ static void eager__row_at_its_place(void **state)
 		uint32_t each = 1000 + UCCL_HDR_LEN, len = 4000 + last, total = 40 + len + 500;
 		struct uccl_env env = duo_eager_env(0, 1, total);
 		uint8_t rec[UCCL_REC_LEN] = {0};
-		struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = dst + 40 + UCCL_HDR_LEN,
-					   .len = len, .parts = 5, .each = 1000};
+		struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER,
+					   .rec = rec,
+					   .data = dst + 40 + UCCL_HDR_LEN,
+					   .len = len,
+					   .segments = 5,
+					   .each = 1000};
 
 		duo_fill(src, total, 6);
 		memset(dst, 0xee, 8000);

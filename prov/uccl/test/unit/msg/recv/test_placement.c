@@ -341,13 +341,13 @@ static void placement__split_receive(void **state)
 
 #define EACH 1408u
 
-/* A row of parts from byte `off` of the message on. */
+/* A row of segments from byte `off` of the message on. */
 static enum uccl_drop row_came(struct duo *d, const struct uccl_msg_rx *rx, uint64_t off, uint32_t parts)
 {
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	static uint8_t row[64 * (UCCL_HDR_LEN + EACH)];
-	struct uccl_chunk_in in = {.rtype = UCCL_REC_DATA, .rec = rec, .data = row, .len = parts * EACH,
-				   .parts = parts, .each = EACH};
+	struct uccl_chunk_in in = {
+		.rtype = UCCL_REC_DATA, .rec = rec, .data = row, .len = parts * EACH, .segments = parts, .each = EACH};
 
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, off);
 	return uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now);
@@ -400,7 +400,7 @@ static void placement__of_a_row(void **state)
 	duo_free(d);
 }
 
-/* Where a row of parts belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
+/* Where a row of segments belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
 static void place__of_a_row(void **state)
 {
 	struct duo *d = duo_open();

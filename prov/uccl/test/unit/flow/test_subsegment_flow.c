@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Chunks in pieces: two flows and a network that carries less than both hosts. */
+/* Chunks in sub-segments: two flows and a network that carries less than both hosts. */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -64,15 +64,15 @@ static void rx__black_hole(void **state)
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		assert_in_range(p.now - began, 0, 300 * MS);
 		assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_LEAST, network);
-		assert_true(stats(0)->pieces_tx && stats(1)->pieces_rx);
+		assert_true(stats(0)->subsegments_tx && stats(1)->subsegments_rx);
 		pair_bulk(&p, 0, 20000 * KIB);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP, network);
 		/* From now on nothing is lost for it, and bulk is cut to fit. */
-		began = stats(0)->pieces_tx;
+		began = stats(0)->subsegments_tx;
 		pair_bulk(&p, 0, 1000 * KIB);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
-		assert_int_equal(stats(0)->pieces_tx, began);
+		assert_int_equal(stats(0)->subsegments_tx, began);
 		pair_fini(&p);
 	}
 }
@@ -89,7 +89,8 @@ static uint64_t end_of(const struct pair_pkt *k)
 	return at + s.index * uccl_segment_each(s.total, s.count);
 }
 
-/* What is delivered by itself ends on a word, or where its range ends. Pieces are delivered when all are there. */
+/* What is delivered by itself ends on a word, or where its range ends. Sub-segments are delivered when all are there.
+ */
 static void words(struct pair *q, struct pair_pkt *k)
 {
 	if (k->kind == UCCL_RX_PACKET &&
@@ -114,8 +115,8 @@ static void bulk__whole_words(void **state)
 		c.chunk_bytes = 8192;
 		c.mtu = UCCL_HDR_LEN + 8195;
 		c.find_mtu = true;
-		c.parts = i % 2;
-		c.train_bytes = c.parts * 5 * 8192u;
+		c.segments = i % 2;
+		c.train_bytes = c.segments * 5 * 8192u;
 		pair_init(&p, &c);
 		p.filter = words;
 		p.arg = &network;
@@ -129,7 +130,7 @@ static void bulk__whole_words(void **state)
 	}
 }
 
-/* Records are of the length that the owner knows, and leave in pieces. */
+/* Records are of the length that the owner knows, and leave in sub-segments. */
 static void rx__records(void **state)
 {
 	uint32_t network = 1472;
@@ -140,7 +141,7 @@ static void rx__records(void **state)
 	for (int i = 0; i < 300; i++)
 		pair_record(&p, i % 5 == 0, (uint32_t)i * 27 % 8192);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	assert_true(stats(1)->pieces_rx > 0);
+	assert_true(stats(1)->subsegments_rx > 0);
 	lost = stats(0)->lost_proof + stats(0)->lost_rack + stats(0)->lost_rto;
 	for (int i = 0; i < 300; i++)
 		pair_record(&p, 0, 8192 - (uint32_t)i);
@@ -172,7 +173,7 @@ static void rx__bad_network(void **state)
 	}
 }
 
-/* The payload of a NIC that reads later is not given back before it has read all pieces. */
+/* The payload of a NIC that reads later is not given back before it has read all sub-segments. */
 static void tx__nic_reads_later(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -193,7 +194,7 @@ static void tx__nic_reads_later(void **state)
 	pair_fini(&p);
 }
 
-/* Packets get shorter while a chunk leaves in pieces: it is cut anew. */
+/* Packets get shorter while a chunk leaves in sub-segments: it is cut anew. */
 static void tx__shorter_in_mid_row(void **state)
 {
 	uint32_t network = UINT32_MAX;
@@ -229,7 +230,7 @@ static void tx__shorter_in_mid_row(void **state)
 }
 
 /* Each packet takes a place of the receive queue; what fills more than all of it goes by and by. PROTOCOL R172 */
-static void tx__pieces_take_slots(void **state)
+static void tx__subsegments_take_slots(void **state)
 {
 	(void)state;
 	for (uint32_t slots = 1; slots <= 20; slots++) {
@@ -267,7 +268,7 @@ static void count_new(struct pair *q, struct pair_pkt *k)
 }
 
 /* What waits for places is not overtaken by chunks that need only one: it would wait as long as there are such. */
-static void tx__pieces_have_their_turn(void **state)
+static void tx__subsegments_have_their_turn(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -284,7 +285,7 @@ static void tx__pieces_have_their_turn(void **state)
 	assert_int_equal(uccl_sent_packets(&tx()->sent), 8);
 	pair_record(&p, 0, 8000);
 	p.count = 0;
-	while (!stats(0)->pieces_tx)
+	while (!stats(0)->subsegments_tx)
 		assert_true(pair_step(&p));
 	assert_in_range(p.count, 0, 1);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -334,7 +335,7 @@ static void feed(uint64_t csn, struct uccl_segment s, uint32_t len)
 }
 
 /* What does not fit its own numbers, or is of more than we take. Which cuts there are test_wire knows. PROTOCOL R153 */
-static void piece_rx__malformed(void **state)
+static void subsegment_rx__malformed(void **state)
 {
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
@@ -350,7 +351,7 @@ static void piece_rx__malformed(void **state)
 	feed(csn, sub_of(0, 2, 8208), 4104);
 	feed(csn, sub_of(0, 64, UINT32_MAX), 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 7);
-	assert_int_equal(p.side[1].f.pieces.n, 0);
+	assert_int_equal(p.side[1].f.subsegments.n, 0);
 	feed(csn, sub_of(0, 2, 8192), 4096);
 	feed(csn, sub_of(1, 2, 8192), 4096);
 	assert_int_equal(p.side[1].raw, 1);
@@ -359,7 +360,7 @@ static void piece_rx__malformed(void **state)
 }
 
 /* Doubled ones, those of another cut, and the whole chunk that comes late after all. PROTOCOL R153 R331 */
-static void piece_rx__once(void **state)
+static void subsegment_rx__once(void **state)
 {
 	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 960};
 	static const uint8_t payload[960], rec[UCCL_REC_LEN];
@@ -388,12 +389,12 @@ static void piece_rx__once(void **state)
 	whole.rec = rec;
 	pair_feed(&p, 1, &whole, payload, NULL);
 	assert_int_equal(p.side[1].raw, 2);
-	assert_int_equal(p.side[1].f.pieces.n, 0);
+	assert_int_equal(p.side[1].f.subsegments.n, 0);
 	pair_fini(&p);
 }
 
 /* However many chunks somebody begins, few are kept. PROTOCOL R154 */
-static void piece_rx__few_are_kept(void **state)
+static void subsegment_rx__few_are_kept(void **state)
 {
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
@@ -437,7 +438,7 @@ static void tx__few_are_kept(void **state)
 		while (!pair_done(&p)) {
 			assert_true(pair_step(&p));
 			assert_in_range(tx()->sent.kept, 0, UCCL_KEPT_MAX);
-			assert_in_range(p.side[1].f.pieces.n, 0, UCCL_KEPT_MAX);
+			assert_in_range(p.side[1].f.subsegments.n, 0, UCCL_KEPT_MAX);
 			assert_true(p.now < end);
 		}
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 0);
@@ -458,7 +459,7 @@ static void start_kind(enum kind kind, uint32_t slots)
 	c.mtu = UCCL_HDR_LEN + c.chunk_bytes;
 	c.find_mtu = kind == TOO_LONG;
 	c.train_bytes = kind == TRAIN ? 8 * 1000 : 0;
-	c.parts = kind == TRAIN;
+	c.segments = kind == TRAIN;
 	c.write_bytes = kind == WRITE ? 8000 : 0;
 	c.paths = 1;
 	c.slots = slots;
@@ -578,7 +579,7 @@ static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const stru
 	return q->refusals && q->refusals-- ? UCCL_DROP_RANGE : UCCL_DROP_COUNT;
 }
 
-/* Pieces of a chunk that is refused are kept no more: it comes again whole. PROTOCOL R315 */
+/* Sub-segments of a chunk that is refused are kept no more: it comes again whole. PROTOCOL R315 */
 static void rx__refused(void **state)
 {
 	uint32_t network = 1472;
@@ -605,12 +606,12 @@ int main(void)
 		cmocka_unit_test(rx__bad_network),
 		cmocka_unit_test(tx__nic_reads_later),
 		cmocka_unit_test(tx__shorter_in_mid_row),
-		cmocka_unit_test(tx__pieces_take_slots),
-		cmocka_unit_test(tx__pieces_have_their_turn),
+		cmocka_unit_test(tx__subsegments_take_slots),
+		cmocka_unit_test(tx__subsegments_have_their_turn),
 		cmocka_unit_test(rx__trains_pass),
-		cmocka_unit_test(piece_rx__malformed),
-		cmocka_unit_test(piece_rx__once),
-		cmocka_unit_test(piece_rx__few_are_kept),
+		cmocka_unit_test(subsegment_rx__malformed),
+		cmocka_unit_test(subsegment_rx__once),
+		cmocka_unit_test(subsegment_rx__few_are_kept),
 		cmocka_unit_test(tx__few_are_kept),
 		cmocka_unit_test(rtx__missing_segments_only),
 		cmocka_unit_test(rtx__within_slots),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Segments that come in sub-segments, alone. What a flow makes of them is in test_piece. */
-#include "flow/recv/pieces.h"
+/* Segments that come in sub-segments, alone. What a flow makes of them is in test_subsegment. */
+#include "flow/recv/subsegments.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,13 +16,13 @@
 #define CSN ((1ull << 32) - 3)
 #define RTYPE 5
 
-static struct uccl_pieces p;
+static struct uccl_subsegments p;
 static uint8_t chunk[MOST + 1], rec[UCCL_REC_LEN];
 
 static int setup(void **state)
 {
 	(void)state;
-	uccl_pieces_init(&p, MOST);
+	uccl_subsegments_init(&p, MOST);
 	for (unsigned int i = 0; i < sizeof(chunk); i++)
 		chunk[i] = (uint8_t)(i * 7 + i / 256);
 	for (unsigned int i = 0; i < sizeof(rec); i++)
@@ -33,14 +33,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	uccl_pieces_fini(&p);
+	uccl_subsegments_fini(&p);
 	assert_int_equal(p.n, 0);
 	return 0;
 }
 
 /* Sub-segment `sub` of `subs` of segment `index` of a chunk comes, that has segments of `total` bytes, or is one. */
 static enum uccl_drop feed_of(uint64_t csn, uint8_t index, uint8_t sub, uint8_t subs, uint32_t total, uint8_t rtype,
-			      const struct uccl_pieced **whole)
+			      const struct uccl_partial_segment **whole)
 {
 	uint32_t size = uccl_segment_each(total, subs), off = sub * size;
 	const struct uccl_segment s = {.index = index ? (uint8_t)(index - 1) : 0,
@@ -53,18 +53,18 @@ static enum uccl_drop feed_of(uint64_t csn, uint8_t index, uint8_t sub, uint8_t 
 
 	h.payload_len = (uint16_t)uccl_min(size, total - off);
 	uccl_segment_encode(bytes, rec, &s);
-	return uccl_pieces_take(&p, &s, &h, csn, chunk + off, whole);
+	return uccl_subsegments_take(&p, &s, &h, csn, chunk + off, whole);
 }
 
 static enum uccl_drop feed_as(uint64_t csn, uint8_t sub, uint8_t subs, uint32_t total, uint8_t rtype,
-			      const struct uccl_pieced **whole)
+			      const struct uccl_partial_segment **whole)
 {
 	return feed_of(csn, 0, sub, subs, total, rtype, whole);
 }
 
-static const struct uccl_pieced *feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total)
+static const struct uccl_partial_segment *feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total)
 {
-	const struct uccl_pieced *whole;
+	const struct uccl_partial_segment *whole;
 
 	assert_int_equal(feed_as(csn, index, count, total, RTYPE, &whole), UCCL_DROP_COUNT);
 	return whole;
@@ -79,7 +79,7 @@ static void take__whole(void **state)
 	uccl_rng_seed(&rng, 11);
 	for (uint8_t count = 2; count <= 64; count++) {
 		uint32_t total = MOST - (uint32_t)uccl_rng_below(&rng, 60);
-		const struct uccl_pieced *whole = NULL;
+		const struct uccl_partial_segment *whole = NULL;
 		uint64_t have = 0, all = ~0ull >> (64 - count);
 
 		/* So many of one length each may be too many. */
@@ -94,11 +94,11 @@ static void take__whole(void **state)
 			have |= 1ull << i;
 		}
 		assert_non_null(whole);
-		assert_int_equal(whole->parts.total, total);
+		assert_int_equal(whole->segments.total, total);
 		assert_int_equal(whole->rtype, RTYPE);
 		assert_memory_equal(whole->data, chunk, total);
 		assert_memory_equal(whole->rec, rec, sizeof(rec));
-		uccl_pieces_end(&p, CSN);
+		uccl_subsegments_end(&p, CSN);
 		assert_int_equal(p.n, 0);
 	}
 }
@@ -106,7 +106,7 @@ static void take__whole(void **state)
 /* What is no part of the segment that is kept spoils it not: a longer one, of another chunk or kind. */
 static void take__another(void **state)
 {
-	const struct uccl_pieced *whole;
+	const struct uccl_partial_segment *whole;
 
 	(void)state;
 	assert_int_equal(feed_as(CSN, 0, 2, MOST + 8, RTYPE, &whole), UCCL_DROP_RECORD);
@@ -122,7 +122,7 @@ static void take__another(void **state)
 /* Cut into more: what came before is nothing, and what comes of it later is old. PROTOCOL R331 */
 static void take__cut_anew(void **state)
 {
-	const struct uccl_pieced *whole;
+	const struct uccl_partial_segment *whole;
 
 	(void)state;
 	assert_null(feed(CSN, 0, 2, 900));
@@ -140,17 +140,17 @@ static void untake__comes_again(void **state)
 	const struct uccl_segment s = {.count = 1, .sub = 1, .subs = 2, .total = 900};
 
 	(void)state;
-	uccl_pieces_untake(&p, CSN, &s);
+	uccl_subsegments_untake(&p, CSN, &s);
 	assert_null(feed(CSN, 0, 2, 900));
 	assert_non_null(feed(CSN, 1, 2, 900));
-	uccl_pieces_untake(&p, CSN, &s);
+	uccl_subsegments_untake(&p, CSN, &s);
 	assert_non_null(feed(CSN, 1, 2, 900));
 }
 
 /* Few are kept, and none has the place of another: a sender knows how many. PROTOCOL R154 */
 static void take__few_are_kept(void **state)
 {
-	const struct uccl_pieced *whole;
+	const struct uccl_partial_segment *whole;
 
 	(void)state;
 	for (uint64_t i = 1; i <= UCCL_KEPT_MAX; i++)
@@ -167,18 +167,18 @@ static void take__few_are_kept(void **state)
 /* A line for each segment of a chunk of which some came, as far as there is room. PROTOCOL R330 */
 static void tell__each_segment(void **state)
 {
-	struct uccl_ack_parts a[4];
-	const struct uccl_pieced *whole;
+	struct uccl_ack_segments a[4];
+	const struct uccl_partial_segment *whole;
 	uint32_t seen = 0;
 
 	(void)state;
-	assert_int_equal(uccl_pieces_tell(&p, CSN, a, 4, &seen), 0);
+	assert_int_equal(uccl_subsegments_tell(&p, CSN, a, 4, &seen), 0);
 	assert_null(feed(CSN + 1, 0, 2, 900));
 	for (uint8_t k = 0; k < 3; k++)
 		assert_int_equal(feed_of(CSN, (uint8_t)(k + 2), k, 3, 960, RTYPE, &whole), UCCL_DROP_COUNT);
 	for (uint8_t most = 0; most <= 4; most++) {
 		seen = 0;
-		assert_int_equal(uccl_pieces_tell(&p, CSN, a, most, &seen), uccl_min(most, 3));
+		assert_int_equal(uccl_subsegments_tell(&p, CSN, a, most, &seen), uccl_min(most, 3));
 		assert_int_equal(seen, 3);
 		for (uint8_t k = 0; k < uccl_min(most, 3); k++) {
 			assert_int_equal(a[k].of, k + 1);
@@ -188,23 +188,23 @@ static void tell__each_segment(void **state)
 	}
 	/* None of it is here any more. */
 	assert_non_null(feed(CSN + 1, 1, 2, 900));
-	assert_int_equal(uccl_pieces_tell(&p, CSN + 1, a, 4, &seen), 1);
-	uccl_pieces_part_end(&p, CSN + 1, 0);
-	assert_int_equal(uccl_pieces_tell(&p, CSN + 1, a, 4, &seen), 0);
-	uccl_pieces_end(&p, CSN);
+	assert_int_equal(uccl_subsegments_tell(&p, CSN + 1, a, 4, &seen), 1);
+	uccl_subsegments_segment_end(&p, CSN + 1, 0);
+	assert_int_equal(uccl_subsegments_tell(&p, CSN + 1, a, 4, &seen), 0);
+	uccl_subsegments_end(&p, CSN);
 	assert_int_equal(p.n, 0);
 }
 
 static void end__others_stay(void **state)
 {
 	(void)state;
-	uccl_pieces_end(&p, CSN);
+	uccl_subsegments_end(&p, CSN);
 	assert_null(feed(CSN, 0, 2, 900));
 	assert_null(feed(CSN + 1, 0, 2, 900));
-	uccl_pieces_end(&p, CSN + 2);
+	uccl_subsegments_end(&p, CSN + 2);
 	assert_int_equal(p.n, 2);
-	uccl_pieces_end(&p, CSN);
-	uccl_pieces_end(&p, CSN);
+	uccl_subsegments_end(&p, CSN);
+	uccl_subsegments_end(&p, CSN);
 	assert_int_equal(p.n, 1);
 	assert_non_null(feed(CSN + 1, 1, 2, 900));
 	assert_null(feed(CSN, 1, 2, 900));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Chunks in parts: trains that are chunks, by two flows over a network that loses, doubles and reorders packets. */
+/* Chunks in segments: trains that are chunks, by two flows over a network that loses, doubles and reorders packets. */
 #include "../pair.h"
 
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static struct pair_cfg trains(uint32_t packets)
 	c.chunk_bytes = PACKET;
 	c.mtu = UCCL_HDR_LEN + PACKET;
 	c.train_bytes = packets * PACKET;
-	c.parts = true;
+	c.segments = true;
 	return c;
 }
 
@@ -211,7 +211,7 @@ static void tx_follow__not_these(void **state)
 	pair_fini(&p);
 }
 
-/* Of each number of parts that a peer may take, and none. PROTOCOL R170 */
+/* Of each number of segments that a peer may take, and none. PROTOCOL R170 */
 static void tx__no_more_than_it_takes(void **state)
 {
 	(void)state;
@@ -219,7 +219,7 @@ static void tx__no_more_than_it_takes(void **state)
 		struct uccl_tx t;
 
 		start(40);
-		tx()->cfg.parts_tx = most;
+		tx()->cfg.segments_tx = most;
 		pair_bulk(&p, 0, 100 * PACKET);
 		while (uccl_flow_tx(tx(), &t, p.now)) {
 			assert_true(most > 1 || t.hdr[3] == UCCL_PKT_CHUNK);
@@ -230,8 +230,8 @@ static void tx__no_more_than_it_takes(void **state)
 	}
 }
 
-/* Each part takes a place of the receive queue. PROTOCOL R172 */
-static void tx__parts_take_slots(void **state)
+/* Each segment takes a place of the receive queue. PROTOCOL R172 */
+static void tx__segments_take_slots(void **state)
 {
 	(void)state;
 	for (uint16_t slots = 1; slots <= 70; slots++) {
@@ -375,13 +375,13 @@ static void tx__shorter_while_it_leaves(void **state)
 	assert_int_equal(tx()->paths.list[t.path].inflight, 3 * 4896);
 	assert_int_equal(uccl_sent_packets(&tx()->sent), 3);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	assert_true(stats(0)->pieces_tx > 0);
+	assert_true(stats(0)->subsegments_tx > 0);
 	pair_fini(&p);
 }
 
 /*
  * Of a message of any length all packets but the last are full, so the kernel gets one train: the record with its
- * beginning, parts, and the rest as a chunk, which asks for the acknowledgement. PROTOCOL R167
+ * beginning, segments, and the rest as a chunk, which asks for the acknowledgement. PROTOCOL R167
  */
 static void tx__shares_a_train(void **state)
 {
@@ -389,7 +389,7 @@ static void tx__shares_a_train(void **state)
 
 	(void)state;
 	for (uint32_t len = 1; len <= 7 * PACKET; len += 250) {
-		uint32_t n = 0, parts = 0, full = len / PACKET;
+		uint32_t n = 0, segments = 0, full = len / PACKET;
 		uint16_t path = 0;
 
 		start(40);
@@ -398,19 +398,19 @@ static void tx__shares_a_train(void **state)
 		for (uint32_t left = PACKET + len; uccl_flow_tx(tx(), &t, p.now); n++) {
 			assert_int_equal(t.payload_len, uccl_min(left, PACKET));
 			left -= t.payload_len;
-			parts += t.hdr[3] == UCCL_PKT_SEGMENT;
+			segments += t.hdr[3] == UCCL_PKT_SEGMENT;
 			path = n ? path : t.path;
 			assert_int_equal(t.path, path);
 			assert_false(t.single);
 		}
 		assert_int_equal(n, 1 + (len + PACKET - 1) / PACKET);
-		assert_int_equal(parts, full > 1 ? full : 0);
+		assert_int_equal(segments, full > 1 ? full : 0);
 		assert_true(t.hdr[4] & UCCL_FLAG_AR);
 		pair_fini(&p);
 	}
 }
 
-/* Drops the parts of the first transmission that are set in *arg. */
+/* Drops the segments of the first transmission that are set in *arg. */
 static void drop_some(struct pair *q, struct pair_pkt *k)
 {
 	uint64_t map = *(uint64_t *)q->arg;
@@ -442,7 +442,7 @@ static void rtx__of_many(void **state)
 	}
 }
 
-/* What is sent again is lost again, once: a part that a block has named since stays where it is. PROTOCOL R171 */
+/* What is sent again is lost again, once: a segment that a block has named since stays where it is. PROTOCOL R171 */
 static void drop_twice(struct pair *q, struct pair_pkt *k)
 {
 	static const uint64_t first = 1 << 2 | 1 << 5;
@@ -470,7 +470,7 @@ static void rtx__named_before(void **state)
 	pair_fini(&p);
 }
 
-/* What is lost, and sent again, are the parts, not the chunk. PROTOCOL R172 */
+/* What is lost, and sent again, are the segments, not the chunk. PROTOCOL R172 */
 static void rtx__counts_what_is_lost(void **state)
 {
 	uint64_t map = 1 << 1 | 1 << 3 | 1 << 7;
@@ -523,8 +523,8 @@ static void rtx__few_credits(void **state)
 		pair_bulk(&p, 0, 40 * PACKET);
 		assert_int_equal(pair_pump_one(&p, 0), 40);
 		a = pair_ack(&p, 0, tx()->sent.una);
-		a.nparts = 1;
-		a.parts[0] = (struct uccl_ack_parts){.have = 1ull << 39};
+		a.nsegments = 1;
+		a.segments[0] = (struct uccl_ack_segments){.have = 1ull << 39};
 		a.npaths = 1;
 		a.paths[0] = (struct uccl_ack_path){.seq = tx()->paths.list[0].next_seq - 1, .echo = uccl_ts(p.now)};
 		pair_feed(&p, 0, &h, NULL, &a);
@@ -536,8 +536,8 @@ static void rtx__few_credits(void **state)
 	}
 }
 
-/* Of parts that were lost some came before they were sent again: the peer counts these twice. PROTOCOL R286 */
-static void unlost__parts(void **state)
+/* Of segments that were lost some came before they were sent again: the peer counts these twice. PROTOCOL R286 */
+static void unlost__segments(void **state)
 {
 	static const struct uccl_credit_ops paced = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
 	struct pair_cfg c = trains(10);
@@ -556,14 +556,14 @@ static void unlost__parts(void **state)
 	a = pair_ack(&p, 0, p.cfg.csn[0]);
 	a.nwords = 1;
 	a.sack[0] = 1;
-	a.nparts = 1;
-	a.parts[0].have = 0x3e0;
+	a.nsegments = 1;
+	a.segments[0].have = 0x3e0;
 	a.npaths = 1;
 	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
 	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->credit.lost, 5 * PACKET);
 	assert_int_equal(tx()->credit.used, 20 * PACKET);
-	a.parts[0].have |= 7;
+	a.segments[0].have |= 7;
 	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->credit.used, 23 * PACKET);
 	/* The other two leave again. */
@@ -619,21 +619,21 @@ static void narrow(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-/* Trains of so many parts, where the network may carry less than a part. */
-static struct pair_cfg long_trains(uint32_t parts, uint32_t bytes)
+/* Trains of so many segments, where the network may carry less than a segment. */
+static struct pair_cfg long_trains(uint32_t segments, uint32_t bytes)
 {
 	struct pair_cfg c = pair_packets();
 
 	c.chunk_bytes = bytes;
 	c.mtu = UCCL_HDR_LEN + bytes;
 	c.find_mtu = true;
-	c.parts = true;
-	c.train_bytes = parts * bytes;
+	c.segments = true;
+	c.train_bytes = segments * bytes;
 	return c;
 }
 
-/* The way gets narrower than the parts under way: they come in pieces. PROTOCOL R153 */
-static void rtx__parts_in_pieces(void **state)
+/* The way gets narrower than the segments under way: they come in sub-segments. PROTOCOL R153 */
+static void rtx__segments_in_subsegments(void **state)
 {
 	static const uint32_t networks[] = {4000, 1472, 1280, 1200, 600};
 
@@ -648,7 +648,7 @@ static void rtx__parts_in_pieces(void **state)
 		pair_bulk(&p, 0, 1000 * KIB);
 		assert_true(pair_finish(&p, 2 * UCCL_NS_PER_S));
 		assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_LEAST, network);
-		assert_true(stats(0)->pieces_tx && stats(1)->pieces_rx);
+		assert_true(stats(0)->subsegments_tx && stats(1)->subsegments_rx);
 		pair_bulk(&p, 0, 10000 * KIB);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP, network);
@@ -666,8 +666,8 @@ static void lose_first_train(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-/* Parts that wait for the places of their pieces are not overtaken by what needs only one. PROTOCOL R172 */
-static void rtx__pieces_have_their_turn(void **state)
+/* Segments that wait for the places of their sub-segments are not overtaken by what needs only one. PROTOCOL R172 */
+static void rtx__subsegments_have_their_turn(void **state)
 {
 	struct pair_cfg c = long_trains(4, 8192);
 
@@ -680,7 +680,7 @@ static void rtx__pieces_have_their_turn(void **state)
 	assert_int_equal(p.count, 8);
 	uccl_flow_mtu_reported(tx(), 1200, p.now);
 	p.count = 0;
-	while (!stats(0)->pieces_tx)
+	while (!stats(0)->subsegments_tx)
 		assert_true(pair_step(&p));
 	/* Those that left before the loss was known: no more than there are places. */
 	assert_in_range(p.count, 0, 8);
@@ -688,8 +688,9 @@ static void rtx__pieces_have_their_turn(void **state)
 	pair_fini(&p);
 }
 
-/* An acknowledgement that names the part of which pieces leave ends them: those of the next one begin at the first. */
-static void rtx__named_while_its_pieces_leave(void **state)
+/* An acknowledgement that names the part of which sub-segments leave ends them: those of the next one begin at the
+ * first. */
+static void rtx__named_while_its_subsegments_leave(void **state)
 {
 	struct pair_cfg c = long_trains(4, 8192);
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
@@ -698,7 +699,7 @@ static void rtx__named_while_its_pieces_leave(void **state)
 
 	(void)state;
 	c.paths = 1;
-	/* A part is eight pieces: more than there are places, or all of them in a row. */
+	/* A segment is eight sub-segments: more than there are places, or all of them in a row. */
 	for (c.slots = 5; c.slots <= 32; c.slots += 27) {
 		pair_init(&p, &c);
 		pair_bulk(&p, 0, 4 * 8192);
@@ -723,8 +724,8 @@ static void rtx__named_while_its_pieces_leave(void **state)
 			assert_int_equal(t.hdr[32 + 27], 8);
 		}
 		a.npaths = 0;
-		a.nparts = 1;
-		a.parts[0] = (struct uccl_ack_parts){.have = 1};
+		a.nsegments = 1;
+		a.segments[0] = (struct uccl_ack_segments){.have = 1};
 		pair_feed(&p, 0, &h, NULL, &a);
 		assert_int_equal(uccl_flow_check(tx()), 0);
 		assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
@@ -748,8 +749,8 @@ static void feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total, uin
 	pair_feed(&p, 1, &h, payload, NULL);
 }
 
-/* A block may name only parts that were sent. PROTOCOL R18 */
-static void ack_rx__lies_about_parts(void **state)
+/* A block may name only segments that were sent. PROTOCOL R18 */
+static void ack_rx__lies_about_segments(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
@@ -765,28 +766,28 @@ static void ack_rx__lies_about_parts(void **state)
 	pair_record(&p, 0, 10);
 	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
 	a = pair_ack(&p, 0, csn);
-	a.nparts = 1;
+	a.nsegments = 1;
 	for (int i = 0; i < 6; i++) {
-		static const struct uccl_ack_parts lies[] = {{2, 0, 0, 1},	    {1, 0, 0, 1}, {0, 0, 0, 1 << 8},
-							     {UINT16_MAX, 0, 0, 1}, {0, 8, 2, 1}, {0, 7, 2, 4}};
+		static const struct uccl_ack_segments lies[] = {{2, 0, 0, 1},	       {1, 0, 0, 1}, {0, 0, 0, 1 << 8},
+								{UINT16_MAX, 0, 0, 1}, {0, 8, 2, 1}, {0, 7, 2, 4}};
 
-		a.parts[0] = lies[i];
+		a.segments[0] = lies[i];
 		h.pseq = 0;
 		pair_feed(&p, 0, &h, NULL, &a);
 		assert_int_equal(pair_dropped(&p, 0, UCCL_DROP_ACK), i + 1);
 		assert_int_equal(tx()->sent.inflight_bytes, 8 * PACKET + 10);
 	}
 	/* Of a segment that was not cut: old, or nonsense that does no harm. */
-	a.parts[0] = (struct uccl_ack_parts){0, 7, 2, 3};
+	a.segments[0] = (struct uccl_ack_segments){0, 7, 2, 3};
 	h.pseq = 0;
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(tx()->sent.inflight_bytes, 8 * PACKET + 10);
-	a.parts[0] = (struct uccl_ack_parts){.have = 1 << 7 | 1};
+	a.segments[0] = (struct uccl_ack_segments){.have = 1 << 7 | 1};
 	h.pseq = 0;
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(tx()->sent.inflight_bytes, 6 * PACKET + 10);
 	/* All of them are the chunk. */
-	a.parts[0].have = 0xff;
+	a.segments[0].have = 0xff;
 	h.pseq = 0;
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(tx()->sent.inflight_bytes, 10);
@@ -794,8 +795,8 @@ static void ack_rx__lies_about_parts(void **state)
 	pair_fini(&p);
 }
 
-/* Parts that do not fit their own numbers, or those that came before. PROTOCOL R170 */
-static void part_rx__malformed(void **state)
+/* Segments that do not fit their own numbers, or those that came before. PROTOCOL R170 */
+static void segment_rx__malformed(void **state)
 {
 	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 100};
 	static const uint8_t payload[900], rec[UCCL_REC_LEN];
@@ -815,9 +816,9 @@ static void part_rx__malformed(void **state)
 	feed(csn, 0, 2, UINT32_MAX, 96);
 	feed(csn, 1, 2, 2 * UINT16_MAX + 1, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 10);
-	assert_int_equal(p.side[1].f.nrx_parts, 0);
+	assert_int_equal(p.side[1].f.nrx_segmented, 0);
 	feed(csn, 0, 2, 96, 48);
-	assert_int_equal(p.side[1].f.nrx_parts, 1);
+	assert_int_equal(p.side[1].f.nrx_segmented, 1);
 	feed(csn, 1, 4, 96, 24);
 	feed(csn, 1, 2, 95, 47);
 	whole.csn = (uint32_t)csn;
@@ -829,12 +830,12 @@ static void part_rx__malformed(void **state)
 	assert_int_equal(p.side[1].raw_bytes, 48);
 	feed(csn, 1, 2, 96, 48);
 	assert_int_equal(p.side[1].raw_bytes, 96);
-	assert_int_equal(p.side[1].f.nrx_parts, 0);
+	assert_int_equal(p.side[1].f.nrx_segmented, 0);
 	assert_int_equal(p.side[1].f.rcv.nxt, csn + 1);
 	pair_fini(&p);
 }
 
-/* All of the range that waits leaves as one train of equal parts but for the last, as older senders make them. */
+/* All of the range that waits leaves as one train of equal segments but for the last, as older senders make them. */
 static int older_train(struct uccl_tx *t)
 {
 	struct uccl_item *item = TAILQ_FIRST(&tx()->sendq.bulk);
@@ -879,26 +880,26 @@ static void feed_row(uint8_t *flat, uint32_t len, uint32_t each, uint32_t first,
 	assert_int_equal(uccl_segment_row(&h, data, each, row), row);
 	h.marked = row_marked;
 	p.steps++;
-	uccl_flow_rx_parts(&p.side[1].f, &h, data, row, 0, p.now);
+	uccl_flow_rx_segments(&p.side[1].f, &h, data, row, 0, p.now);
 	assert_int_equal(uccl_flow_check(&p.side[1].f), 0);
 }
 
 static uint32_t delivered;
-static uint32_t none_of; /* more than so many parts are refused, */
+static uint32_t none_of;   /* more than so many segments are refused, */
 static enum uccl_drop why; /* for this reason */
 
 static enum uccl_drop count_rows(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
 	(void)q;
 	(void)s;
-	if (in->parts > none_of)
+	if (in->segments > none_of)
 		return why;
 	delivered++;
 	return UCCL_DROP_COUNT;
 }
 
 /* A row is taken in one go: one upcall, one decision on the acknowledgement; each packet is counted. PROTOCOL R173 */
-static void parts_rx__in_one_go(void **state)
+static void segments_rx__in_one_go(void **state)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 
@@ -916,7 +917,7 @@ static void parts_rx__in_one_go(void **state)
 		len = train_flat(flat, &each);
 		feed_row(flat, len, each, 0, 30);
 		assert_int_equal(delivered, 1);
-		assert_int_equal(f->nrx_parts, 1);
+		assert_int_equal(f->nrx_segmented, 1);
 		assert_int_equal(f->ack_tracker.chunks, 30);
 		assert_false(f->ack_tracker.now);
 		assert_int_equal(f->ack_tracker.paths[flat[6]].high_seq, uccl_get32(flat + 20) + 29);
@@ -924,7 +925,7 @@ static void parts_rx__in_one_go(void **state)
 		assert_int_equal(delivered, 2);
 		assert_int_equal(stats(1)->rx_packets, 40);
 		assert_int_equal(stats(1)->rx_bytes, 40 * PACKET - less);
-		assert_int_equal(f->nrx_parts, 0);
+		assert_int_equal(f->nrx_segmented, 0);
 		assert_int_equal(p.side[1].complete, 1);
 		/* The last one asks. */
 		assert_true(f->ack_tracker.now);
@@ -934,7 +935,7 @@ static void parts_rx__in_one_go(void **state)
 }
 
 /* The last one says whether more waits for a slot. PROTOCOL R178 */
-static void parts_rx__says_whether_more_waits(void **state)
+static void segments_rx__says_whether_more_waits(void **state)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 
@@ -960,8 +961,8 @@ static void parts_rx__says_whether_more_waits(void **state)
 	}
 }
 
-/* Rows of which some parts came before, or that are refused: as if they came one by one. PROTOCOL R173 */
-static void parts_rx__as_one_by_one(void **state)
+/* Rows of which some segments came before, or that are refused: as if they came one by one. PROTOCOL R173 */
+static void segments_rx__as_one_by_one(void **state)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 	struct uccl_rng rng;
@@ -971,19 +972,19 @@ static void parts_rx__as_one_by_one(void **state)
 	for (int round = 0; round < 300; round++) {
 		uint32_t count = 2 + (uint32_t)uccl_rng_below(&rng, 62), each, len, dups = 0;
 		uint64_t came = 0, all = ~0ull >> (64 - count);
-		const struct uccl_parts *parts;
+		const struct uccl_segment_map *segments;
 
 		start(64);
-		parts = p.side[1].f.rx_parts;
+		segments = p.side[1].f.rx_segments;
 		p.refuse = count_rows;
 		pair_bulk(&p, 0, count * PACKET - (uint32_t)uccl_rng_below(&rng, count / 2));
 		len = train_flat(flat, &each);
 		for (int k = 0; k < 8; k++) {
 			uint32_t first = k == 7 ? 0 : (uint32_t)uccl_rng_below(&rng, count);
 			uint32_t last = k == 7 ? count : first + 1 + (uint32_t)uccl_rng_below(&rng, count - first);
-			uint64_t row = uccl_parts_run((uint8_t)first, (uint8_t)(last - 1));
+			uint64_t row = uccl_segment_map_run((uint8_t)first, (uint8_t)(last - 1));
 
-			/* A row is refused, its parts are not. */
+			/* A row is refused, its segments are not. */
 			none_of = uccl_rng_below(&rng, 4) ? 64 : 1;
 			why = uccl_rng_below(&rng, 2) ? UCCL_DROP_MEMORY : UCCL_DROP_RANGE;
 			feed_row(flat, len, each, first, last);
@@ -992,10 +993,10 @@ static void parts_rx__as_one_by_one(void **state)
 			assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups);
 			assert_int_equal(p.side[1].f.ack_tracker.dups, dups);
 			if (came != all)
-				assert_true(parts[p.side[1].f.rcv.nxt & (p.cfg.window - 1)].have == came);
+				assert_true(segments[p.side[1].f.rcv.nxt & (p.cfg.window - 1)].have == came);
 		}
 		assert_int_equal(p.side[1].complete, 1);
-		/* Nothing but parts came, each counted. */
+		/* Nothing but segments came, each counted. */
 		assert_int_equal(stats(1)->rx_bytes, len - count * UCCL_HDR_LEN);
 		none_of = 0;
 		feed_row(flat, len, each, 0, count);
@@ -1006,7 +1007,7 @@ static void parts_rx__as_one_by_one(void **state)
 	}
 }
 
-/* Hand up n packets as one: parts from `first` on of `count`, of `each` bytes, the last of `last`. */
+/* Hand up n packets as one: segments from `first` on of `count`, of `each` bytes, the last of `last`. */
 static void feed_raw(uint16_t path, uint64_t csn, const struct uccl_segment *first, uint32_t n, uint16_t each,
 		     uint16_t last)
 {
@@ -1032,7 +1033,7 @@ static void feed_raw(uint16_t path, uint64_t csn, const struct uccl_segment *fir
 }
 
 /* A row that does not fit its chunk, the window or a path: as if its packets came one by one. PROTOCOL R173 */
-static void parts_rx__malformed(void **state)
+static void segments_rx__malformed(void **state)
 {
 	struct uccl_segment at = {.index = 0, .count = 3, .total = 2500};
 	const struct uccl_flow *f = &p.side[1].f;
@@ -1071,7 +1072,7 @@ static void parts_rx__malformed(void **state)
 }
 
 /* What could not be taken is not named, and comes again. PROTOCOL R41 */
-static void part_rx__no_memory_comes_again(void **state)
+static void segment_rx__no_memory_comes_again(void **state)
 {
 	(void)state;
 	start(8);
@@ -1082,7 +1083,7 @@ static void part_rx__no_memory_comes_again(void **state)
 	assert_int_equal(p.refusals, 0);
 	p.refusals = 1;
 	feed(p.side[1].f.rcv.nxt, 1, 2, 96, 48);
-	assert_int_equal(p.side[1].f.nrx_parts, 0);
+	assert_int_equal(p.side[1].f.nrx_segmented, 0);
 	p.side[1].f.ack_tracker.now = true;
 	pair_pump(&p);
 	assert_int_equal(p.wire[0]->h.tail_len % 16, 0);
@@ -1090,8 +1091,8 @@ static void part_rx__no_memory_comes_again(void **state)
 	pair_fini(&p);
 }
 
-/* A part is missing before another: that is told soon. */
-static void part_rx__gap(void **state)
+/* A segment is missing before another: that is told soon. */
+static void segment_rx__gap(void **state)
 {
 	(void)state;
 	start(8);
@@ -1121,7 +1122,7 @@ static void feed_sub(uint64_t csn, uint8_t of, uint8_t sub)
 
 /* Sub-segments of several segments of a chunk, of one that came, and of a chunk that comes in segments. PROTOCOL R153
  */
-static void part_rx__pieces(void **state)
+static void segment_rx__subsegments(void **state)
 {
 	struct pair_side *rx = &p.side[1];
 	uint64_t csn;
@@ -1131,26 +1132,26 @@ static void part_rx__pieces(void **state)
 	csn = rx->f.rcv.nxt;
 	feed_sub(csn, 2, 0);
 	feed_sub(csn, 1, 1);
-	assert_int_equal(rx->f.pieces.n, 2);
+	assert_int_equal(rx->f.subsegments.n, 2);
 	feed_sub(csn, 2, 1);
 	assert_int_equal(rx->raw_bytes, 96);
-	assert_int_equal(rx->f.pieces.n, 1);
+	assert_int_equal(rx->f.subsegments.n, 1);
 	feed_sub(csn, 2, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
-	assert_int_equal(rx->f.pieces.n, 1);
+	assert_int_equal(rx->f.subsegments.n, 1);
 	feed_sub(csn, 0, 0);
 	feed_sub(csn, 0, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
-	assert_int_equal(rx->f.pieces.n, 1);
+	assert_int_equal(rx->f.subsegments.n, 1);
 	feed_sub(csn, 1, 0);
 	assert_int_equal(rx->raw_bytes, 192);
 	assert_int_equal(rx->f.rcv.nxt, csn + 1);
-	assert_int_equal(rx->f.pieces.n, 0);
+	assert_int_equal(rx->f.subsegments.n, 0);
 	/* The segment itself comes after all: its place is free for another. */
 	csn++;
 	feed_sub(csn, 1, 1);
 	feed(csn, 0, 2, 192, 96);
-	assert_int_equal(rx->f.pieces.n, 0);
+	assert_int_equal(rx->f.subsegments.n, 0);
 	assert_int_equal(rx->raw_bytes, 288);
 	feed_sub(csn, 1, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
@@ -1158,7 +1159,7 @@ static void part_rx__pieces(void **state)
 	feed(csn + 1, 1, 2, 192, 96);
 	feed_sub(csn + 1, 0, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 3);
-	assert_int_equal(rx->f.pieces.n, 0);
+	assert_int_equal(rx->f.subsegments.n, 0);
 	pair_fini(&p);
 }
 
@@ -1170,10 +1171,10 @@ static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const stru
 }
 
 /*
- * A part that the layer above refuses does not say how its chunk is cut, nor that it comes in parts: the true one does,
- * and the flow goes on. The same of one that does not fit its own numbers. PROTOCOL R315
+ * A segment that the layer above refuses does not say how its chunk is cut, nor that it comes in segments: the true one
+ * does, and the flow goes on. The same of one that does not fit its own numbers. PROTOCOL R315
  */
-static void part_rx__refused(void **state)
+static void segment_rx__refused(void **state)
 {
 	(void)state;
 	for (uint64_t ahead = 0; ahead < 3; ahead++)
@@ -1183,9 +1184,9 @@ static void part_rx__refused(void **state)
 			p.refusals = (uint32_t)fits;
 			feed(p.side[1].f.rcv.nxt + ahead, 0, 2, 96, fits ? 48 : 47);
 			assert_int_equal(pair_dropped(&p, 1, fits ? UCCL_DROP_HANDLE : UCCL_DROP_RECORD), 1);
-			assert_int_equal(p.side[1].f.nrx_parts, 0);
-			assert_int_equal(p.side[1].f.rx_parts[(p.side[1].f.rcv.nxt + ahead) & (p.cfg.window - 1)].count,
-					 0);
+			assert_int_equal(p.side[1].f.nrx_segmented, 0);
+			assert_int_equal(
+				p.side[1].f.rx_segments[(p.side[1].f.rcv.nxt + ahead) & (p.cfg.window - 1)].count, 0);
 			for (int k = 0; k < 4; k++)
 				pair_bulk(&p, 0, 40000);
 			assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -1194,8 +1195,8 @@ static void part_rx__refused(void **state)
 		}
 }
 
-/* Who did not say that it takes parts takes none. */
-static void part_rx__not_expected(void **state)
+/* Who did not say that it takes segments takes none. */
+static void segment_rx__not_expected(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -1234,25 +1235,25 @@ static void tell__in_turn(void **state)
 		feed(csn + 3u * k, (uint8_t)(k % 2), 2, 96, 48);
 	feed(csn + 6, 1, 2, 96, 48);
 	/* The third of twenty is whole: nineteen. */
-	for (uint32_t n = 0; n < 10 * UCCL_ACK_PARTS_MAX; n += UCCL_ACK_PARTS_MAX) {
+	for (uint32_t n = 0; n < 10 * UCCL_ACK_SEGMENTS_MAX; n += UCCL_ACK_SEGMENTS_MAX) {
 		a = block_of();
 		assert_int_equal(a.cum, (uint32_t)csn);
 		assert_int_equal(a.nwords, 1);
 		assert_int_equal(a.sack[0], 1 << 5);
-		assert_int_equal(a.nparts, UCCL_ACK_PARTS_MAX);
-		for (uint32_t k = 0; k < UCCL_ACK_PARTS_MAX; k++) {
+		assert_int_equal(a.nsegments, UCCL_ACK_SEGMENTS_MAX);
+		for (uint32_t k = 0; k < UCCL_ACK_SEGMENTS_MAX; k++) {
 			uint32_t at = (n + k) % 19 < 2 ? (n + k) % 19 : (n + k) % 19 + 1;
 
-			assert_int_equal(a.parts[k].ahead, 3 * at);
-			assert_int_equal(a.parts[k].have, 1 << at % 2);
+			assert_int_equal(a.segments[k].ahead, 3 * at);
+			assert_int_equal(a.segments[k].have, 1 << at % 2);
 		}
 	}
 	/* All of them fit: from the first on. */
 	for (uint8_t k = 16; k < 20; k++)
 		feed(csn + 3u * k, (uint8_t)((k + 1) % 2), 2, 96, 48);
 	a = block_of();
-	assert_int_equal(a.nparts, 15);
-	assert_int_equal(a.parts[0].ahead, 0);
+	assert_int_equal(a.nsegments, 15);
+	assert_int_equal(a.segments[0].ahead, 0);
 	pair_fini(&p);
 }
 
@@ -1274,25 +1275,25 @@ static void tell__sub_segments(void **state)
 	for (int n = 0; n < 20; n++) {
 		struct uccl_ack a = block_of();
 
-		assert_in_range(a.nparts, UCCL_ACK_PARTS_MAX - 1, UCCL_ACK_PARTS_MAX);
-		for (int i = 0; i < a.nparts; next = (uint16_t)((next + 1) % 10)) {
-			assert_int_equal(a.parts[i].ahead, next);
-			assert_int_equal(a.parts[i].subs, 0);
-			assert_int_equal(a.parts[i++].have, 2);
+		assert_in_range(a.nsegments, UCCL_ACK_SEGMENTS_MAX - 1, UCCL_ACK_SEGMENTS_MAX);
+		for (int i = 0; i < a.nsegments; next = (uint16_t)((next + 1) % 10)) {
+			assert_int_equal(a.segments[i].ahead, next);
+			assert_int_equal(a.segments[i].subs, 0);
+			assert_int_equal(a.segments[i++].have, 2);
 			if (!next)
 				continue;
-			assert_in_range(i, 1, a.nparts - 1);
-			assert_int_equal(a.parts[i].ahead, next);
-			assert_int_equal(a.parts[i].of, 0);
-			assert_int_equal(a.parts[i].subs, 2);
-			assert_int_equal(a.parts[i++].have, 1 << next % 2);
+			assert_in_range(i, 1, a.nsegments - 1);
+			assert_int_equal(a.segments[i].ahead, next);
+			assert_int_equal(a.segments[i].of, 0);
+			assert_int_equal(a.segments[i].subs, 2);
+			assert_int_equal(a.segments[i++].have, 1 << next % 2);
 		}
 	}
 	pair_fini(&p);
 }
 
 /* A row is marked as a whole, and each byte counts once, whether it is taken in one go or not. PROTOCOL R189 */
-static void parts_rx__marks(void **state)
+static void segments_rx__marks(void **state)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 	uint32_t each, len;
@@ -1327,7 +1328,7 @@ int main(void)
 		cmocka_unit_test(tx_follow__as_one_by_one),
 		cmocka_unit_test(tx_follow__not_these),
 		cmocka_unit_test(tx__no_more_than_it_takes),
-		cmocka_unit_test(tx__parts_take_slots),
+		cmocka_unit_test(tx__segments_take_slots),
 		cmocka_unit_test(tx__no_trains),
 		cmocka_unit_test(tx__no_more_than_credit),
 		cmocka_unit_test(tx__no_longer_than_the_window),
@@ -1338,25 +1339,25 @@ int main(void)
 		cmocka_unit_test(rtx__named_before),
 		cmocka_unit_test(rtx__counts_what_is_lost),
 		cmocka_unit_test(rtx__few_credits),
-		cmocka_unit_test(unlost__parts),
+		cmocka_unit_test(unlost__segments),
 		cmocka_unit_test(all__bad_network),
-		cmocka_unit_test(rtx__parts_in_pieces),
-		cmocka_unit_test(rtx__pieces_have_their_turn),
-		cmocka_unit_test(rtx__named_while_its_pieces_leave),
-		cmocka_unit_test(ack_rx__lies_about_parts),
-		cmocka_unit_test(part_rx__malformed),
-		cmocka_unit_test(parts_rx__in_one_go),
-		cmocka_unit_test(parts_rx__says_whether_more_waits),
-		cmocka_unit_test(parts_rx__as_one_by_one),
-		cmocka_unit_test(parts_rx__malformed),
-		cmocka_unit_test(part_rx__no_memory_comes_again),
-		cmocka_unit_test(part_rx__gap),
-		cmocka_unit_test(part_rx__pieces),
-		cmocka_unit_test(part_rx__refused),
-		cmocka_unit_test(part_rx__not_expected),
+		cmocka_unit_test(rtx__segments_in_subsegments),
+		cmocka_unit_test(rtx__subsegments_have_their_turn),
+		cmocka_unit_test(rtx__named_while_its_subsegments_leave),
+		cmocka_unit_test(ack_rx__lies_about_segments),
+		cmocka_unit_test(segment_rx__malformed),
+		cmocka_unit_test(segments_rx__in_one_go),
+		cmocka_unit_test(segments_rx__says_whether_more_waits),
+		cmocka_unit_test(segments_rx__as_one_by_one),
+		cmocka_unit_test(segments_rx__malformed),
+		cmocka_unit_test(segment_rx__no_memory_comes_again),
+		cmocka_unit_test(segment_rx__gap),
+		cmocka_unit_test(segment_rx__subsegments),
+		cmocka_unit_test(segment_rx__refused),
+		cmocka_unit_test(segment_rx__not_expected),
 		cmocka_unit_test(tell__in_turn),
 		cmocka_unit_test(tell__sub_segments),
-		cmocka_unit_test(parts_rx__marks),
+		cmocka_unit_test(segments_rx__marks),
 	};
 
 	return cmocka_run_group_tests_name("part", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The map of a chunk in parts, against sums made one by one, for every cut and every map of few parts. */
+/* The map of a chunk in segments, against sums made one by one, for every cut and every map of few segments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "flow/recv/parts.h"
+#include "flow/segment_map.h"
 
 /* Every chunk of up to 900 bytes in up to 64 segments, none of them empty. */
 static void init__every_cut(void **state)
@@ -15,27 +15,28 @@ static void init__every_cut(void **state)
 	(void)state;
 	for (uint32_t total = 1; total <= 900; total++)
 		for (uint32_t count = 1; count <= uccl_min(total, UCCL_SEGMENT_COUNT); count++) {
-			struct uccl_parts p;
+			struct uccl_segment_map p;
 			uint32_t at = 0;
 
 			if (uccl_segment_each(total, (uint8_t)count) * (count - 1) >= total)
 				continue;
-			uccl_parts_init(&p, total, (uint8_t)count);
+			uccl_segment_map_init(&p, total, (uint8_t)count);
 			for (uint8_t i = 0; i < count; i++) {
-				assert_int_equal(uccl_parts_at(&p, i), at);
-				assert_int_equal(uccl_parts_bytes(&p, 1ull << i), uccl_parts_len(&p, i));
-				assert_in_range(uccl_parts_len(&p, i), 1, p.each);
-				assert_false(uccl_parts_has(&p, i));
+				assert_int_equal(uccl_segment_map_at(&p, i), at);
+				assert_int_equal(uccl_segment_map_bytes(&p, 1ull << i), uccl_segment_map_len(&p, i));
+				assert_in_range(uccl_segment_map_len(&p, i), 1, p.each);
+				assert_false(uccl_segment_map_has(&p, i));
 				for (uint32_t len = 0; len <= p.each + 1u; len++)
-					assert_int_equal(uccl_parts_fits(&p, i, len), len == uccl_parts_len(&p, i));
-				at += uccl_parts_len(&p, i);
+					assert_int_equal(uccl_segment_map_fits(&p, i, len),
+							 len == uccl_segment_map_len(&p, i));
+				at += uccl_segment_map_len(&p, i);
 			}
 			assert_int_equal(at, total);
-			assert_false(uccl_parts_fits(&p, (uint8_t)count, p.each));
-			assert_false(uccl_parts_fits(&p, UINT8_MAX, 0));
-			assert_int_equal(__builtin_popcountll(uccl_parts_all(&p)), count);
-			assert_true(uccl_parts_missing(&p) == uccl_parts_all(&p));
-			assert_int_equal(uccl_parts_bytes(&p, uccl_parts_all(&p)), total);
+			assert_false(uccl_segment_map_fits(&p, (uint8_t)count, p.each));
+			assert_false(uccl_segment_map_fits(&p, UINT8_MAX, 0));
+			assert_int_equal(__builtin_popcountll(uccl_segment_map_all(&p)), count);
+			assert_true(uccl_segment_map_missing(&p) == uccl_segment_map_all(&p));
+			assert_int_equal(uccl_segment_map_bytes(&p, uccl_segment_map_all(&p)), total);
 		}
 }
 
@@ -45,23 +46,23 @@ static void took__every_map(void **state)
 	(void)state;
 	for (uint8_t count = 2; count <= 10; count++)
 		for (uint64_t map = 0; map < 1ull << count; map++) {
-			struct uccl_parts one, all;
+			struct uccl_segment_map one, all;
 			uint32_t sum = 0;
 
-			uccl_parts_init(&one, count * 104u - 37, count);
+			uccl_segment_map_init(&one, count * 104u - 37, count);
 			all = one;
 			for (uint8_t i = 0; i < count; i++) {
 				if (!(map >> i & 1))
 					continue;
-				sum += uccl_parts_took(&one, 1ull << i);
+				sum += uccl_segment_map_took(&one, 1ull << i);
 			}
-			assert_int_equal(!uccl_parts_missing(&one), map == uccl_parts_all(&one));
-			assert_int_equal(uccl_parts_bytes(&one, map), sum);
-			assert_int_equal(uccl_parts_took(&all, map), sum);
-			assert_int_equal(uccl_parts_took(&all, map), 0);
+			assert_int_equal(!uccl_segment_map_missing(&one), map == uccl_segment_map_all(&one));
+			assert_int_equal(uccl_segment_map_bytes(&one, map), sum);
+			assert_int_equal(uccl_segment_map_took(&all, map), sum);
+			assert_int_equal(uccl_segment_map_took(&all, map), 0);
 			assert_true(all.have == one.have && one.have == map);
-			assert_true(uccl_parts_missing(&one) == (uccl_parts_all(&one) & ~map));
-			assert_int_equal(uccl_parts_took(&all, uccl_parts_all(&all)), one.total - sum);
+			assert_true(uccl_segment_map_missing(&one) == (uccl_segment_map_all(&one) & ~map));
+			assert_int_equal(uccl_segment_map_took(&all, uccl_segment_map_all(&all)), one.total - sum);
 		}
 }
 
@@ -73,7 +74,7 @@ static void row__every_one(void **state)
 
 		for (uint8_t last = first; last < UCCL_SEGMENT_COUNT; last++) {
 			map |= 1ull << last;
-			assert_true(uccl_parts_run(first, last) == map);
+			assert_true(uccl_segment_map_run(first, last) == map);
 		}
 	}
 }
@@ -88,12 +89,13 @@ static void took__counts_once(void **state)
 	for (int i = 0; i < 2000; i++) {
 		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_SEGMENT_COUNT - 1));
 		uint64_t a, b;
-		struct uccl_parts p;
+		struct uccl_segment_map p;
 
-		uccl_parts_init(&p, count * 1432u, count);
-		a = uccl_rng_next(&rng) & uccl_parts_all(&p);
-		b = uccl_rng_next(&rng) & uccl_parts_all(&p);
-		assert_int_equal(uccl_parts_took(&p, a) + uccl_parts_took(&p, b), uccl_parts_bytes(&p, a | b));
+		uccl_segment_map_init(&p, count * 1432u, count);
+		a = uccl_rng_next(&rng) & uccl_segment_map_all(&p);
+		b = uccl_rng_next(&rng) & uccl_segment_map_all(&p);
+		assert_int_equal(uccl_segment_map_took(&p, a) + uccl_segment_map_took(&p, b),
+				 uccl_segment_map_bytes(&p, a | b));
 	}
 }
 
@@ -108,8 +110,8 @@ static void behind__every_map(void **state)
 				last = other >> i & 1 ? i : last;
 			for (uint32_t i = last + 1; i < 8; i++)
 				n += map >> i & 1;
-			assert_int_equal(uccl_parts_behind(map, other), n);
-			assert_int_equal(uccl_parts_behind(map << 56, other << 56), n);
+			assert_int_equal(uccl_segment_map_behind(map, other), n);
+			assert_int_equal(uccl_segment_map_behind(map << 56, other << 56), n);
 		}
 }
 
@@ -120,17 +122,17 @@ static void gap__every_map(void **state)
 	for (uint8_t count = 1; count <= 10; count++)
 		for (uint64_t map = 0; map < 1ull << count; map++) {
 			uint32_t from, to, end = 0, bytes;
-			struct uccl_parts p;
+			struct uccl_segment_map p;
 			uint8_t i = 0;
 
-			uccl_parts_init(&p, count * 104u - 37, count);
-			bytes = uccl_parts_took(&p, map);
-			while (uccl_parts_gap(&p, &i, &from, &to)) {
+			uccl_segment_map_init(&p, count * 104u - 37, count);
+			bytes = uccl_segment_map_took(&p, map);
+			while (uccl_segment_map_gap(&p, &i, &from, &to)) {
 				/* Two that meet are one. */
 				assert_true(to > from && to <= p.total && (!end || from > end));
 				for (uint8_t k = 0; k < count; k++)
-					if (uccl_parts_at(&p, k) >= from && uccl_parts_at(&p, k) < to)
-						assert_false(uccl_parts_has(&p, k));
+					if (uccl_segment_map_at(&p, k) >= from && uccl_segment_map_at(&p, k) < to)
+						assert_false(uccl_segment_map_has(&p, k));
 				end = to;
 				bytes += to - from;
 			}

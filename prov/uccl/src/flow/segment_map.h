@@ -5,8 +5,8 @@
  *
  * The grammar: all zero (no segments) at first; init, then `took` for what is there. A map is a bit for each segment.
  */
-#ifndef UCCL_FLOW_RECV_PARTS_H
-#define UCCL_FLOW_RECV_PARTS_H
+#ifndef UCCL_FLOW_SEGMENT_MAP_H
+#define UCCL_FLOW_SEGMENT_MAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "flow/wire/wire.h"
 
-struct uccl_parts {
+struct uccl_segment_map {
 	uint64_t have;
 	uint32_t total;		/* bytes of the chunk */
 	uint16_t each;		/* bytes of each segment but the last */
@@ -22,9 +22,9 @@ struct uccl_parts {
 };
 
 /* `count` 1 to UCCL_SEGMENT_COUNT, and each of them at least one byte of `total`. */
-static inline void uccl_parts_init(struct uccl_parts *p, uint32_t total, uint8_t count)
+static inline void uccl_segment_map_init(struct uccl_segment_map *p, uint32_t total, uint8_t count)
 {
-	*p = (struct uccl_parts){
+	*p = (struct uccl_segment_map){
 		.total = total,
 		.each = (uint16_t)uccl_min(uccl_segment_each(total, count), total),
 		.count = count,
@@ -32,38 +32,38 @@ static inline void uccl_parts_init(struct uccl_parts *p, uint32_t total, uint8_t
 }
 
 /* Map of all. */
-static inline uint64_t uccl_parts_all(const struct uccl_parts *p)
+static inline uint64_t uccl_segment_map_all(const struct uccl_segment_map *p)
 {
 	return ~0ull >> (64 - p->count);
 }
 
-static inline uint64_t uccl_parts_missing(const struct uccl_parts *p)
+static inline uint64_t uccl_segment_map_missing(const struct uccl_segment_map *p)
 {
-	return uccl_parts_all(p) & ~p->have;
+	return uccl_segment_map_all(p) & ~p->have;
 }
 
 /* Where a segment begins, and its length. */
-static inline uint32_t uccl_parts_at(const struct uccl_parts *p, uint8_t index)
+static inline uint32_t uccl_segment_map_at(const struct uccl_segment_map *p, uint8_t index)
 {
 	return (uint32_t)index * p->each;
 }
 
-static inline uint32_t uccl_parts_len(const struct uccl_parts *p, uint8_t index)
+static inline uint32_t uccl_segment_map_len(const struct uccl_segment_map *p, uint8_t index)
 {
-	return index + 1u == p->count ? p->total - uccl_parts_at(p, index) : p->each;
+	return index + 1u == p->count ? p->total - uccl_segment_map_at(p, index) : p->each;
 }
 
 /* Bytes of those in a map. */
-static inline uint32_t uccl_parts_bytes(const struct uccl_parts *p, uint64_t map)
+static inline uint32_t uccl_segment_map_bytes(const struct uccl_segment_map *p, uint64_t map)
 {
 	uint8_t last = (uint8_t)(p->count - 1);
 	uint32_t n = (uint32_t)__builtin_popcountll(map);
 
-	return map >> last & 1 ? (n - 1) * p->each + uccl_parts_len(p, last) : n * p->each;
+	return map >> last & 1 ? (n - 1) * p->each + uccl_segment_map_len(p, last) : n * p->each;
 }
 
 /* The first `n` of a map. */
-static inline uint64_t uccl_parts_first(uint64_t map, uint32_t n)
+static inline uint64_t uccl_segment_map_first(uint64_t map, uint32_t n)
 {
 	uint64_t rest = map;
 
@@ -73,7 +73,7 @@ static inline uint64_t uccl_parts_first(uint64_t map, uint32_t n)
 }
 
 /* How many of a map come behind the last one of another, which is not empty. */
-static inline uint32_t uccl_parts_behind(uint64_t map, uint64_t other)
+static inline uint32_t uccl_segment_map_behind(uint64_t map, uint64_t other)
 {
 	unsigned int last = 63u - (unsigned int)__builtin_clzll(other);
 
@@ -81,26 +81,26 @@ static inline uint32_t uccl_parts_behind(uint64_t map, uint64_t other)
 }
 
 /* Can this be one of it, of so many bytes? */
-static inline bool uccl_parts_fits(const struct uccl_parts *p, uint8_t index, uint32_t len)
+static inline bool uccl_segment_map_fits(const struct uccl_segment_map *p, uint8_t index, uint32_t len)
 {
-	return index < p->count && len == uccl_parts_len(p, index);
+	return index < p->count && len == uccl_segment_map_len(p, index);
 }
 
-static inline bool uccl_parts_has(const struct uccl_parts *p, uint8_t index)
+static inline bool uccl_segment_map_has(const struct uccl_segment_map *p, uint8_t index)
 {
 	return p->have >> index & 1;
 }
 
 /* Map of those from `first` to `last`. */
-static inline uint64_t uccl_parts_run(uint8_t first, uint8_t last)
+static inline uint64_t uccl_segment_map_run(uint8_t first, uint8_t last)
 {
 	return ~0ull >> (63 - last) & ~0ull << first;
 }
 
 /* Those are there. Returns how many bytes of them were not before. */
-static inline uint32_t uccl_parts_took(struct uccl_parts *p, uint64_t map)
+static inline uint32_t uccl_segment_map_took(struct uccl_segment_map *p, uint64_t map)
 {
-	uint32_t bytes = uccl_parts_bytes(p, map & ~p->have);
+	uint32_t bytes = uccl_segment_map_bytes(p, map & ~p->have);
 
 	p->have |= map;
 	return bytes;
@@ -108,16 +108,16 @@ static inline uint32_t uccl_parts_took(struct uccl_parts *p, uint64_t map)
 
 /* Bytes [*from, *to) that are not there: the next gap from segment *i on, which is 0 at first and moves on. False:
  * none. */
-static inline bool uccl_parts_gap(const struct uccl_parts *p, uint8_t *i, uint32_t *from, uint32_t *to)
+static inline bool uccl_segment_map_gap(const struct uccl_segment_map *p, uint8_t *i, uint32_t *from, uint32_t *to)
 {
-	while (*i < p->count && uccl_parts_has(p, *i))
+	while (*i < p->count && uccl_segment_map_has(p, *i))
 		++*i;
 	if (*i == p->count)
 		return false;
-	*from = uccl_parts_at(p, *i);
-	while (*i < p->count && !uccl_parts_has(p, *i))
+	*from = uccl_segment_map_at(p, *i);
+	while (*i < p->count && !uccl_segment_map_has(p, *i))
 		++*i;
-	*to = *i == p->count ? p->total : uccl_parts_at(p, *i);
+	*to = *i == p->count ? p->total : uccl_segment_map_at(p, *i);
 	return true;
 }
 

@@ -12,14 +12,14 @@
 static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
 		       uint8_t flags, uint64_t now)
 {
-	const struct uccl_parts *cut = uccl_sent_cut(e);
+	const struct uccl_segment_map *cut = uccl_sent_cut(e);
 	bool sub = e->subs.count, alone = sub || flags & UCCL_FLAG_RTX;
 	struct uccl_segment s = {
 		.index = sub ? e->sub_of : index,
-		.count = e->parts.count,
+		.count = e->segments.count,
 		.sub = sub ? index : 0,
 		.subs = e->subs.count,
-		.total = e->parts.total,
+		.total = e->segments.total,
 	};
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_hdr h = {
@@ -34,17 +34,18 @@ static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent
 	tx->control = false;
 	/* PROTOCOL R160 */
 	tx->single = alone;
-	tx->payload = e->payload + uccl_parts_at(cut, index) + (sub ? uccl_parts_at(&e->parts, e->sub_of) : 0);
+	tx->payload =
+		e->payload + uccl_segment_map_at(cut, index) + (sub ? uccl_segment_map_at(&e->segments, e->sub_of) : 0);
 	tx->mr = e->item->mr;
 	tx->ours = e->item->ours;
-	tx->payload_len = uccl_parts_len(cut, index);
+	tx->payload_len = uccl_segment_map_len(cut, index);
 	tx->cookie = csn;
 	flow_tx_prefetch(f, tx->payload, tx->payload_len);
 	if (!f->cfg.tx_sync)
 		uccl_sent_read(e);
 	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_DUE : FLOW_BLOCK_NEVER, now);
 	tx->queue = sub ? 0 : flow_tx_queue(e, flags);
-	f->cfg.stats->pieces_tx += sub;
+	f->cfg.stats->subsegments_tx += sub;
 }
 
 int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -70,7 +71,7 @@ static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, const st
 {
 	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
 	tx->burst = false;
-	tx->payload = e->payload + uccl_parts_at(&e->parts, index);
+	tx->payload = e->payload + uccl_segment_map_at(&e->segments, index);
 	uccl_segment_other(tx->hdr, index, pseq);
 }
 
@@ -89,22 +90,22 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 		return 0;
 	p = &f->paths.list[e->path];
 	for (; i < n && !uccl_sent_run_last(&f->sent); i++) {
-		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_run_at(&f->sent), uccl_path_sent(p, e->parts.each));
-		flow_tx_prefetch(f, tx[i + 1].payload, e->parts.each);
+		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_run_at(&f->sent), uccl_path_sent(p, e->segments.each));
+		flow_tx_prefetch(f, tx[i + 1].payload, e->segments.each);
 		uccl_sent_run_next(&f->sent);
 	}
 	f->cfg.stats->tx_packets += (uint64_t)i;
 	return i;
 }
 
-uint32_t flow_tx_parts_room(const struct uccl_flow *f)
+uint32_t flow_tx_segments_room(const struct uccl_flow *f)
 {
 	uint32_t used = uccl_sent_packets(&f->sent);
 
 	return used < f->limits.slots ? f->limits.slots - used : 0;
 }
 
-void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)
+void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)
 {
 	const struct uccl_run_cfg cfg = {
 		.pseq = f->paths.list[e->path].next_seq,
@@ -120,14 +121,14 @@ void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn,
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
 			   uint64_t now)
 {
-	uint32_t most = flow_tx_parts_room(f), room, total;
+	uint32_t most = flow_tx_segments_room(f), room, total;
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 
-	if (f->cfg.parts_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < flow_tx_each(f, item) ||
+	if (f->cfg.segments_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < flow_tx_each(f, item) ||
 	    item->len - item->off < 2ull * len)
 		return len;
-	most = (uint32_t)uccl_min(most, f->cfg.parts_tx);
+	most = (uint32_t)uccl_min(most, f->cfg.segments_tx);
 	most = (uint32_t)uccl_min(most, uccl_max(flow_tx_burst_left(f, len) / len, 1));
 	/* A credit of any size lets a packet go. */
 	most = (uint32_t)uccl_min(most, left / len + 1);
@@ -146,6 +147,6 @@ int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	const struct uccl_run_cfg cfg = {.pseq = f->paths.list[e->path].next_seq, .last = ar};
 
 	uccl_sent_train(&f->sent, (uint8_t)((e->len + packet - 1) / packet), &cfg);
-	uccl_sent_packet(e, UCCL_HDR_LEN + e->parts.each, false);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->segments.each, false);
 	return flow_tx_run(f, tx, now);
 }
