@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -28,8 +27,6 @@
 #define UDP_PORT_TRIES 32
 /* What the kernel charges for one packet beyond its bytes: headers, sk_buff, and rounding to a page. */
 #define UDP_TRUESIZE(mtu) ((((uint64_t)(mtu) + 512 + 4095) & ~4095ull) + 768)
-/* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
-#define UDP_SLOT_STRIDE (UDP_RX_BYTES + 320)
 
 /* Operations. */
 
@@ -84,7 +81,7 @@ static int udp_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uin
 		free(p);
 		return -FI_ENOMEM;
 	}
-	u->live_at = 0;
+	uccl_udp_reports_live_soon(u);
 	*peer = p;
 	return 0;
 }
@@ -92,14 +89,10 @@ static int udp_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uin
 static void udp_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 {
 	struct udp *u = udp_of(nic);
-	int i, kept = 0;
 
 	if (peer->live)
 		uccl_udp_live_disconnect(u->live, peer->live);
-	for (i = 0; i < u->nevents; i++)
-		if (u->event[i].peer != peer)
-			u->event[kept++] = u->event[i];
-	u->nevents = kept;
+	uccl_udp_events_forget(u, peer);
 	free(peer);
 }
 
@@ -158,16 +151,12 @@ static void udp_close(struct uccl_nic *nic)
 	uccl_udp_handshake_close(u);
 	if (u->live)
 		uccl_udp_live_close(u->live);
-	for (i = 0; i < u->nsocks; i++)
-		uccl_own_close(u->sock[i].fd);
+	for (i = 0; i < u->labels.nsocks; i++)
+		uccl_own_close(u->labels.sock[i].fd);
 	if (u->wait_fd >= 0)
 		close(u->wait_fd);
-	if (u->handshake_timer >= 0)
-		close(u->handshake_timer);
-	if (u->buffers)
-		munmap(u->buffers, u->buffers_len);
-	free(u->bank);
-	free(u->tx);
+	uccl_udp_rx_close(u);
+	free(u->tx.batch);
 	free(u);
 }
 
@@ -279,15 +268,11 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 	}
 }
 
-static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
+/* Packets tell how the network marked them. What goes to an IPv4 address comes by the same socket. */
+static bool ecn_tune(const struct udp *u)
 {
-	uccl_udp_queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
-	u->gro = uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
-	if (attr->timestamps)
-		u->timestamps = uccl_udp_option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-	/* What goes to an IPv4 address comes by the same socket. */
-	u->ecn = attr->ecn && uccl_udp_option_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, 1) &&
-		 (u->family != AF_INET6 || uccl_udp_option_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1));
+	return uccl_udp_option_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, 1) &&
+	       (u->family != AF_INET6 || uccl_udp_option_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1));
 }
 
 /* Classes that the kernel does not let us use are best effort. */
@@ -304,39 +289,6 @@ static void classes_tune(struct udp *u, const struct uccl_nic_attr *attr)
 	}
 	u->tos = (uint8_t)(u->classes[0] | (u->ecn ? IPTOS_ECN_ECT0 : 0));
 	uccl_udp_tos_set(u, u->rx_fd, u->tos);
-}
-
-static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
-{
-	int i;
-
-	for (i = 0; i < UDP_RX_BATCH; i++) {
-		struct udp_slot *s = &b->slot[i];
-		struct msghdr *h = &b->msg[i].msg_hdr;
-
-		s->buf = buffers + (size_t)i * UDP_SLOT_STRIDE;
-		s->iov[0] = (struct iovec){.iov_base = s->buf, .iov_len = UDP_RX_BYTES};
-		h->msg_iov = s->iov;
-		h->msg_iovlen = 1;
-		h->msg_name = &s->name;
-		h->msg_namelen = sizeof(s->name);
-		h->msg_control = u->gro || u->timestamps || u->ecn ? s->control : NULL;
-		h->msg_controllen = h->msg_control ? sizeof(s->control) : 0;
-	}
-}
-
-static int memory_alloc(struct udp *u)
-{
-	u->buffers_len = UDP_RX_BATCH * (size_t)UDP_SLOT_STRIDE;
-	u->buffers = mmap(NULL, u->buffers_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (u->buffers == MAP_FAILED)
-		u->buffers = NULL;
-	u->bank = calloc(1, sizeof(*u->bank));
-	u->tx = calloc(1, sizeof(*u->tx));
-	if (!u->buffers || !u->bank || !u->tx)
-		return -FI_ENOMEM;
-	bank_init(u, u->bank, u->buffers);
-	return 0;
 }
 
 static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const struct uccl_ifaddr *place)
@@ -396,11 +348,8 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 		return -FI_ENOMEM;
 	u->nic.ops = &udp_ops;
 	u->rx_fd = -1;
-	u->wait_fd = u->handshake_timer = -1;
-	u->handshake_idle = true;
-	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
-		u->handshake[i].fd = -1;
-	u->refused_len = UINT32_MAX;
+	u->wait_fd = -1;
+	uccl_udp_handshake_init(u);
 	u->self = place.addr;
 	u->family = family_of(&at);
 	u->ports = attr->ports;
@@ -417,15 +366,19 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 		goto fail;
 	u->local = at;
 	u->local.port = 0;
-	rx_socket_tune(u, attr);
+	uccl_udp_rx_tune(u, attr);
+	u->ecn = attr->ecn && ecn_tune(u);
 	classes_tune(u, attr);
 	err = caps_fill(u, attr, &place);
 	if (!err)
 		err = uccl_udp_labels_open(u);
 	if (!err)
-		err = memory_alloc(u);
+		err = uccl_udp_tx_open(u);
+	if (!err)
+		err = uccl_udp_rx_open(u);
 	if (err)
 		goto fail;
+	u->nic.caps.train_bytes = u->tx.gso ? UCCL_TRAIN_BYTES : 0;
 	*nic = &u->nic;
 	return 0;
 fail:

@@ -157,13 +157,29 @@ static void messages_init(struct udp_handshake_socket *d)
 	}
 }
 
-void uccl_udp_handshake_close(struct udp *u)
+void uccl_udp_handshake_init(struct udp *u)
+{
+	u->handshake.timer = -1;
+	u->handshake.idle = true;
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
+		u->handshake.socket[i].fd = -1;
+}
+
+/* Those that could not all be opened are closed, too, and the endpoint goes on without. */
+static void handshake_sockets_close(struct udp *u)
 {
 	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++) {
-		if (u->handshake[i].fd >= 0)
-			uccl_own_close(u->handshake[i].fd);
-		u->handshake[i].fd = -1;
+		if (u->handshake.socket[i].fd >= 0)
+			uccl_own_close(u->handshake.socket[i].fd);
+		u->handshake.socket[i].fd = -1;
 	}
+}
+
+void uccl_udp_handshake_close(struct udp *u)
+{
+	handshake_sockets_close(u);
+	if (u->handshake.timer >= 0)
+		close(u->handshake.timer);
 }
 
 static int handshake_sockets_open(struct udp *u, const struct uccl_nic_guard *g)
@@ -179,11 +195,11 @@ static int handshake_sockets_open(struct udp *u, const struct uccl_nic_guard *g)
 	if (setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
 		return -errno;
 	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++) {
-		u->handshake[i].fd = uccl_udp_bind(u, &at, NULL, true);
-		if (u->handshake[i].fd < 0)
-			return u->handshake[i].fd;
-		uccl_udp_queue_set(u->handshake[i].fd, SO_RCVBUFFORCE, SO_RCVBUF, HANDSHAKE_QUEUE);
-		messages_init(&u->handshake[i]);
+		u->handshake.socket[i].fd = uccl_udp_bind(u, &at, NULL, true);
+		if (u->handshake.socket[i].fd < 0)
+			return u->handshake.socket[i].fd;
+		uccl_udp_queue_set(u->handshake.socket[i].fd, SO_RCVBUFFORCE, SO_RCVBUF, HANDSHAKE_QUEUE);
+		messages_init(&u->handshake.socket[i]);
 	}
 	return steering_attach(u->rx_fd, g) ? 0 : -errno;
 }
@@ -194,19 +210,19 @@ void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 	int err, none = 0;
 
 	/* Who knew it could choose whose HELLO is forgotten for his; without random numbers that must do. */
-	if (getrandom(&u->handshake_key, sizeof(u->handshake_key), 0) != sizeof(u->handshake_key))
-		u->handshake_key = g->incarnation;
+	if (getrandom(&u->handshake.key, sizeof(u->handshake.key), 0) != sizeof(u->handshake.key))
+		u->handshake.key = g->incarnation;
 	err = handshake_sockets_open(u, g);
 	if (err) {
 		UCCL_LOG(UCCL_LOG_INFO, "no sockets of their own for HELLO and INIT: %s", strerror(-err));
-		uccl_udp_handshake_close(u);
-		u->guard = *g;
+		handshake_sockets_close(u);
+		u->handshake.guard = *g;
 		(void)setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &none, sizeof(none));
 	}
 	if (!filter_attach(u->rx_fd, g))
 		UCCL_LOG(UCCL_LOG_INFO, "no filter for strangers' packets: %s", strerror(errno));
-	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake[i].fd >= 0; i++)
-		(void)filter_attach(u->handshake[i].fd, g);
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake.socket[i].fd >= 0; i++)
+		(void)filter_attach(u->handshake.socket[i].fd, g);
 }
 
 /* What may be had now, of `rate` a second and `burst` at once. It begins full. */
@@ -258,21 +274,22 @@ static bool hello_may(struct udp_handshake_socket *d, uint64_t key, const struct
 
 static bool one_may(struct udp *u, const struct uccl_rx *r)
 {
+	struct udp_handshake *h = &u->handshake;
+	struct udp_handshake_socket *d = &h->socket[UDP_HANDSHAKE_INIT];
 	uint64_t now;
-	struct udp_handshake_socket *d = &u->handshake[UDP_HANDSHAKE_INIT];
 	bool hello;
 
-	if (r->len < UCCL_HDR_LEN || (r->data[AT_TYPE] != u->guard.hello && r->data[AT_TYPE] != u->guard.init))
+	if (r->len < UCCL_HDR_LEN || (r->data[AT_TYPE] != h->guard.hello && r->data[AT_TYPE] != h->guard.init))
 		return true;
-	hello = r->data[AT_TYPE] == u->guard.hello;
+	hello = r->data[AT_TYPE] == h->guard.hello;
 	if (hello)
-		d = &u->handshake[uccl_get64(r->data + AT_EXPECTED) == u->guard.incarnation
-					  ? UDP_HANDSHAKE_KNOWN
-					  : UDP_HANDSHAKE_UNAUTHENTICATED];
-	u->handshake_read++;
+		d = &h->socket[uccl_get64(r->data + AT_EXPECTED) == h->guard.incarnation
+				       ? UDP_HANDSHAKE_KNOWN
+				       : UDP_HANDSHAKE_UNAUTHENTICATED];
+	h->read++;
 	now = uccl_udp_now();
 	if (budget_left(&d->reads, HANDSHAKE_READS, HANDSHAKE_BURST, now) &&
-	    (!hello || hello_may(d, u->handshake_key, r, now))) {
+	    (!hello || hello_may(d, h->key, r, now))) {
 		d->reads.left--;
 		return true;
 	}
@@ -313,14 +330,14 @@ static bool handshake_batch(struct udp *u, struct udp_handshake_socket *d, int f
 		r->len = d->msg[i].msg_len;
 		uccl_ifaddr_from_sock(&r->src, h->msg_name, h->msg_namelen);
 		h->msg_namelen = sizeof(d->name[i]);
-		if (d == &u->handshake[UDP_HANDSHAKE_INIT] || hello_may(d, u->handshake_key, r, now))
+		if (d == &u->handshake.socket[UDP_HANDSHAKE_INIT] || hello_may(d, u->handshake.key, r, now))
 			++*at;
 		else
 			d->refused++;
 	}
 	if (got > 0) {
 		d->reads.left -= (uint32_t)got;
-		u->handshake_read += (uint32_t)got;
+		u->handshake.read += (uint32_t)got;
 	}
 	return got > 0 && (uint32_t)got == most;
 }
@@ -341,8 +358,8 @@ static int handshake_sockets_wake(struct udp *u, int op)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake[i].fd >= 0; i++)
-		if (epoll_ctl(u->wait_fd, op, u->handshake[i].fd, &ev))
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake.socket[i].fd >= 0; i++)
+		if (epoll_ctl(u->wait_fd, op, u->handshake.socket[i].fd, &ev))
 			return -errno;
 	return 0;
 }
@@ -352,16 +369,16 @@ int uccl_udp_handshake_wait(struct udp *u)
 	struct epoll_event ev = {.events = EPOLLIN};
 	int err;
 
-	if (u->handshake[0].fd < 0)
+	if (u->handshake.socket[0].fd < 0)
 		return 0;
-	u->handshake_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (u->handshake_timer < 0)
+	u->handshake.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (u->handshake.timer < 0)
 		return -errno;
-	err = epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, u->handshake_timer, &ev) ? -errno
+	err = epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, u->handshake.timer, &ev) ? -errno
 									    : handshake_sockets_wake(u, EPOLL_CTL_ADD);
 	if (err) {
-		close(u->handshake_timer);
-		u->handshake_timer = -1;
+		close(u->handshake.timer);
+		u->handshake.timer = -1;
 	}
 	return err;
 }
@@ -379,14 +396,14 @@ static void timer_set(struct udp *u, uint64_t ns)
 {
 	struct itimerspec in = {.it_value.tv_nsec = (long)ns};
 
-	(void)timerfd_settime(u->handshake_timer, 0, &in, NULL);
+	(void)timerfd_settime(u->handshake.timer, 0, &in, NULL);
 }
 
 static void handshake_sockets_return(struct udp *u)
 {
-	if (!u->handshake_sockets_back_ns || fine_now() < u->handshake_sockets_back_ns)
+	if (!u->handshake.back_ns || fine_now() < u->handshake.back_ns)
 		return;
-	u->handshake_sockets_back_ns = 0;
+	u->handshake.back_ns = 0;
 	timer_set(u, 0);
 	(void)handshake_sockets_wake(u, EPOLL_CTL_ADD);
 }
@@ -398,49 +415,49 @@ static void handshake_sockets_return(struct udp *u)
 static void handshake_sockets_woke(struct udp *u, bool read)
 {
 	uint64_t now = uccl_udp_now();
-	bool rest = !budget_left(&u->wakes, WAKE_RATE, WAKE_BURST, now);
+	bool rest = !budget_left(&u->handshake.wakes, WAKE_RATE, WAKE_BURST, now);
 
 	if (read && !rest)
-		u->wakes.left--;
+		u->handshake.wakes.left--;
 	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
-		rest |= !budget_left(&u->handshake[i].reads, HANDSHAKE_READS, HANDSHAKE_BURST, now);
-	if (!rest || u->handshake_sockets_back_ns)
+		rest |= !budget_left(&u->handshake.socket[i].reads, HANDSHAKE_READS, HANDSHAKE_BURST, now);
+	if (!rest || u->handshake.back_ns)
 		return;
-	u->handshake_sockets_back_ns = fine_now() + WAKE_REST_NS;
+	u->handshake.back_ns = fine_now() + WAKE_REST_NS;
 	timer_set(u, WAKE_REST_NS);
 	(void)handshake_sockets_wake(u, EPOLL_CTL_DEL);
 }
 
 int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle)
 {
-	bool was_idle = u->handshake_idle, woken;
-	uint64_t read = u->handshake_read, now, rest;
+	bool was_idle = u->handshake.idle, woken;
+	uint64_t read = u->handshake.read, now, rest;
 
-	if (u->handshake[0].fd < 0)
+	if (u->handshake.socket[0].fd < 0)
 		return at;
-	u->handshake_idle = idle;
+	u->handshake.idle = idle;
 	handshake_sockets_return(u);
 	/* After packets somebody who goes to sleep is woken at once if a door has something: no need to look before. */
-	woken = idle && was_idle && u->nic.watched && !u->handshake_sockets_back_ns;
-	u->handshake_waits += idle ? HANDSHAKE_IDLE : 1;
-	if (at == n || (!idle && u->handshake_waits < HANDSHAKE_EVERY))
+	woken = idle && was_idle && u->nic.watched && !u->handshake.back_ns;
+	u->handshake.calls += idle ? HANDSHAKE_IDLE : 1;
+	if (at == n || (!idle && u->handshake.calls < HANDSHAKE_EVERY))
 		return at;
 	now = fine_now();
-	rest = now - u->handshake_looked;
+	rest = now - u->handshake.polled_ns;
 	/* Who sleeps on the descriptor is not woken a second time; who calls seldom has it all at once. */
 	if (woken || (idle && rest >= HANDSHAKE_LATE_NS)) {
-		u->handshake_looked = now;
+		u->handshake.polled_ns = now;
 		for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && at < n; i++)
-			at = handshake_take(u, &u->handshake[i], v, at, n);
+			at = handshake_take(u, &u->handshake.socket[i], v, at, n);
 		if (woken)
-			handshake_sockets_woke(u, u->handshake_read != read);
+			handshake_sockets_woke(u, u->handshake.read != read);
 		return at;
 	}
-	if (u->handshake_waits < HANDSHAKE_EVERY || rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS))
+	if (u->handshake.calls < HANDSHAKE_EVERY || rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS))
 		return at;
-	u->handshake_looked = now;
-	u->handshake_waits = 0;
-	return handshake_take(u, &u->handshake[u->handshake_turn++ % UDP_HANDSHAKE_SOCKETS], v, at, n);
+	u->handshake.polled_ns = now;
+	u->handshake.calls = 0;
+	return handshake_take(u, &u->handshake.socket[u->handshake.turn++ % UDP_HANDSHAKE_SOCKETS], v, at, n);
 }
 
 static uint64_t refused_at(int fd)
@@ -457,5 +474,5 @@ void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s)
 
 	s->dropped[UCCL_DROP_KERNEL] = refused_at(u->rx_fd);
 	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
-		s->dropped[UCCL_DROP_KERNEL] += refused_at(u->handshake[i].fd) + u->handshake[i].refused;
+		s->dropped[UCCL_DROP_KERNEL] += refused_at(u->handshake.socket[i].fd) + u->handshake.socket[i].refused;
 }

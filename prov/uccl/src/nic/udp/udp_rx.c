@@ -1,218 +1,83 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Receiving from the UDP socket: one recvmmsg a call of rx(), payloads scattered to hinted places. Trains that the
- * kernel merged (UDP_GRO) go up as they are. Also the seldom work: error queues and liveness.
+ * kernel merged (UDP_GRO) go up as they are.
  */
 #include <errno.h>
-#include <time.h>
-#include <netinet/icmp6.h>
 #include <netinet/ip.h>
-#include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
-#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
-#include <linux/errqueue.h> /* needs struct timespec */
+#include <rdma/fi_errno.h>
 
 #include "base/log.h"
 #include "nic/udp/udp_state.h"
 
-#define ERRORS_EVERY_NS (50 * UCCL_NS_PER_MS)
-/* If somebody answers, all that is sent may be answered: that is no reason to look, but then others may be gone. */
-#define ERRORS_ANYWAY_NS (350 * UCCL_NS_PER_MS)
-/* An answer takes a moment, too: many endpoints that send now and then would look each time. */
-#define ERRORS_ASKED_NS (5 * UCCL_NS_PER_MS)
-#define ERRORS_LINGER_NS UCCL_NS_PER_S /* an ICMP answer comes sooner or is not waited for */
-#define ERRORS_AT_ONCE 64	       /* read from one queue at a time */
-#define LIVE_EVERY_NS (10 * UCCL_NS_PER_MS)
-#define LIVE_EVERY_SLEEPER_NS UCCL_NS_PER_MS /* the owner sleeps on wait_fd: do not keep it awake for nothing */
-#define CLOCK_EVERY 64			     /* calls of rx() without a tx() */
 /* Pieces of a message: as much of a row as has a place and the rest; head, place of its payload and the rest. */
 enum { ROW = 2, SPLIT = 3 };
 
+/* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
+#define SLOT_STRIDE (UDP_RX_BYTES + 320)
 #define AGE_MAX_NS (10 * UCCL_NS_PER_S)	     /* beyond: the clock was set */
 
-/* Events. */
+/* Opening. */
 
-static bool event_same(const struct udp_event *a, const struct udp_event *b)
+void uccl_udp_rx_tune(struct udp *u, const struct uccl_nic_attr *attr)
 {
-	return a->kind == b->kind && a->bytes == b->bytes && uccl_ifaddr_equal(&a->src, &b->src) &&
-	       a->quote_len == b->quote_len && !memcmp(a->quote, b->quote, a->quote_len);
+	uccl_udp_queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
+	u->rx.gro = uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
+	u->rx.timestamps = attr->timestamps && uccl_udp_option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 }
 
-bool uccl_udp_event(struct udp *u, const struct udp_event *event)
+void uccl_udp_rx_trains_off(struct udp *u)
 {
+	if (u->rx.gro)
+		u->rx.gro = !uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 0);
+}
+
+static void bank_init(const struct udp *u)
+{
+	struct udp_bank *b = u->rx.bank;
 	int i;
 
-	for (i = 0; i < u->nevents; i++)
-		if (event_same(&u->event[i], event))
-			return true;
-	if (u->nevents == UDP_EVENTS)
-		return false;
-	u->event[u->nevents++] = *event;
-	return true;
-}
+	for (i = 0; i < UDP_RX_BATCH; i++) {
+		struct udp_slot *s = &b->slot[i];
+		struct msghdr *h = &b->msg[i].msg_hdr;
 
-static int events_emit(struct udp *u, struct uccl_rx *v, int n)
-{
-	int i, k = u->nevents < n ? u->nevents : n;
-
-	for (i = 0; i < k; i++) {
-		const struct udp_event *e = &u->event[i];
-
-		memset(&v[i], 0, sizeof(v[i]));
-		v[i].kind = e->kind;
-		v[i].peer = e->peer;
-		v[i].peer_id = v[i].peer ? v[i].peer->id : 0;
-		v[i].src = e->src;
-		v[i].imm = e->bytes;
-		memcpy(u->quotes[i], e->quote, e->quote_len);
-		v[i].data = u->quotes[i];
-		v[i].len = e->quote_len;
-	}
-	u->nevents -= k;
-	memmove(u->event, u->event + k, (size_t)u->nevents * sizeof(u->event[0]));
-	return k;
-}
-
-/* Error queues. */
-
-/* Only this says that the host is there and the port is not; a lost route or host may come back. */
-static bool port_unreachable(const struct sock_extended_err *e)
-{
-	if (e->ee_origin == SO_EE_ORIGIN_ICMP)
-		return e->ee_type == ICMP_DEST_UNREACH && e->ee_code == ICMP_PORT_UNREACH;
-	if (e->ee_origin == SO_EE_ORIGIN_ICMP6)
-		return e->ee_type == ICMP6_DST_UNREACH && e->ee_code == ICMP6_DST_UNREACH_NOPORT;
-	return false;
-}
-
-/* A router that speaks of no length (RFC 1191 section 4) says 0. */
-static bool too_long(const struct sock_extended_err *e)
-{
-	if (e->ee_origin == SO_EE_ORIGIN_ICMP)
-		return e->ee_type == ICMP_DEST_UNREACH && e->ee_code == ICMP_FRAG_NEEDED;
-	if (e->ee_origin == SO_EE_ORIGIN_ICMP6)
-		return e->ee_type == ICMP6_PACKET_TOO_BIG;
-	return false;
-}
-
-static void error_read(struct udp *u, struct msghdr *h, size_t quoted)
-{
-	struct udp_event event = {.kind = UCCL_RX_UNREACH, .quote_len = (uint8_t)uccl_min(quoted, UCCL_HDR_LEN)};
-	struct cmsghdr *c;
-
-	if (uccl_ifaddr_from_sock(&event.src, h->msg_name, h->msg_namelen))
-		return;
-	memcpy(event.quote, h->msg_iov->iov_base, event.quote_len);
-	for (c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		struct sock_extended_err e;
-
-		if (!(c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) &&
-		    !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
-			continue;
-		memcpy(&e, CMSG_DATA(c), sizeof(e));
-		if (too_long(&e)) {
-			event.kind = UCCL_RX_TOO_LONG;
-			event.bytes = e.ee_info - (uint32_t)uccl_min(e.ee_info, uccl_udp_headers(&event.src));
-		} else if (!port_unreachable(&e)) {
-			continue;
-		}
-		if (!uccl_udp_event(u, &event))
-			UCCL_LOG(UCCL_LOG_DEBUG, "a report of the network was not passed on: too many at once");
+		s->buf = u->rx.buffers + (size_t)i * SLOT_STRIDE;
+		s->iov[0] = (struct iovec){.iov_base = s->buf, .iov_len = UDP_RX_BYTES};
+		h->msg_iov = s->iov;
+		h->msg_iovlen = 1;
+		h->msg_name = &s->name;
+		h->msg_namelen = sizeof(s->name);
+		h->msg_control = u->rx.gro || u->rx.timestamps || u->ecn ? s->control : NULL;
+		h->msg_controllen = h->msg_control ? sizeof(s->control) : 0;
 	}
 }
 
-void uccl_udp_errors(struct udp *u, struct udp_sock *s)
+int uccl_udp_rx_open(struct udp *u)
 {
-	_Alignas(size_t) uint8_t control[256];
-	uint8_t quote[UCCL_HDR_LEN];
-	struct iovec iov = {.iov_base = quote, .iov_len = sizeof(quote)};
-	struct sockaddr_storage name;
-	struct msghdr h;
-	ssize_t got;
-	int i;
+	struct udp_rx *r = &u->rx;
 
-	for (i = 0; i < ERRORS_AT_ONCE; i++) {
-		memset(&h, 0, sizeof(h));
-		h.msg_name = &name;
-		h.msg_namelen = sizeof(name);
-		h.msg_control = control;
-		h.msg_controllen = sizeof(control);
-		h.msg_iov = &iov;
-		h.msg_iovlen = 1;
-		/* The payload of the packet that the report quotes, as much of it as there is. */
-		got = recvmsg(s->fd, &h, MSG_ERRQUEUE | MSG_DONTWAIT);
-		if (got < 0)
-			return;
-		error_read(u, &h, (size_t)got);
-	}
+	r->buffers_len = UDP_RX_BATCH * (size_t)SLOT_STRIDE;
+	r->buffers = mmap(NULL, r->buffers_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (r->buffers == MAP_FAILED)
+		r->buffers = NULL;
+	r->bank = calloc(1, sizeof(*r->bank));
+	if (!r->buffers || !r->bank)
+		return -FI_ENOMEM;
+	bank_init(u);
+	return 0;
 }
 
-/* One poll() for all label sockets says which queues are worth a call; with many of them that is dear. */
-static void errors_poll(struct udp *u)
+void uccl_udp_rx_close(struct udp *u)
 {
-	struct pollfd p[UDP_LABELS];
-	int i;
-
-	u->errors_due = false;
-	u->errors_at = uccl_udp_now() + u->errors_every;
-	u->errors_every = uccl_min(2 * u->errors_every, ERRORS_ANYWAY_NS);
-	for (i = 0; i < u->nsocks; i++)
-		p[i] = (struct pollfd){.fd = u->sock[i].fd};
-	if (poll(p, (nfds_t)u->nsocks, 0) <= 0)
-		return;
-	for (i = 0; i < u->nsocks; i++)
-		if (p[i].revents & POLLERR)
-			uccl_udp_errors(u, &u->sock[i]);
-}
-
-/* Liveness. */
-
-static void live_poll(struct udp *u, uint64_t now)
-{
-	void *gone[UDP_EVENTS];
-	int i, n;
-
-	u->live_at = now;
-	n = uccl_udp_live_poll(u->live, now, gone, UDP_EVENTS - u->nevents);
-	for (i = 0; i < n; i++) {
-		struct uccl_nic_peer *p = gone[i];
-
-		uccl_udp_event(u, &(struct udp_event){.kind = UCCL_RX_GONE, .peer = p, .src = p->to});
-	}
-}
-
-/* The work that need not be done in every call. */
-static void seldom(struct udp *u)
-{
-	uint64_t now = uccl_udp_now();
-
-	if (u->tx_seen) {
-		u->tx_seen = false;
-		u->errors_until = now + ERRORS_LINGER_NS;
-		if (!u->unanswered) {
-			u->asked_at = now;
-			u->errors_every = ERRORS_EVERY_NS;
-		}
-		u->unanswered = true;
-	}
-	u->errors_due = now >= u->errors_at && now < u->errors_until;
-	if (u->errors_due && now >= u->errors_at + ERRORS_ANYWAY_NS)
-		errors_poll(u);
-	u->errors_due = u->errors_due && now >= u->asked_at + ERRORS_ASKED_NS;
-	if (u->live && now >= u->live_at + LIVE_EVERY_NS)
-		live_poll(u, now);
-	u->seldom_at = now;
-}
-
-/*
- * Nothing came, though the owner may have been woken: perhaps what woke him is there, and it must not do so again.
- * With packets that is soon enough the next time.
- */
-static bool live_may_have_woken(const struct udp *u)
-{
-	return u->live && u->wait_fd >= 0 && u->seldom_at >= u->live_at + LIVE_EVERY_SLEEPER_NS;
+	if (u->rx.buffers)
+		munmap(u->rx.buffers, u->rx.buffers_len);
+	free(u->rx.bank);
 }
 
 /* Packets. */
@@ -342,7 +207,7 @@ static void bank_prepare(struct udp_bank *b, const struct uccl_rx_placement *hin
 /* Up to n messages of the kernel. Their number, 0, or a negative error. */
 static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *hints, int nhints)
 {
-	struct udp_bank *b = u->bank;
+	struct udp_bank *b = u->rx.bank;
 	int got;
 
 	if (n > UDP_RX_BATCH)
@@ -368,31 +233,24 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 	uint64_t realtime;
 	int k = 0, got;
 
-	if (u->tx_seen || u->wait_fd >= 0 || ++u->calls % CLOCK_EVERY == 0)
-		seldom(u);
-	if (u->nevents)
-		k = events_emit(u, v, n);
+	uccl_udp_reports_poll(u);
+	if (u->reports.nevents)
+		k = uccl_udp_events_take(u, v, n);
 	if (k == n)
 		return k;
 	got = nic->empty ? 0 : batch_receive(u, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
 	if (got < 0)
 		return k ? k : got;
-	if (got) {
-		u->unanswered = false;
-	} else if (u->unanswered && u->errors_due) {
-		errors_poll(u);
-		k += events_emit(u, v + k, n - k);
-	}
+	if (got)
+		uccl_udp_reports_received(u);
+	else if (uccl_udp_reports_poll_empty(u))
+		k += uccl_udp_events_take(u, v + k, n - k);
 	if (nic->empty)
 		return k;
-	if (!got && live_may_have_woken(u)) {
-		live_poll(u, u->seldom_at);
-		k += events_emit(u, v + k, n - k);
-	}
-	realtime = got && u->timestamps ? realtime_ns() : 0;
+	realtime = got && u->rx.timestamps ? realtime_ns() : 0;
 	for (int i = 0; i < got; i++, k++) {
-		message_take(u->bank, i, realtime, &v[k]);
-		if (u->guard.version && !uccl_udp_guard_may(u, &v[k]))
+		message_take(u->rx.bank, i, realtime, &v[k]);
+		if (u->handshake.guard.version && !uccl_udp_guard_may(u, &v[k]))
 			v[k].kind = UCCL_RX_REFUSED;
 	}
 	return uccl_udp_handshake_rx(u, v, k, n, !k);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Sockets of the udp back end: how they are bound and set, and one for each label that is in use. */
-#include "nic/gso.h"
 #include "nic/udp/udp_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/udp.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -97,12 +95,12 @@ static int label_socket_open(const struct udp *u)
 	int fd;
 
 	/* Of its own ports a host with many endpoints needs some for others. Of FI_UCCL_PORTS all are for us. */
-	if (u->nsocks && !uccl_ports_limited(&u->ports) && !uccl_ports_spare(u->family))
+	if (u->labels.nsocks && !uccl_ports_limited(&u->ports) && !uccl_ports_spare(u->family))
 		return -FI_EADDRINUSE;
 	fd = uccl_udp_bind(u, &u->local, &walk, false);
 	if (fd < 0)
 		return fd;
-	if (fd >= u->fd_limit && u->nsocks) {
+	if (fd >= u->labels.fd_limit && u->labels.nsocks) {
 		uccl_own_close(fd);
 		return -FI_EMFILE;
 	}
@@ -119,30 +117,31 @@ static int label_socket_open(const struct udp *u)
 
 static struct udp_sock *label_open(struct udp *u, uint16_t label)
 {
+	struct udp_labels *l = &u->labels;
 	int fd = label_socket_open(u);
 
 	if (fd < 0) {
 		/* Packets flow on, with less entropy; the label stays with the socket it got. */
-		u->sock_of[label] = (int16_t)(label % u->nsocks);
-		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u, it shares one of the other %d: %s", label, u->nsocks,
+		l->sock_of[label] = (int16_t)(label % l->nsocks);
+		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u, it shares one of the other %d: %s", label, l->nsocks,
 			 strerror(-fd));
-		if (fd == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && !u->ports_short) {
-			u->ports_short = true;
+		if (fd == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && !l->ports_short) {
+			l->ports_short = true;
 			uccl_udp_ports_short_say(u, "left for another path");
 		}
 	} else {
-		u->sock[u->nsocks].fd = fd;
-		u->sock_of[label] = (int16_t)u->nsocks++;
+		l->sock[l->nsocks].fd = fd;
+		l->sock_of[label] = (int16_t)l->nsocks++;
 	}
-	return &u->sock[u->sock_of[label]];
+	return &l->sock[l->sock_of[label]];
 }
 
 struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
 {
 	label %= UDP_LABELS;
-	if (u->sock_of[label] < 0)
+	if (u->labels.sock_of[label] < 0)
 		return label_open(u, label);
-	return &u->sock[u->sock_of[label]];
+	return &u->labels.sock[u->labels.sock_of[label]];
 }
 
 /*
@@ -156,7 +155,7 @@ static void table_grow(const struct udp *u, int fd)
 
 	if (any < 0)
 		return;
-	high = fcntl(any, F_DUPFD_CLOEXEC, (int)uccl_min(high, u->fd_limit - 1));
+	high = fcntl(any, F_DUPFD_CLOEXEC, (int)uccl_min(high, u->labels.fd_limit - 1));
 	if (high >= 0)
 		close(high);
 	close(any);
@@ -166,20 +165,17 @@ static void table_grow(const struct udp *u, int fd)
 int uccl_udp_labels_open(struct udp *u)
 {
 	struct rlimit limit;
-	socklen_t len = sizeof(int);
-	int fd, value;
+	int fd;
 
-	memset(u->sock_of, 0xff, sizeof(u->sock_of));
-	u->fd_limit = 768;
+	memset(u->labels.sock_of, 0xff, sizeof(u->labels.sock_of));
+	u->labels.fd_limit = 768;
 	if (!getrlimit(RLIMIT_NOFILE, &limit)) /* the last quarter is the application's */
-		u->fd_limit = (int)uccl_min(limit.rlim_cur / 4 * 3, 1 << 30);
+		u->labels.fd_limit = (int)uccl_min(limit.rlim_cur / 4 * 3, 1 << 30);
 	fd = label_socket_open(u);
 	if (fd < 0)
 		return fd;
-	u->sock[u->nsocks].fd = fd;
-	u->sock_of[0] = (int16_t)u->nsocks++;
+	u->labels.sock[u->labels.nsocks].fd = fd;
+	u->labels.sock_of[0] = (int16_t)u->labels.nsocks++;
 	table_grow(u, fd);
-	u->gso = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
-	u->nic.caps.train_bytes = u->gso ? UCCL_TRAIN_BYTES : 0;
 	return 0;
 }

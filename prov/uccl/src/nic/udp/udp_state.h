@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Internals of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives, udp_sock.c has the sockets,
- * udp_handshake.c receives HELLO and INIT, which unauthenticated hosts may send. Outside of it, only uccl_doctor
- * includes this file, to compare the sizes requested here with those that the host grants.
+ * udp_reports.c polls what the network and peers' kernels report, udp_handshake.c receives HELLO and INIT, which
+ * unauthenticated hosts may send. Each of the structs below has one owner, the file that alone writes its fields.
+ * Outside of the back end, xdp.c, which stands on it, includes this file, and uccl_doctor, to compare the sizes
+ * requested here with those that the host grants.
  *
  * A handshake socket is a socket at the endpoint's port that receives only HELLO or only INIT, so that a flood of them
  * cannot fill the queue of the other packets (PROTOCOL R157, R158).
@@ -33,6 +35,7 @@
 #define UDP_TX_BATCH 64		  /* most packets of one system call, and of a train */
 #define UDP_TX_FLAT 24576	  /* bytes for trains that are copied into one buffer */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
+#define UDP_CLOCK_EVERY 64	  /* calls of rx() without a tx(), after which the clock is read */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
 #define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
 #define UDP_HANDSHAKE_BYTES 256	  /* room for one packet; a longer one is no HELLO or INIT */
@@ -86,6 +89,33 @@ struct udp_tx_batch {
 	int first[UDP_TX_BATCH + 1]; /* message m has the packets first[m] to first[m + 1] - 1 */
 };
 
+/* Sending. Owner: udp_tx.c */
+struct udp_tx {
+	struct udp_tx_batch *batch;
+	bool gso;	      /* trains are sent */
+	bool gso_doubt;	      /* a train was refused and its packets are sent singly; if that works, gso ends */
+	uint64_t full_since;  /* since then, ns, each send failed with ENOBUFS; 0: the last one succeeded */
+	uint32_t refused_len; /* packets from this length on always fail with ENOBUFS; UINT32_MAX: not seen */
+	uint64_t errors;      /* packets that the kernel refused and that were dropped */
+};
+
+/* Receiving. Owner: udp_rx.c */
+struct udp_rx {
+	struct udp_bank *bank;
+	uint8_t *buffers;
+	size_t buffers_len;
+	bool gro, timestamps; /* in use: trains received, arrival times */
+};
+
+/* The transmit sockets. Labels share sockets if descriptors are short. Owner: udp_sock.c */
+struct udp_labels {
+	int16_t sock_of[UDP_LABELS]; /* by label: index into sock; -1: not open */
+	struct udp_sock sock[UDP_LABELS];
+	int nsocks;
+	int fd_limit;	  /* label sockets have descriptors below this */
+	bool ports_short; /* it was logged that the range has no port left for a label */
+};
+
 /*
  * The handshake sockets: KNOWN for HELLO that names this endpoint's incarnation, UNAUTHENTICATED for any other HELLO,
  * INIT for INIT.
@@ -110,64 +140,61 @@ struct udp_handshake_socket {
 	_Alignas(8) uint8_t buf[UDP_HANDSHAKE_ROOM][UDP_HANDSHAKE_BYTES];
 };
 
+/* Receiving HELLO and INIT. Owner: udp_handshake.c */
+struct udp_handshake {
+	struct udp_handshake_socket socket[UDP_HANDSHAKE_SOCKETS];
+	uint32_t calls;		     /* calls of rx() since the last read; a call without packets counts more */
+	uint64_t polled_ns;	     /* when a handshake socket was last read, by the fine clock */
+	bool idle;		     /* the last rx() found no other packets */
+	uint32_t turn;		     /* handshake socket to read next */
+	uint64_t key;		     /* secret key of their `seen` tables */
+	uint64_t read;		     /* packets read from all handshake sockets */
+	struct uccl_nic_guard guard; /* without handshake sockets: to recognize HELLO and INIT; else zero */
+	struct udp_budget wakes;     /* limits how often handshake packets wake a sleeper on wait_fd */
+	int timer;		     /* in the epoll set of wait_fd; -1: none */
+	uint64_t back_ns; /* over the limit: when the sockets return to that set; 0: they are in it */
+};
+
+/*
+ * What the network and peers' kernels report, polled rarely: error queues and liveness connections. Times in ns by
+ * uccl_udp_now(). Owner: udp_reports.c
+ */
+struct udp_reports {
+	uint32_t calls;	       /* calls of rx() */
+	bool sent;	       /* something was sent since polled_at */
+	bool unanswered;       /* something was sent, and nothing has arrived since */
+	uint64_t asked_at;     /* unanswered: since when */
+	uint64_t errors_every; /* interval between polls of the error queues; doubles while unanswered */
+	bool errors_due;       /* a poll of the error queues was due at polled_at */
+	uint64_t errors_at;    /* next poll of the error queues */
+	uint64_t errors_until; /* ICMP replies to sent packets may come until then */
+	uint64_t live_at;      /* last uccl_udp_live_poll() */
+	uint64_t polled_at;    /* when the clock was read last */
+	struct udp_event event[UDP_EVENTS]; /* events that wait for rx() */
+	int nevents;
+	uint8_t quotes[UDP_EVENTS][UCCL_HDR_LEN]; /* quotes of the events that the last rx() returned */
+};
+
+/* The other fields are constant after open, but for wait_fd. Owner: udp.c */
 struct udp {
 	struct uccl_nic nic;
 	int family; /* of all sockets */
 	int rx_fd;
-	int wait_fd;  /* epoll, made by the first wait_fd(); -1 */
-	int fd_limit; /* label sockets have descriptors below this */
+	int wait_fd; /* epoll, made by the first wait_fd(); -1 */
 	struct uccl_ports ports;
-	bool ports_short; /* it was logged that the range has no port left for a label */
-	bool gso, gro, timestamps;  /* in use: trains sent, trains received, arrival times */
 	bool ecn;		    /* packets with uccl_tx.ect are sent as ECN capable */
 	uint8_t classes[2];	    /* TOS bytes of data and of control packets; their ECN bits are 0 */
 	uint8_t tos;		    /* TOS byte set on the sockets; a packet with another one carries it itself */
-	uint64_t full_since;	    /* since then, ns, each send failed with ENOBUFS; 0: the last one succeeded */
-	uint32_t refused_len;	    /* packets from this length on always fail with ENOBUFS; UINT32_MAX: not seen */
-	bool gso_doubt;		    /* a train was refused and its packets are sent singly; if that works, gso ends */
 	uint32_t place_mtu;	    /* most bytes of UDP payload that the interface carries */
 	uint64_t granted;	    /* bytes of the receive queue that the kernel granted */
 	struct uccl_nic_addr self;  /* address that peers use */
 	struct uccl_nic_addr local; /* address that label sockets bind to; port 0 */
-
-	/* By label: index into sock; -1: not open. Labels share sockets if descriptors are short. */
-	int16_t sock_of[UDP_LABELS];
-	struct udp_sock sock[UDP_LABELS];
-	int nsocks;
-	uint64_t tx_errors; /* packets that the kernel refused and that were dropped */
-	struct udp_tx_batch *tx;
-
-	/* Receiving. */
-	struct udp_bank *bank;
-	uint8_t *buffers;
-	size_t buffers_len;
-	struct udp_handshake_socket handshake[UDP_HANDSHAKE_SOCKETS];
-	uint32_t handshake_waits;    /* calls of rx() since the last such read; a call without packets counts more */
-	uint64_t handshake_looked;   /* when a handshake socket was last read, ns, by the fine clock */
-	bool handshake_idle;	     /* the last rx() found no other packets */
-	uint32_t handshake_turn;     /* handshake socket to read next */
-	uint64_t handshake_key;	     /* secret key of their `seen` tables */
-	uint64_t handshake_read;     /* packets read from all handshake sockets */
-	struct uccl_nic_guard guard; /* without handshake sockets: to recognize HELLO and INIT; else zero */
-	struct udp_budget wakes;     /* limits how often handshake packets wake a sleeper on wait_fd */
-	int handshake_timer;		    /* in the epoll set of wait_fd; -1: none */
-	uint64_t handshake_sockets_back_ns; /* over the limit: when they return to that set; 0: they are in it */
-
-	/* Rare work: error queues and liveness. Times in ns by uccl_udp_now(). */
-	uint32_t calls;	       /* calls of rx() */
-	bool tx_seen;	       /* something was sent since seldom_at */
-	bool unanswered;       /* something was sent, and nothing has arrived since */
-	uint64_t asked_at;     /* unanswered: since when */
-	uint64_t errors_every; /* interval between polls of the error queues; doubles while unanswered */
-	bool errors_due;       /* a poll of the error queues was due at seldom_at */
-	uint64_t errors_at;    /* next poll of the error queues */
-	uint64_t errors_until; /* ICMP replies to sent packets may come until then */
-	struct uccl_udp_live *live; /* NULL: none */
-	uint64_t live_at;      /* last uccl_udp_live_poll() */
-	uint64_t seldom_at;    /* when the clock was read last */
-	struct udp_event event[UDP_EVENTS]; /* events that wait for rx() */
-	int nevents;
-	uint8_t quotes[UDP_EVENTS][UCCL_HDR_LEN]; /* quotes of the events that the last rx() returned */
+	struct uccl_udp_live *live; /* liveness connections; NULL: none */
+	struct udp_tx tx;
+	struct udp_rx rx;
+	struct udp_labels labels;
+	struct udp_handshake handshake;
+	struct udp_reports reports;
 };
 
 static inline struct udp *udp_of(struct uccl_nic *nic)
@@ -207,11 +234,51 @@ int uccl_udp_labels_open(struct udp *u);
 /* Log that the range has no free port for `what`, and that the user may enlarge it. udp_sock.c */
 void uccl_udp_ports_short_say(const struct udp *u, const char *what);
 
-/* Queue an event for rx(), unless the same one waits already. False: the queue is full. udp_rx.c */
+/* Queue an event for rx(), unless the same one waits already. False: the queue is full. udp_reports.c */
 bool uccl_udp_event(struct udp *u, const struct udp_event *event);
-/* Read the error queue of one socket, and queue events for its ICMP errors. udp_rx.c */
+/* Hand waiting events up as v[0..n); returns their number. udp_reports.c */
+int uccl_udp_events_take(struct udp *u, struct uccl_rx *v, int n);
+/* The peer ends: drop its events. udp_reports.c */
+void uccl_udp_events_forget(struct udp *u, const struct uccl_nic_peer *peer);
+/* Read the error queue of one socket, and queue events for its ICMP errors. udp_reports.c */
 void uccl_udp_errors(struct udp *u, struct udp_sock *s);
+/* Read the clock, and poll what is due. udp_reports.c */
+void uccl_udp_reports_poll_now(struct udp *u);
+/* rx() got no packets: poll what is due then. Returns whether something was polled. udp_reports.c */
+bool uccl_udp_reports_poll_empty(struct udp *u);
+/* A peer came: poll the liveness connections at the next occasion. udp_reports.c */
+void uccl_udp_reports_live_soon(struct udp *u);
+/* Something was sent: reports of it may come. */
+static inline void uccl_udp_reports_sent(struct udp *u)
+{
+	u->reports.sent = true;
+}
+/* Packets arrived: what was sent may have been answered. */
+static inline void uccl_udp_reports_received(struct udp *u)
+{
+	u->reports.unanswered = false;
+}
+/* rx() begins. Most calls poll nothing, and do not read the clock. */
+static inline void uccl_udp_reports_poll(struct udp *u)
+{
+	if (u->reports.sent || u->wait_fd >= 0 || ++u->reports.calls % UDP_CLOCK_EVERY == 0)
+		uccl_udp_reports_poll_now(u);
+}
 
+/* Allocate, and find out whether the kernel sends trains. 0 or -FI_ENOMEM. After uccl_udp_labels_open(). udp_tx.c */
+int uccl_udp_tx_open(struct udp *u);
+/* Send no trains. udp_tx.c */
+void uccl_udp_tx_trains_off(struct udp *u);
+/* Set options of the receive socket. udp_rx.c */
+void uccl_udp_rx_tune(struct udp *u, const struct uccl_nic_attr *attr);
+/* Allocate. 0 or -FI_ENOMEM; uccl_udp_rx_close() undoes it, and what failed. udp_rx.c */
+int uccl_udp_rx_open(struct udp *u);
+void uccl_udp_rx_close(struct udp *u);
+/* Let the kernel merge no packets. udp_rx.c */
+void uccl_udp_rx_trains_off(struct udp *u);
+
+/* There are no handshake sockets yet. udp_handshake.c */
+void uccl_udp_handshake_init(struct udp *u);
 /* Close the handshake sockets. udp_handshake.c */
 void uccl_udp_handshake_close(struct udp *u);
 /* Let the handshake sockets wake sleepers on wait_fd, too. 0 or a negative error. udp_handshake.c */

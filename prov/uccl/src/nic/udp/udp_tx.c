@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <netinet/udp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -94,7 +95,7 @@ static void tos_add(struct msghdr *h, uint8_t *control, const struct uccl_nic_ad
 /* Make messages of the first packets of v that share a label. Returns how many messages. */
 static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 {
-	struct udp_tx_batch *b = u->tx;
+	struct udp_tx_batch *b = u->tx.batch;
 	struct sockaddr_storage *name = NULL;
 	socklen_t name_len = 0;
 	int i = 0, m = 0, niov = 0;
@@ -105,7 +106,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label && v[i].answer == v[0].answer) {
 		struct msghdr *h = &b->msg[m].msg_hdr;
 		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i;
-		int end = i + uccl_train_len(&v[i], left, u->gso ? UCCL_TRAIN_BYTES : 0);
+		int end = i + uccl_train_len(&v[i], left, u->tx.gso ? UCCL_TRAIN_BYTES : 0);
 
 		if (!m || !same_place(&v[i - 1], &v[i])) {
 			name = &b->name[m];
@@ -147,23 +148,23 @@ static enum verdict dropped_judge(struct udp *u, uint32_t len)
 {
 	uint64_t now;
 
-	if (len >= u->refused_len)
+	if (len >= u->tx.refused_len)
 		return TX_LOST;
 	now = uccl_udp_now();
-	if (!u->full_since)
-		u->full_since = now;
-	if (now - u->full_since < FULL_MAX_NS)
+	if (!u->tx.full_since)
+		u->tx.full_since = now;
+	if (now - u->tx.full_since < FULL_MAX_NS)
 		return TX_FULL;
-	u->full_since = 0;
-	u->refused_len = len;
+	u->tx.full_since = 0;
+	u->tx.refused_len = len;
 	return TX_LOST;
 }
 
 static void taken(struct udp *u, uint32_t len)
 {
-	u->full_since = 0;
-	if (len >= u->refused_len)
-		u->refused_len = UINT32_MAX;
+	u->tx.full_since = 0;
+	if (len >= u->tx.refused_len)
+		u->tx.refused_len = UINT32_MAX;
 }
 
 /* `len`: bytes of one packet of the message, which is a `train` or not. */
@@ -184,8 +185,8 @@ static enum verdict error_judge(struct udp *u, struct udp_sock *s, bool train, u
 		if (!train)
 			return TX_LOST;
 		/* No checksum offload on the way out, or packets too long: the kernel cannot cut the train. */
-		u->gso = false;
-		u->gso_doubt = true;
+		u->tx.gso = false;
+		u->tx.gso_doubt = true;
 		return TX_REBUILD;
 	default:
 		/*
@@ -199,18 +200,18 @@ static enum verdict error_judge(struct udp *u, struct udp_sock *s, bool train, u
 
 static void lost_log(struct udp *u, int error)
 {
-	u->tx_errors++;
-	if (!(u->tx_errors & (u->tx_errors - 1)))
+	u->tx.errors++;
+	if (!(u->tx.errors & (u->tx.errors - 1)))
 		UCCL_LOG(UCCL_LOG_INFO, "the system refused to send: error %d, %llu times so far", error,
-			 (unsigned long long)u->tx_errors);
+			 (unsigned long long)u->tx.errors);
 }
 
 /* A packet left that the kernel would not take as part of a train. */
 static void gso_judge(struct udp *u)
 {
-	if (!u->gso_doubt)
+	if (!u->tx.gso_doubt)
 		return;
-	u->gso_doubt = false;
+	u->tx.gso_doubt = false;
 	UCCL_LOG(UCCL_LOG_INFO, "UDP segmentation refused, sending packet by packet");
 }
 
@@ -220,7 +221,7 @@ static void gso_judge(struct udp *u)
  */
 static struct udp_sock answer_sock(const struct udp *u)
 {
-	int door = u->handshake[UDP_HANDSHAKE_UNAUTHENTICATED].fd;
+	int door = u->handshake.socket[UDP_HANDSHAKE_UNAUTHENTICATED].fd;
 
 	return (struct udp_sock){.fd = door >= 0 ? door : u->rx_fd};
 }
@@ -233,7 +234,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 {
 	struct udp_sock answer = answer_sock(u);
 	struct udp_sock *s = v[0].answer ? &answer : uccl_udp_sock(u, v[0].label);
-	struct udp_tx_batch *b = u->tx;
+	struct udp_tx_batch *b = u->tx.batch;
 	int m = 0, tries = 0, count = batch_build(u, v, n), sent, error;
 
 	while (m < count) {
@@ -261,8 +262,8 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			break;
 		case TX_LOST:
 			/* Not the train was the reason. */
-			u->gso |= u->gso_doubt && error == EMSGSIZE;
-			u->gso_doubt &= !u->gso;
+			u->tx.gso |= u->tx.gso_doubt && error == EMSGSIZE;
+			u->tx.gso_doubt &= !u->tx.gso;
 			lost_log(u, error);
 			m++;
 			tries = 0;
@@ -280,12 +281,28 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 	return b->first[count];
 }
 
+int uccl_udp_tx_open(struct udp *u)
+{
+	socklen_t len = sizeof(int);
+	int value;
+
+	u->tx.refused_len = UINT32_MAX;
+	u->tx.gso = !getsockopt(u->labels.sock[0].fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
+	u->tx.batch = calloc(1, sizeof(*u->tx.batch));
+	return u->tx.batch ? 0 : -FI_ENOMEM;
+}
+
+void uccl_udp_tx_trains_off(struct udp *u)
+{
+	u->tx.gso = false;
+}
+
 int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct udp *u = udp_of(nic);
 	int done = 0, stop = 0;
 
-	u->tx_seen = true;
+	uccl_udp_reports_sent(u);
 	while (done < n && !stop)
 		done += batch_send(u, v + done, n - done, &stop);
 	/* What was taken comes first; the error is the answer to the call that begins with its cause. */

@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -180,7 +179,7 @@ static int xdp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 		route = NULL;
 	}
 	if (put) {
-		x->udp->tx_seen = true; /* what is reported of it comes to the label sockets */
+		uccl_udp_reports_sent(x->udp); /* what is reported of it comes to the label sockets */
 		kick(x);
 	}
 	return done || rc >= 0 ? done : rc;
@@ -353,8 +352,8 @@ static void queue_take(struct xdp *x)
 			 "and the driver)",
 			 x->ifname, UCCL_XSK_MOST);
 	/* The kernel would join what the program must see one by one. */
-	if (!prog->native && x->udp->gro)
-		x->udp->gro = !uccl_udp_option_set(x->udp->rx_fd, IPPROTO_UDP, UDP_GRO, 0);
+	if (!prog->native)
+		uccl_udp_rx_trains_off(x->udp);
 	UCCL_LOG(UCCL_LOG_INFO, "xdp: %s, queue %u of at most %u, %s XDP, %s", x->ifname, x->xsk->queue, prog->queues,
 		 prog->native ? "native" : "generic", x->xsk->zero_copy ? "zero copy" : "by copies");
 }
@@ -507,7 +506,7 @@ static int inner_open(struct xdp *x, const struct uccl_nic_attr *attr)
 	x->inner->ops->addr(x->inner, &x->self);
 	x->nic.caps = x->inner->caps;
 	/* Frames leave one by one, and are handed up where they lie. */
-	x->udp->gso = false;
+	uccl_udp_tx_trains_off(x->udp);
 	x->inner->caps.placements = false;
 	x->nic.caps.placements = false;
 	x->nic.caps.train_bytes = x->inner->caps.train_bytes = 0;

@@ -49,7 +49,7 @@ static void guard__parts(void **state)
 	int by_type[256];
 
 	(void)state;
-	assert_int_equal(udp_of(nic)->handshake[0].fd >= 0, has_handshake_sockets);
+	assert_int_equal(udp_of(nic)->handshake.socket[0].fd >= 0, has_handshake_sockets);
 	shoot_short();
 	assert_int_equal(take(by_type), !has_filter);
 	assert_int_equal(refused(), has_filter);
@@ -148,14 +148,14 @@ static void hello__first_and_again(void **state)
 	for (int i = 0; i < 10; i++, poll(NULL, 0, 10))
 		take(by_type);
 	for (int k = 0; k < 10; k++) {
-		uint64_t end = udp_of(nic)->handshake_read + 451;
+		uint64_t end = udp_of(nic)->handshake.read + 451;
 
 		/* Also after a pause, when there is room for many. */
 		poll(NULL, 0, k % 2 ? 200 : 0);
 		for (int i = 0; i < 450; i++)
 			shoot_new_hello(0);
 		shoot_packet(UCCL_PKT_HELLO, 0);
-		for (int i = 0; i < 10 * QUIET && udp_of(nic)->handshake_read < end; i++) {
+		for (int i = 0; i < 10 * QUIET && udp_of(nic)->handshake.read < end; i++) {
 			struct uccl_rx v[64];
 			int n = nic->ops->rx(nic, v, 64, NULL, 0);
 
@@ -227,7 +227,7 @@ static void answer__to_a_closed_port(void **state)
 	closed.port = 9;
 	for (int i = 0; i < 50; i++)
 		assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
-	assert_int_equal(recvmsg(udp_of(nic)->sock[0].fd, &(struct msghdr){0}, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
+	assert_int_equal(recvmsg(udp_of(nic)->labels.sock[0].fd, &(struct msghdr){0}, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
 	assert_int_equal(take(by_type), 0);
 }
 

@@ -301,10 +301,10 @@ static void open__in_range(void **state)
 	send_labels(a, b, 4);
 	send_labels(b, a, 4);
 	for (int i = 0; i < 4; i++) {
-		assert_true(in_range(&attr.ports, udp_of(a)->sock[i].fd));
-		assert_true(in_range(&attr.ports, udp_of(b)->sock[i].fd));
+		assert_true(in_range(&attr.ports, udp_of(a)->labels.sock[i].fd));
+		assert_true(in_range(&attr.ports, udp_of(b)->labels.sock[i].fd));
 	}
-	assert_int_equal(udp_of(a)->nsocks, 4);
+	assert_int_equal(udp_of(a)->labels.nsocks, 4);
 	assert_true(in_range(&attr.ports, udp_of(a)->rx_fd));
 	assert_true(in_range(&attr.ports, udp_of(b)->rx_fd));
 	assert_non_null(udp_of(a)->live);
@@ -324,12 +324,12 @@ static void open__range_shared(void **state)
 	said[0] = '\0';
 	uccl_log_set(note, UCCL_LOG_WARN);
 	send_labels(a, b, 4);
-	assert_int_equal(udp_of(a)->nsocks, 2);
+	assert_int_equal(udp_of(a)->labels.nsocks, 2);
 	assert_non_null(strstr(said, "no port left for another path, all 5 were tried"));
 	/* Once. */
 	assert_null(strstr(strstr(said, "FI_UCCL_PORTS") + 1, "FI_UCCL_PORTS"));
 	send_labels(b, a, 4);
-	assert_int_equal(udp_of(b)->nsocks, 1);
+	assert_int_equal(udp_of(b)->labels.nsocks, 1);
 	said[0] = '\0';
 	assert_int_equal(uccl_nic_udp_open(&attr, &c), -FI_EADDRINUSE);
 	uccl_log_set(NULL, 0);
@@ -390,7 +390,7 @@ static void open__port_outside_range(void **state)
 	nic = open_attr(&attr);
 	assert_int_equal(addr_of(nic).port, attr.bind.port);
 	assert_false(in_range(&attr.ports, udp_of(nic)->rx_fd));
-	assert_true(in_range(&attr.ports, udp_of(nic)->sock[0].fd));
+	assert_true(in_range(&attr.ports, udp_of(nic)->labels.sock[0].fd));
 	nic->ops->close(nic);
 }
 
@@ -518,7 +518,7 @@ static void tx__labels_are_ports(void **state)
 	for (i = 0; i < 4; i++)
 		for (j = 0; j < i; j++)
 			assert_int_not_equal(port[i], port[j]);
-	assert_int_equal(udp_of(a)->nsocks, 5);
+	assert_int_equal(udp_of(a)->labels.nsocks, 5);
 	a->ops->close(a);
 	b->ops->close(b);
 }
@@ -537,7 +537,7 @@ static void tx__trains(void **state)
 	int n, i, got, seen;
 
 	(void)state;
-	assert_true(udp_of(a)->gso);
+	assert_true(udp_of(a)->tx.gso);
 	for (n = 1; n <= 8; n++) {
 		for (i = 0; i < 12; i++)
 			t[i] = packet(i == 10 ? &to[1] : i & 1 ? &to[0] : &same, (uint8_t)i, len[i], 0);
@@ -557,7 +557,7 @@ static void tx__trains(void **state)
 		assert_int_equal(rx_wait(c, v, n, NULL, 0), 1);
 		packet_check(&v[0], 10, len[10], 0);
 	}
-	assert_true(udp_of(a)->gso);
+	assert_true(udp_of(a)->tx.gso);
 	a->ops->close(a);
 	b->ops->close(b);
 	c->ops->close(c);
@@ -574,7 +574,7 @@ static void tx__singles(void **state)
 	int i, seen = 0, got, came = 0;
 
 	(void)state;
-	assert_true(udp_of(a)->gso && udp_of(b)->gro);
+	assert_true(udp_of(a)->tx.gso && udp_of(b)->rx.gro);
 	for (i = 0; i < 7; i++) {
 		t[i] = packet(&to, (uint8_t)i, 200, 0);
 		t[i].single = i == 3 || i == 4;
@@ -614,7 +614,7 @@ static void tx__short_trains_in_one_piece(void **state)
 	uint8_t *hole;
 
 	(void)state;
-	assert_true(udp_of(a)->gso);
+	assert_true(udp_of(a)->tx.gso);
 	for (size_t r = 0; r < sizeof(row) / sizeof(row[0]); r++) {
 		int n = row[r].n, seen = 0, got;
 
@@ -627,8 +627,8 @@ static void tx__short_trains_in_one_piece(void **state)
 			t[i].ect = i >= n;
 		}
 		tx_all(a, t, 2 * n);
-		assert_int_equal(udp_of(a)->tx->msg[0].msg_hdr.msg_iovlen == 1, row[r].flat);
-		assert_int_equal(udp_of(a)->tx->msg[1].msg_hdr.msg_iovlen == 1, row[r].flat && n < 12);
+		assert_int_equal(udp_of(a)->tx.batch->msg[0].msg_hdr.msg_iovlen == 1, row[r].flat);
+		assert_int_equal(udp_of(a)->tx.batch->msg[1].msg_hdr.msg_iovlen == 1, row[r].flat && n < 12);
 		while (seen < 2 * n) {
 			got = rx_wait(b, v, 32, NULL, 0);
 			assert_true(got > 0);
@@ -675,7 +675,7 @@ static void tx__many(void **state)
 		calls++;
 	}
 	assert_int_equal(seen, 300);
-	if (udp_of(b)->gro && udp_of(a)->gso)
+	if (udp_of(b)->rx.gro && udp_of(a)->tx.gso)
 		assert_true(merged > 0);
 	assert_true(calls <= 300 / 32 + 6);
 	free(t);
@@ -693,7 +693,7 @@ static void tx__without_gso(void **state)
 	int i, seen = 0, got;
 
 	(void)state;
-	udp_of(a)->gso = false;
+	udp_of(a)->tx.gso = false;
 	for (i = 0; i < 20; i++)
 		t[i] = packet(&to, (uint8_t)i, 100, 0);
 	tx_all(a, t, 20);
@@ -723,7 +723,7 @@ static void tx__gso_refused(void **state)
 	for (i = 0; i < 6; i++)
 		t[i] = packet(&to, (uint8_t)i, 100, 0);
 	tx_all(a, t, 6);
-	assert_false(udp_of(a)->gso);
+	assert_false(udp_of(a)->tx.gso);
 	while (seen < 6) {
 		got = rx_wait(b, v, 32, NULL, 0);
 		assert_true(got > 0);
@@ -750,7 +750,7 @@ static void tx__hopeless_is_lost(void **state)
 	t[2] = packet(&to, 2, 66000, 0); /* no datagram is so long */
 	t[3] = packet(&to, 3, 100, 0);
 	tx_all(a, t, 4);
-	assert_int_equal(udp_of(a)->tx_errors, 2);
+	assert_int_equal(udp_of(a)->tx.errors, 2);
 	while (seen < 2) {
 		k = rx_wait(b, v, 4, NULL, 0);
 		assert_in_range(k, 1, 2);
@@ -764,7 +764,7 @@ static void tx__hopeless_is_lost(void **state)
 	t[1] = packet(&v6, 2, 100, 0);
 	t[2] = packet(&to, 3, 100, 0);
 	tx_all(a, t, 3);
-	assert_int_equal(udp_of(a)->tx_errors, 3);
+	assert_int_equal(udp_of(a)->tx.errors, 3);
 	a->ops->close(a);
 	b->ops->close(b);
 }
@@ -784,7 +784,7 @@ static void tx__too_long(void **state)
 	t[1] = packet(&to, 2, 100, 0);
 	t[1].label = 1;
 	tx_all(a, t, 2);
-	assert_int_equal(udp_of(a)->tx_errors, 1);
+	assert_int_equal(udp_of(a)->tx.errors, 1);
 	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
 	packet_check(&v[0], 2, 100, 0);
 	/* Nobody cuts packets, and the kernel learns no lengths from strangers. */
@@ -853,7 +853,7 @@ static void tx__descriptors_run_out(void **state)
 		assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
 		packet_check(&v[0], (uint8_t)label, 10, 0);
 	}
-	assert_int_equal(udp_of(a)->nsocks, 4);
+	assert_int_equal(udp_of(a)->labels.nsocks, 4);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	a->ops->close(a);
 	b->ops->close(b);
@@ -882,10 +882,10 @@ static int ports_child(void)
 	a = open_plain(0);
 	b = open_plain(0);
 	send_labels(a, b, 60);
-	if (udp_of(a)->nsocks != 27)
+	if (udp_of(a)->labels.nsocks != 27)
 		return 1;
 	send_labels(b, a, 60);
-	return udp_of(b)->nsocks != 1;
+	return udp_of(b)->labels.nsocks != 1;
 }
 
 static void tx__ports_run_out(void **state)
@@ -917,26 +917,26 @@ static void rx__errors_unanswered(void **state)
 	(void)state;
 	/* Again if this process was away, for then it is time anyway. */
 	do {
-		began = u->errors_at = uccl_udp_now();
+		began = u->reports.errors_at = uccl_udp_now();
 		tx_all(a, &there, 1);
 		tx_all(b, &back, 1);
 		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 1);
 	} while (uccl_udp_now() - began > 300 * UCCL_NS_PER_MS);
-	assert_true(u->errors_at == began);
+	assert_true(u->reports.errors_at == began);
 	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
-	assert_true(u->errors_at == began);
+	assert_true(u->reports.errors_at == began);
 	/* An answer takes a moment. Then there is a look, and another one after twice the time. */
 	tx_all(a, &there, 1);
 	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
-	assert_true(u->errors_at == began || uccl_udp_now() > began + 4 * UCCL_NS_PER_MS);
+	assert_true(u->reports.errors_at == began || uccl_udp_now() > began + 4 * UCCL_NS_PER_MS);
 	for (int i = 1; i <= 2; i++) {
-		u->asked_at = began - 5 * UCCL_NS_PER_MS;
-		u->errors_at = began;
-		u->errors_every = (uint64_t)i * 50 * UCCL_NS_PER_MS;
-		u->tx_seen = true;
+		u->reports.asked_at = began - 5 * UCCL_NS_PER_MS;
+		u->reports.errors_at = began;
+		u->reports.errors_every = (uint64_t)i * 50 * UCCL_NS_PER_MS;
+		u->reports.sent = true;
 		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
-		assert_true(u->errors_at >= began + (uint64_t)i * 50 * UCCL_NS_PER_MS);
-		assert_int_equal(u->errors_every, i * 100 * UCCL_NS_PER_MS);
+		assert_true(u->reports.errors_at >= began + (uint64_t)i * 50 * UCCL_NS_PER_MS);
+		assert_int_equal(u->reports.errors_every, i * 100 * UCCL_NS_PER_MS);
 	}
 	a->ops->close(a);
 	b->ops->close(b);
@@ -1258,7 +1258,7 @@ static void rx__unreachable(void **state)
 	tx_all(a, &t, 1);
 	t = packet(&alive, 2, 10, 0);
 	tx_all(a, &t, 1);
-	assert_int_equal(udp_of(a)->tx_errors, 0);
+	assert_int_equal(udp_of(a)->tx.errors, 0);
 	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
 	packet_check(&v[0], 2, 10, 0);
 	for (round = 0, k = 0; round < ROUNDS && !k; round++)

@@ -192,7 +192,7 @@ static void answers__from_the_door(void **state)
 		assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
 		poll(NULL, 0, 1);
 	}
-	assert_int_equal(recvmsg(udp_of(nic)->sock[0].fd, &(struct msghdr){0}, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
+	assert_int_equal(recvmsg(udp_of(nic)->labels.sock[0].fd, &(struct msghdr){0}, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
 	for (int i = 0; i < QUIET; i++)
 		assert_int_equal(nic->ops->rx(nic, v, 8, NULL, 0), 0);
 	shoot_packet(UCCL_PKT_HELLO, 0);
