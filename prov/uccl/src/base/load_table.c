@@ -18,7 +18,7 @@ void uccl_load_table_init(struct uccl_load_table *b, uint8_t lanes)
 }
 
 /*
- * What still counts. Clocks of threads may differ a little, and a seat may be read while it is written: numbers that
+ * What still counts. Clocks of threads may differ a little, and an entry may be read while it is written: numbers that
  * are somewhat wrong for a moment do no harm.
  */
 static uint64_t entry_bytes(const struct uccl_load_entry *s, int dir, uint64_t now)

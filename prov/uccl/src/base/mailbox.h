@@ -4,7 +4,7 @@
  * the sender wrote before it put a command is visible to the receiver that takes it. Neither side ever waits, and the
  * mailbox wakes nobody.
  *
- * `put` is written and read with memory_order_seq_cst. So a receiver that stores "I sleep" and then looks here sees the
+ * `put` is written and read with memory_order_seq_cst. So a receiver that stores "I sleep" and then reads here sees the
  * command, or the sender that loads this flag after the put sees that the receiver sleeps.
  */
 #ifndef UCCL_BASE_MAILBOX_H

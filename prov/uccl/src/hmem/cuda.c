@@ -16,7 +16,7 @@
 
 #define CUDA_NOT_READY 600
 #define STREAM_NON_BLOCKING 1u
-#define EVENT_BLOCKING_SYNC 1u /* who waits for it sleeps; by default the driver looks again and again */
+#define EVENT_BLOCKING_SYNC 1u /* a thread that waits for it sleeps; by default the driver polls */
 #define EVENT_DISABLE_TIMING 2u
 #define HOST_PORTABLE 1u
 #define ATTR_CONTEXT 1
@@ -137,7 +137,7 @@ struct uccl_hmem_queue {
 	bool loaded;		/* it was tried */
 	struct span {
 		uintptr_t start, end;
-	} reach[2];		/* allocations that it can read, and write: those that were looked at last */
+	} reach[2];		/* allocations that it can read, and write: the latest ones that were checked */
 };
 
 int uccl_cuda_open(const char *file, const char **missing)

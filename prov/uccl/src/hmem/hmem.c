@@ -10,7 +10,7 @@
 static const struct uccl_hmem_ops *found;
 static const char *missing;
 
-static void look(void)
+static void cuda_find(void)
 {
 	if (uccl_cuda_open(UCCL_CUDA_FILE, &missing))
 		UCCL_LOG(UCCL_LOG_INFO, "memory of GPUs cannot be used: %s is missing", missing);
@@ -22,7 +22,7 @@ const struct uccl_hmem_ops *uccl_hmem_find(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, look);
+	pthread_once(&once, cuda_find);
 	return found;
 }
 

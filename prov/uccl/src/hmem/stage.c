@@ -3,7 +3,7 @@
  * See stage.h. A job is what was asked for; it becomes pieces, each of which has its bytes in the ring and is one copy
  * of the device. Pieces are begun together and marked together, so a round of the engine costs one event. Neighbouring
  * small payloads become one piece; short pieces that belong to many places are one launch of a program of the device.
- * So are moves from memory that NICs were lent, which overlaps with no other.
+ * So are moves from memory that NICs fill (device_rx), which overlaps with no other.
  */
 #include "hmem/stage.h"
 
@@ -16,13 +16,13 @@
 /* Pieces, and marks, that are under way at most. */
 #define PIECES 1024u
 #define MARKS 64u
-/* Who stays for a copy looks so many times before it sleeps: a short copy is done before a sleeper would be awake. */
-#define LOOKS 16
+/* A caller that waits for a copy polls so many times before it sleeps: a short copy is done before it would wake. */
+#define POLLS 16
 /* Where a piece begins that is not the continuation of the one before. */
 #define ALIGN 64u
 /* Devices move so many bytes at once, from a multiple of it on: bytes in the ring lie as those of the device. */
 #define WORD 16u
-/* So many pieces in a row, of at most so many bytes, are one launch: then it pays (docs/results/bench.md). */
+/* So many consecutive pieces, of at most so many bytes, are one launch: then it pays (docs/results/bench.md). */
 #define RUNS_LEAST 4u
 #define RUN_MOST (32u << 10)
 
@@ -64,7 +64,7 @@ struct uccl_stage {
 	struct uccl_hmem_queue **queue;	/* by device; NULL: not used yet */
 	int ndevices;
 	struct uccl_hmem_queue *pinner;	/* through which the ring was had */
-	uint8_t *ring;			/* and behind it what is lent, */
+	uint8_t *ring;			/* and behind it the memory that NICs fill, */
 	uint32_t loans;			/* by bits */
 	uint64_t head, tail;		/* bytes given out, and given back */
 	uint64_t queued, done;		/* tickets */
@@ -384,7 +384,7 @@ static uint64_t stage_wait(void *arg)
 	uint64_t was = s->done;
 	const struct mark *m;
 
-	for (int i = 0; i < LOOKS; i++)
+	for (int i = 0; i < POLLS; i++)
 		if (stage_poll(s) != was)
 			return s->done;
 	m = &s->mark[s->past_marks % MARKS];
@@ -480,7 +480,7 @@ static uint64_t stage_move(void *arg, void *dst, const void *src, uint64_t len, 
 	if (!TAILQ_EMPTY(&s->jobs))
 		return stage_queue(s, MOVE, dst, src, len, err);
 	p = piece_before(s, dst, len, err);
-	/* In a row on both sides. */
+	/* Contiguous on both sides. */
 	if (p && p->gathers && p->src + p->len == now.src && in_slab(s, src)) {
 		p->len += len;
 		p->ticket = ++s->queued;

@@ -120,7 +120,7 @@ int uccl_ifaddr_list(struct uccl_ifaddr **list)
 {
 	struct uccl_ifaddr *v;
 	struct ifaddrs *all, *e;
-	size_t room = 1; /* entry_read needs a place to look at each entry */
+	size_t room = 1; /* entry_read needs room for each entry */
 	int sock, err, n;
 
 	*list = NULL;

@@ -31,8 +31,8 @@ _Static_assert((RAILS_MAX - 1) * PLACE_LEN <= UCCL_NIC_RECORD, "all places in on
 struct rails_peer {
 	struct uccl_nic_peer *inner;	      /* of the first rail */
 	struct uccl_nic_addr place[RAILS_MAX]; /* as rails are numbered; */
-	bool known[RAILS_MAX];		      /* false: not told yet, or refused */
-	bool said, heard;
+	bool known[RAILS_MAX];		      /* false: not sent yet, or refused */
+	bool sent, received;
 	uint64_t id;
 	UT_hash_handle hh; /* by id */
 };
@@ -54,7 +54,7 @@ struct rails {
 	struct uccl_nic_ops ops;
 	int n;
 	struct uccl_nic *rail[RAILS_MAX]; /* the first is the one that peers know */
-	enum uccl_link link[RAILS_MAX], told;
+	enum uccl_link link[RAILS_MAX], reported;
 	int turn; /* whose packets are taken first */
 	struct rails_peer *peers;
 	struct rails_alias *aliases;
@@ -149,7 +149,7 @@ static enum uccl_link link_of_all(const struct rails *r)
 	return best;
 }
 
-/* One event of a rail as one of all. False: there is nothing to be told. */
+/* One event of a rail as one of all. False: there is nothing to report. */
 static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 {
 	struct rails_alias *alias = NULL;
@@ -161,9 +161,9 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 			 v->imm == UCCL_LINK_UP ? "up" : v->imm == UCCL_LINK_DOWN ? "down" : "gone");
 		r->link[rail] = (enum uccl_link)v->imm;
 		v->imm = link_of_all(r);
-		if (v->imm == r->told)
+		if (v->imm == r->reported)
 			return false;
-		r->told = (enum uccl_link)v->imm;
+		r->reported = (enum uccl_link)v->imm;
 		return true;
 	case UCCL_RX_PACKET:
 		if (rail)
@@ -316,7 +316,7 @@ static uint32_t rails_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, ui
 	struct uccl_nic_addr a;
 	uint32_t len = 0;
 
-	if (p->said)
+	if (p->sent)
 		return r->rail[0]->ops->offer(r->rail[0], p->inner, buf, n);
 	for (int i = 1; i < r->n; i++, len += PLACE_LEN) {
 		r->rail[i]->ops->addr(r->rail[i], &a);
@@ -328,7 +328,7 @@ static uint32_t rails_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, ui
 		uccl_put16(buf + len + 8, a.pad);
 		memcpy(buf + len + 16, a.ip, sizeof(a.ip));
 	}
-	p->said = true;
+	p->sent = true;
 	return len;
 }
 
@@ -336,7 +336,7 @@ static bool places_valid(const struct rails_peer *p, const uint8_t *buf, uint32_
 {
 	static const uint8_t zero[16];
 
-	if (p->heard || len % PLACE_LEN || len > (RAILS_MAX - 1) * PLACE_LEN)
+	if (p->received || len % PLACE_LEN || len > (RAILS_MAX - 1) * PLACE_LEN)
 		return false;
 	for (uint32_t at = 0; at < len; at += PLACE_LEN)
 		if (buf[at] != PLACE_KIND || buf[at + 1] != at / PLACE_LEN + 1 || !uccl_get16(buf + at + 2) ||
@@ -348,7 +348,7 @@ static bool places_valid(const struct rails_peer *p, const uint8_t *buf, uint32_
 
 static void places_take(struct rails *r, struct rails_peer *p, const uint8_t *buf, uint32_t len)
 {
-	p->heard = true;
+	p->received = true;
 	for (uint32_t at = 0; at < len; at += PLACE_LEN) {
 		int i = buf[at + 1];
 

@@ -3,13 +3,13 @@
  * Liveness connections, see udp_live.h. One epoll descriptor holds the listener, the connections we made and
  * those we accepted.
  *
- * DESIGN NOTES. One connection for each direction costs a second descriptor a peer, but needs no claim of "who I am"
- * that a third process on the same host could make. Time-outs (keepalive, connect) never count as an end: a
+ * DESIGN NOTES. One connection for each direction costs a second descriptor a peer, but needs no statement of identity,
+ * which a third process on the same host could forge. Time-outs (keepalive, connect) never count as an end: a
  * TCP connection lives on one network path, and a path may die while the peer lives.
  * Descriptors are taken only from the lower half of the process's table: numbers are given lowest first, so
  * this bounds all liveness connections of the process to half of it without a counter shared by endpoints.
- * Anybody can connect. What comes from an address where we have a peer is held for that peer; a few others are held,
- * as a peer may come a moment before we know it. Who is turned out for one that came later asks again. PROTOCOL R159
+ * Any host can connect. A connection from the address of a peer is kept for that peer. A few others are kept, as a peer
+ * may connect a moment before we know it. A peer whose connection ended for a later one connects again. PROTOCOL R159
  */
 #include "nic/udp_live.h"
 
@@ -34,10 +34,10 @@
 
 #define LIVE_BACKLOG 512
 #define LIVE_EVENTS 64		/* events handled a poll */
-#define LIVE_UNAUTHENTICATED 64 /* connections held that come from no peer's address; one more, and the oldest ends */
-#define LIVE_EACH 4	  /* and for each peer: one, and those of earlier lives of which we have not heard yet */
+#define LIVE_UNAUTHENTICATED 64 /* connections kept that come from no peer's address; one more, and the oldest ends */
+#define LIVE_EACH 4	  /* and for each peer: one, and those of earlier incarnations whose end is not known yet */
 #define LIVE_HELLO_LEN 16
-#define LIVE_TRIES 12			    /* broken connections in a row before a peer is left unwatched */
+#define LIVE_TRIES 12			    /* consecutive broken connections before a peer is left unwatched */
 #define LIVE_RETRY_NS (10 * UCCL_NS_PER_MS) /* wait before the second try; doubles */
 #define LIVE_RETRY_MAX_NS (10 * UCCL_NS_PER_S)
 #define LIVE_STABLE_NS (10 * UCCL_NS_PER_S) /* a connection that lasted so long clears the count of tries */
@@ -56,10 +56,10 @@ struct entry {
 	int fd; /* -1: none */
 };
 
-/* A connection someone made to us: held open, never read but to see that it ends. */
+/* A connection made to us: kept open, and read only to see that it ends. */
 struct accepted {
 	struct entry entry;
-	bool peers;	/* comes from where a peer is, or was when it came */
+	bool of_peer;	/* its source address was that of a peer, then or later */
 	uint8_t ip[16];
 	TAILQ_ENTRY(accepted) link;
 };
@@ -78,7 +78,7 @@ enum peer_state {
 struct uccl_udp_live_peer {
 	struct entry entry;
 	enum peer_state state;
-	bool known;	    /* `id` was heard */
+	bool known;	    /* `id` is known */
 	bool asked;	    /* it listens, or is no more */
 	bool queued;	    /* on the gone list */
 	uint8_t tries;	    /* broken connections since the last stable one */
@@ -96,12 +96,12 @@ struct uccl_udp_live_peer {
 struct uccl_udp_live {
 	struct entry listener;
 	int epoll_fd;
-	int spare_fd; /* given up for a moment to turn a connection away when descriptors are out */
+	int reserve_fd; /* closed for a moment to turn a connection away when descriptors are out */
 	int fd_limit; /* liveness descriptors stay below */
 	struct uccl_ports ports; /* of the connections that we make */
 	struct uccl_nic_addr self;
 	struct accepted_list of_peers, unauthenticated;
-	uint32_t nof_peers, nstrangers;
+	uint32_t nof_peers, nunauthenticated;
 	uint32_t npeers;
 	uint64_t retry_at; /* not later than the earliest retry_at of a waiting peer */
 	uint8_t hello[LIVE_HELLO_LEN];
@@ -273,7 +273,7 @@ static void peer_hello(struct uccl_udp_live *live, struct uccl_udp_live_peer *p,
 	uint64_t id = uccl_get64(p->hello + sizeof(live_magic));
 
 	if (memcmp(p->hello, live_magic, sizeof(live_magic)) || (p->known && id != p->id)) {
-		/* Someone else holds the port now. */
+		/* Another process has the port now. */
 		peer_refused(live, p);
 		return;
 	}
@@ -346,17 +346,17 @@ static void retries_run(struct uccl_udp_live *live, uint64_t now)
 
 /* Connections of others. */
 
-static void accepted_put(struct uccl_udp_live *live, struct accepted *a, bool peers)
+static void accepted_put(struct uccl_udp_live *live, struct accepted *a, bool of_peer)
 {
-	a->peers = peers;
-	TAILQ_INSERT_TAIL(peers ? &live->of_peers : &live->unauthenticated, a, link);
-	++*(peers ? &live->nof_peers : &live->nstrangers);
+	a->of_peer = of_peer;
+	TAILQ_INSERT_TAIL(of_peer ? &live->of_peers : &live->unauthenticated, a, link);
+	++*(of_peer ? &live->nof_peers : &live->nunauthenticated);
 }
 
 static void accepted_take(struct uccl_udp_live *live, struct accepted *a)
 {
-	TAILQ_REMOVE(a->peers ? &live->of_peers : &live->unauthenticated, a, link);
-	--*(a->peers ? &live->nof_peers : &live->nstrangers);
+	TAILQ_REMOVE(a->of_peer ? &live->of_peers : &live->unauthenticated, a, link);
+	--*(a->of_peer ? &live->nof_peers : &live->nunauthenticated);
 }
 
 static void accepted_end(struct uccl_udp_live *live, struct accepted *a)
@@ -371,22 +371,22 @@ static bool same_ip(const struct uccl_nic_addr *at, const uint8_t ip[16])
 	return !memcmp(at->ip, ip, sizeof(at->ip));
 }
 
-/* One more is to be held, from there. Returns whether it is held for a peer. PROTOCOL R159 */
+/* Make room for one more connection, from this address. Returns whether it is kept for a peer. PROTOCOL R159 */
 static bool room_make(struct uccl_udp_live *live, const uint8_t ip[16])
 {
 	const struct uccl_udp_live_peer *p = live->peers;
 
 	while (p && !same_ip(&p->to, ip))
 		p = p->next;
-	if (!p && live->nstrangers >= LIVE_UNAUTHENTICATED)
+	if (!p && live->nunauthenticated >= LIVE_UNAUTHENTICATED)
 		accepted_end(live, TAILQ_FIRST(&live->unauthenticated));
 	if (p && live->nof_peers >= LIVE_EACH * live->npeers)
 		accepted_end(live, TAILQ_FIRST(&live->of_peers));
 	return p;
 }
 
-/* A peer is there from now on: what came from there before may be its. */
-static void strangers_settle(struct uccl_udp_live *live, const struct uccl_nic_addr *at)
+/* A peer is at this address from now on: connections that came from it before may be the peer's. */
+static void accepted_assign(struct uccl_udp_live *live, const struct uccl_nic_addr *at)
 {
 	struct accepted *a, *next;
 
@@ -409,7 +409,7 @@ static void accepted_event(struct uccl_udp_live *live, struct accepted *a)
 	got = recv(a->entry.fd, &byte, 1, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	accepted_end(live, a); /* it ended, or broke the rule of silence */
+	accepted_end(live, a); /* it ended, or sent something, which it must not */
 }
 
 /* Takes over the descriptor. */
@@ -454,14 +454,14 @@ static void listener_event(struct uccl_udp_live *live)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		if ((errno != EMFILE && errno != ENFILE) || live->spare_fd < 0)
+		if ((errno != EMFILE && errno != ENFILE) || live->reserve_fd < 0)
 			return;
-		/* Without this the listener would stay readable and nobody could sleep on our descriptor. */
-		close(live->spare_fd);
+		/* Without this the listener would stay readable, and no thread could sleep on our descriptor. */
+		close(live->reserve_fd);
 		fd = accept4(live->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd >= 0)
 			close(fd);
-		live->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		live->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	}
 }
 
@@ -518,7 +518,7 @@ int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const stru
 	live->fd_limit = 512;
 	if (!getrlimit(RLIMIT_NOFILE, &limit))
 		live->fd_limit = (int)uccl_min(limit.rlim_cur / 2, 1 << 30);
-	live->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	live->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	live->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	err = live->epoll_fd < 0 ? -errno : listener_open(live, self);
 	if (err) {
@@ -534,7 +534,7 @@ void uccl_udp_live_close(struct uccl_udp_live *live)
 	struct uccl_udp_live_peer *p;
 	struct accepted *a;
 
-	/* The listener goes first: who sees a connection end asks at once, and must be refused. */
+	/* The listener is closed first: a peer that sees its connection end connects at once, and must be refused. */
 	entry_close(live, &live->listener);
 	while ((a = TAILQ_FIRST(&live->of_peers)) || (a = TAILQ_FIRST(&live->unauthenticated)))
 		accepted_end(live, a);
@@ -543,8 +543,8 @@ void uccl_udp_live_close(struct uccl_udp_live *live)
 		uccl_udp_live_disconnect(live, p);
 	if (live->epoll_fd >= 0)
 		close(live->epoll_fd);
-	if (live->spare_fd >= 0)
-		close(live->spare_fd);
+	if (live->reserve_fd >= 0)
+		close(live->reserve_fd);
 	free(live);
 }
 
@@ -565,7 +565,7 @@ static int peer_add(struct uccl_udp_live *live, const struct uccl_nic_addr *to, 
 		p->next->prev = p;
 	live->peers = p;
 	live->npeers++;
-	strangers_settle(live, to);
+	accepted_assign(live, to);
 	peer_start(live, p, now);
 	*peer = p;
 	return 0;

@@ -7,13 +7,13 @@
 
 #include "base/units.h"
 #include "progress/shm_dir.h"
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 #include "progress/linkshare.h"
 #include "progress/thread.h"
 
 /* A close ends after this time even if the engine found a reason to wait longer. */
 #define CLOSE_MAX_NS (10 * UCCL_NS_PER_S)
-/* Who closes and has no descriptor to sleep on looks so often. */
+/* A thread that closes and has no descriptor to sleep on polls so often. */
 #define NAP_NS (100 * UCCL_NS_PER_US)
 
 void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, bool locking, struct uccl_alarm *alarm)
@@ -34,11 +34,11 @@ void uccl_driver_fini(struct uccl_driver *d)
 int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
 {
 	struct uccl_engine_attr with = *attr;
-	char folder[64];
+	char dir[64];
 	int rc;
 
-	if (!uccl_shm_dir_path(folder, sizeof(folder)))
-		d->linkshare = uccl_linkshare_join(folder, &with);
+	if (!uccl_shm_dir_path(dir, sizeof(dir)))
+		d->linkshare = uccl_linkshare_join(dir, &with);
 	rc = uccl_engine_open(&with, uccl_clock(), &d->engine);
 	if (rc) {
 		uccl_linkshare_close(d->linkshare);
@@ -103,7 +103,7 @@ void uccl_driver_unwatch(struct uccl_driver *d)
 	d->nwaits = 0;
 }
 
-/* Not as uccl_driver_lock: who looks changes nothing. */
+/* Not as uccl_driver_lock: a reader changes nothing. */
 static void driver_enter(struct uccl_driver *d)
 {
 	if (d->locking)
@@ -118,7 +118,7 @@ static bool driver_watched(const struct uccl_driver *d)
 	return false;
 }
 
-/* The engine runs once; lanes that say something from here on wake somebody. */
+/* The engine runs once. Lanes that send a reply from here on wake a sleeper. */
 static int driver_engine(struct uccl_driver *d, uint64_t now)
 {
 	if (d->lanes)

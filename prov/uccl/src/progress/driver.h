@@ -56,7 +56,7 @@ struct uccl_driver {
 	_Atomic uint64_t expiry_of;	/* value of `changes` for which expiry_ns holds; UINT64_MAX: none yet */
 	_Atomic uint64_t called_ns;	/* when a call of the program last ran the engine */
 	_Atomic uint64_t read_ns;	/* when somebody last polled a queue or counter of it */
-	bool rescue_more;		/* used by the rescue thread only: its latest looks found packets */
+	bool rescue_more;		/* used by the rescue thread only: its latest rounds found packets */
 	struct uccl_wait *waits[UCCL_DRIVER_WAITS]; /* wait objects to wake, added by uccl_driver_add_wait() */
 	unsigned int nwaits;
 

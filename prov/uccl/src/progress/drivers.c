@@ -10,9 +10,9 @@
 
 #include "base/units.h"
 #include "progress/driver.h"
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 
-/* Descriptors that a nap looks at, at most. */
+/* Most descriptors that a nap polls. */
 #define NAP_FDS 16
 
 void uccl_drivers_init(struct uccl_drivers *l, bool locking)
@@ -76,7 +76,7 @@ static bool drivers_round(struct uccl_drivers *l, uint64_t asked)
 	bool brought = false;
 
 	atomic_store_explicit(&l->began_ns, asked, memory_order_relaxed);
-	uccl_silence_look(&l->silence, l->v, l->n, asked);
+	uccl_silence_poll(&l->silence, l->v, l->n, asked);
 	for (unsigned int i = 0; i < l->n; i++) {
 		struct uccl_driver *d = l->v[i];
 		bool came, empty;
@@ -88,7 +88,7 @@ static bool drivers_round(struct uccl_drivers *l, uint64_t asked)
 		came = uccl_driver_poll(d, empty, l->polled_ns, empty ? asked : now);
 		uccl_silence_driven(&l->silence, i, d, came, l->n, now);
 		brought |= came;
-		/* What comes next is measured from when it is looked at. */
+		/* The time of the next one is when it is polled. */
 		if (i + 1 < l->n)
 			now = uccl_clock();
 	}
@@ -97,7 +97,7 @@ static bool drivers_round(struct uccl_drivers *l, uint64_t asked)
 	return brought;
 }
 
-/* What tells of anything that they have. Returns how many descriptors; -1: too many, or some have none. */
+/* The descriptors that become readable when they have something. Their number; -1: too many, or some have none. */
 static int drivers_fds(struct uccl_drivers *l, struct pollfd *pfd, unsigned int max)
 {
 	unsigned int n = 0;
@@ -132,7 +132,7 @@ static void drivers_nap(struct uccl_drivers *l)
 		sched_yield();
 	else
 		ppoll(pfd, (nfds_t)n, &moment, NULL);
-	/* They were looked at all the time. */
+	/* They were polled all the time. */
 	now = uccl_clock();
 	for (unsigned int i = 0; i < l->n; i++)
 		uccl_driver_seen(l->v[i], now);

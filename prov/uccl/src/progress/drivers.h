@@ -50,8 +50,8 @@ void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *poll
 uint64_t uccl_drivers_expiry(struct uccl_drivers *l);
 
 /*
- * The common part of fi_cq_sread, fi_cntr_wait and the like: uccl_sleep_begin(); then look for the event, and call
- * uccl_sleep() after each look in vain, until that returns false (timeout); at the end uccl_sleep_end().
+ * The common part of fi_cq_sread, fi_cntr_wait and the like: uccl_sleep_begin(); then check for the event, and call
+ * uccl_sleep() after each check in vain, until that returns false (timeout); at the end uccl_sleep_end().
  */
 struct uccl_sleep {
 	struct uccl_wait *wait;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What a caller does when polling finds nothing. A caller with its own core spins, which is fastest. A caller that
- * shares its core keeps the peer, or another program, from running. So after many empty rounds in a row the caller
+ * shares its core keeps the peer, or another program, from running. So after many consecutive empty rounds the caller
  * yields now and then. If a yield takes long, other threads want the core. From then on the caller naps instead: it
  * sleeps for UCCL_NAP_NS, or until a packet comes.
  */
@@ -21,7 +21,7 @@ enum uccl_idle_do { UCCL_IDLE_SPIN, UCCL_IDLE_YIELD, UCCL_IDLE_NAP };
 
 /* All zero: new. Several threads may use one: each field is consistent by itself, and a lost count does no harm. */
 struct uccl_idle {
-	_Atomic uint32_t rounds;	/* empty rounds in a row */
+	_Atomic uint32_t rounds;	/* consecutive empty rounds */
 	_Atomic uint32_t naps;		/* naps since the last yield */
 	_Atomic bool crowded;		/* the last yield was long: other threads want the core */
 };

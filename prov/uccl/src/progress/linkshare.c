@@ -16,9 +16,9 @@
 
 #include "base/log.h"
 #include "progress/shm_dir.h"
-#include "progress/segment.h"
+#include "progress/shm_segment.h"
 
-#define SEATS 1024
+#define ENTRIES 1024
 
 /* One endpoint. Whatever stands here is a number to be compared: nothing that another process writes can do harm. */
 struct entry {
@@ -64,7 +64,7 @@ static int file_lock(struct uccl_linkshare *s)
 	}
 }
 
-/* A seat of a process that is no more is free. */
+/* An entry of a process that has ended is free. */
 static bool entry_free(const struct entry *entry)
 {
 	uint64_t owner = atomic_load(&entry->owner);
@@ -74,7 +74,7 @@ static bool entry_free(const struct entry *entry)
 
 static struct entry *entry_take(struct entry *entries)
 {
-	for (int i = 0; i < SEATS; i++)
+	for (int i = 0; i < ENTRIES; i++)
 		if (entry_free(&entries[i])) {
 			atomic_store(&entries[i].busy_ns, 0);
 			atomic_store(&entries[i].owner, (uint64_t)getpid());
@@ -84,18 +84,18 @@ static struct entry *entry_take(struct entry *entries)
 }
 
 /* Those of the processes that are there, or new ones: the file is locked. */
-static int seats_map(struct uccl_linkshare *s)
+static int entries_map(struct uccl_linkshare *s)
 {
-	const size_t want = SEATS * sizeof(*s->entries);
+	const size_t want = ENTRIES * sizeof(*s->entries);
 	void *at = NULL;
 	size_t bytes;
 
-	if (!uccl_segment_find(s->file, false, &at, &bytes) && bytes != want) {
-		uccl_segment_drop(at);
+	if (!uccl_shm_segment_find(s->file, false, &at, &bytes) && bytes != want) {
+		uccl_shm_segment_drop(at);
 		at = NULL;
 	}
 	if (!at) {
-		int rc = uccl_segment_make(s->file, want, &at);
+		int rc = uccl_shm_segment_make(s->file, want, &at);
 
 		if (rc)
 			return rc;
@@ -122,7 +122,7 @@ struct uccl_linkshare *uccl_linkshare_open(const char *dir, const char *name)
 	s->file = file_lock(s);
 	if (s->file < 0)
 		goto fail;
-	rc = seats_map(s);
+	rc = entries_map(s);
 	if (rc) {
 		errno = -rc;
 		goto fail;
@@ -147,7 +147,7 @@ uint32_t uccl_linkshare_busy(struct uccl_linkshare *s, uint64_t now)
 
 	if (s->mine)
 		atomic_store_explicit(&s->mine->busy_ns, now, memory_order_relaxed);
-	for (int i = 0; i < SEATS; i++) {
+	for (int i = 0; i < ENTRIES; i++) {
 		uint64_t at = atomic_load_explicit(&s->entries[i].busy_ns, memory_order_relaxed);
 
 		n += at && (at > now ? at - now : now - at) < UCCL_LINKSHARE_NS;
@@ -188,12 +188,12 @@ void uccl_linkshare_close(struct uccl_linkshare *s)
 			atomic_store(&s->mine->busy_ns, 0);
 			atomic_store(&s->mine->owner, 0);
 		}
-		for (int i = 0; i < SEATS && last; i++)
+		for (int i = 0; i < ENTRIES && last; i++)
 			last = entry_free(&s->entries[i]);
 		if (last)
 			unlinkat(s->dir_fd, s->name, 0);
 	}
-	uccl_segment_drop(s->entries);
+	uccl_shm_segment_drop(s->entries);
 	file_close(s->file);
 	close(s->dir_fd);
 	free(s);

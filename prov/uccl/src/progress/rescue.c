@@ -9,25 +9,25 @@
 #include "progress/drivers.h"
 #include "progress/thread.h"
 
-/* It stays awake for so many rounds after the last thing in flight: a wake-up costs the program a system call. */
+/* The thread stays awake for so many rounds after nothing is in flight: to wake it costs the program a system call. */
 #define LINGER_ROUNDS 64
-/* Something is due soon in so many rounds in a row: it is in flight, and no look at a peer now and then. */
+/* If something is due soon in so many consecutive rounds, it is in flight, and no check of a peer now and then. */
 #define BUSY_ROUNDS 3
 /*
- * What comes asks for more: a handshake is two round trips, and a new peer grants a few packets at first. So after a
- * look that found packets it looks again soon, and once more after twice that time, as long as a peer may take to
- * answer. But so many looks in a row that found something are enough: all else that comes is for the program.
+ * Packets bring about more packets: a handshake is two round trips, and a new peer grants a few packets at first. So
+ * after a round that found packets the thread makes another one soon, and one more after twice that time, as long as a
+ * peer may take to answer. HASTE_ROUNDS such rounds are enough: all other packets are the program's to receive.
  */
 #define HASTE_NS (200 * UCCL_NS_PER_US)
 #define HASTE_ROUNDS 16
 
-/* The pauses between looks after one that found packets. */
+/* The pauses between rounds after one that found packets. */
 struct haste {
-	uint64_t pause_ns; /* 0: none, a look is due with a timer */
-	unsigned int found; /* looks in a row, pauses of haste between them, that found packets */
+	uint64_t pause_ns; /* 0: none, a round is due with a timer */
+	unsigned int found; /* rounds that found packets, with such pauses between them */
 };
 
-/* After a look of this outcome: is the next one in haste? */
+/* After a round of this outcome: is the next one in haste? */
 static bool haste_goes_on(struct haste *h, bool found, uint64_t late_ns)
 {
 	h->pause_ns = found ? HASTE_NS : 2 * h->pause_ns;
@@ -52,15 +52,15 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 		struct uccl_driver *d = r->drivers->v[i];
 		uint64_t called = atomic_load_explicit(&d->called_ns, memory_order_relaxed);
 		uint64_t at = uccl_driver_expiry(d);
-		bool recent = called + after_ns > now, news;
+		bool recent = called + after_ns > now, found_now;
 
 		d->rescue_more &= haste;
 		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
 		if (!recent && (at <= now || (d->rescue_more && at != UCCL_NEVER))) {
-			news = uccl_driver_run(d) > 0;
-			d->rescue_more |= news;
-			*found |= news;
-			at = news ? now : uccl_driver_expiry(d);
+			found_now = uccl_driver_run(d) > 0;
+			d->rescue_more |= found_now;
+			*found |= found_now;
+			at = found_now ? now : uccl_driver_expiry(d);
 		}
 		/* A program that waits for this time itself is left to do so. */
 		if (at != UCCL_NEVER)
@@ -71,10 +71,10 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 }
 
 /*
- * Sleep until something is due, or is posted. Whoever posts from now on sees it and wakes us; who did before is seen by
- * another look. True: woken.
+ * Sleep until something is due, or is posted. A thread that posts from now on sees that we sleep, and wakes us; what
+ * was posted before is seen by another round. True: woken.
  */
-static bool rescue_park(struct uccl_rescue *r)
+static bool rescue_sleep(struct uccl_rescue *r)
 {
 	bool found;
 
@@ -102,7 +102,7 @@ static void *rescue_main(void *arg)
 		if (quiet < LINGER_ROUNDS) {
 			quiet++;
 			uccl_alarm_sleep(&r->alarm, uccl_clock() + r->alarm.late_ns);
-		} else if (rescue_park(r)) {
+		} else if (rescue_sleep(r)) {
 			quiet = busy = 0;
 		}
 	}

@@ -11,7 +11,7 @@
 #include "progress/driver.h"
 #include "progress/thread.h"
 
-/* Told of at a time; more are told of the next time. */
+/* Most events of one epoll_wait(); the next call returns the rest. */
 #define EVENTS 32
 
 void uccl_silence_init(struct uccl_silence *s)
@@ -43,7 +43,7 @@ int uccl_silence_reserve(struct uccl_silence *s, unsigned int n)
 	return 0;
 }
 
-/* From now on the descriptor tells of it. */
+/* From now on epoll watches it. */
 static void silence_begin(struct uccl_silence *s, unsigned int i, struct uccl_driver *d)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
@@ -55,7 +55,7 @@ static void silence_begin(struct uccl_silence *s, unsigned int i, struct uccl_dr
 		s->forks = uccl_forks;
 	}
 	fd = uccl_driver_poll_fd(d);
-	/* No descriptors left: it is looked at as before. */
+	/* No descriptors left: it is polled as before. */
 	if (fd < 0 || s->epfd < 0 || epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev))
 		return;
 	q->named = q->due = false;
@@ -89,7 +89,7 @@ void uccl_silence_driven(struct uccl_silence *s, unsigned int i, struct uccl_dri
 
 	if (brought)
 		q->rounds = s->rounds;
-	/* In this order: who stirs it after that has stirred it, who did before made it due earlier. */
+	/* In this order: a later stir is seen in the next round, an earlier one made the timer earlier. */
 	q->stirs = atomic_load_explicit(&d->stirs, memory_order_relaxed);
 	if (!uccl_is_silent(s, i)) {
 		if (brought || n < UCCL_SILENCE_MIN ||
@@ -121,7 +121,7 @@ static void silence_expire(struct uccl_silence *s, struct uccl_driver *const *v,
 	s->expiry = expiry;
 }
 
-void uccl_silence_look(struct uccl_silence *s, struct uccl_driver *const *v, unsigned int n, uint64_t now)
+void uccl_silence_poll(struct uccl_silence *s, struct uccl_driver *const *v, unsigned int n, uint64_t now)
 {
 	struct epoll_event ev[EVENTS];
 	int came;
@@ -129,7 +129,7 @@ void uccl_silence_look(struct uccl_silence *s, struct uccl_driver *const *v, uns
 	if (!s->n)
 		return;
 	if (s->forks != uccl_forks) {
-		/* What is told to the parent's descriptor is the parent's. */
+		/* Events of the parent's descriptor are the parent's. */
 		for (unsigned int i = 0; i < s->cap; i++)
 			s->of[i].fd = -1;
 		s->n = 0;

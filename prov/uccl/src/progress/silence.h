@@ -63,7 +63,7 @@ static inline bool uccl_is_silent(const struct uccl_silence *s, unsigned int i)
 }
 
 /* Begin a round over the drivers v[0..n): find the silent ones that are named or due at `now`. */
-void uccl_silence_look(struct uccl_silence *s, struct uccl_driver *const *v, unsigned int n, uint64_t now);
+void uccl_silence_poll(struct uccl_silence *s, struct uccl_driver *const *v, unsigned int n, uint64_t now);
 /* True: driver `d`, number i, is silent and needs no round. It then counts as polled (uccl_driver_seen()). */
 bool uccl_silence_lasts(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, uint64_t now);
 /* True: driver i is silent and has nothing to receive; if it gets a round, that need not read its socket. */

@@ -159,7 +159,7 @@ void uccl_wait_sleep(struct uccl_wait *w, uint64_t until)
 	ppoll(&pfd, 1, &ts, NULL);
 }
 
-/* Make the eventfd empty. The caller has the door. */
+/* Make the eventfd empty. The mutex is held. */
 static void wait_read(struct uccl_wait *w)
 {
 	uint64_t count;
@@ -174,7 +174,7 @@ static void wait_read(struct uccl_wait *w)
 	(void)n;
 }
 
-/* Asked of the kernel: who signals makes it readable before it notes that, and may have no processor in between. */
+/* The kernel knows it: a thread that signals writes the eventfd first, and may lose the processor before its note. */
 static bool wait_readable(const struct uccl_wait *w)
 {
 	struct pollfd pfd = { .fd = w->evfd, .events = POLLIN };
@@ -182,7 +182,7 @@ static bool wait_readable(const struct uccl_wait *w)
 	return poll(&pfd, 1, 0) == 1;
 }
 
-/* Nobody is inside any more, and nobody comes in: the caller has the door. */
+/* No thread is inside any more, and none enters: the mutex is held. */
 static void wait_rest(struct uccl_wait *w)
 {
 	atomic_store(&w->until, 0);
@@ -192,17 +192,17 @@ static void wait_rest(struct uccl_wait *w)
 }
 
 /*
- * The others who are inside are awake after so long, or have no processor: who waited in vain looks, and waits longer
- * the next time, up to sixteen times that.
+ * The other threads inside are awake after so long, or have no processor. A thread that waited in vain checks for its
+ * event, and waits longer the next time, up to sixteen times that.
  */
 #define RISE_NS UCCL_NS_PER_MS
 #define RISE_DOUBLINGS 4
 #define RISE_STEP_NS (20 * UCCL_NS_PER_US)
 
 /*
- * The eventfd stays readable until all have woken: who is awake and slept again before that would wake at once, and two
- * that leave and come would keep each other awake for ever. So the first ones wait for the last, who reads it. All look
- * again after that, so whatever was signalled in between is seen.
+ * The eventfd stays readable until all have woken. A thread that slept again before that would wake at once, and two
+ * threads that leave and enter would keep each other awake for ever. So the first ones wait for the last, which reads
+ * it. All check for their events after that, so whatever was signalled in between is seen.
  */
 bool uccl_wait_again(struct uccl_wait *w, uint64_t until)
 {
@@ -215,7 +215,7 @@ bool uccl_wait_again(struct uccl_wait *w, uint64_t until)
 	pthread_mutex_lock(&w->mutex);
 	read = w->read;
 	w->risen++;
-	/* The program may take its time until it looks at its descriptor, and packets do not wait for that. */
+	/* The program may take its time until it polls its descriptor, and packets do not wait for that. */
 	end = uccl_clock() + ((uint64_t)RISE_NS << (atomic_load(&w->outside) ? 0 : uccl_min(w->late, RISE_DOUBLINGS)));
 	end = uccl_min(end, until);
 	for (;;) {
@@ -246,7 +246,7 @@ void uccl_wait_leave(struct uccl_wait *w)
 {
 	pthread_mutex_lock(&w->mutex);
 	if (atomic_fetch_sub(&w->sleepers, 1) > 1 || atomic_load(&w->outside))
-		uccl_wait_force(w); /* the others may have counted on our time: they look again */
+		uccl_wait_force(w); /* the others may have relied on our time: they check again */
 	else
 		wait_rest(w);
 	pthread_mutex_unlock(&w->mutex);
@@ -294,7 +294,7 @@ void uccl_wait_leave_outside(struct uccl_wait *w)
 	was = atomic_exchange(&w->outside, false);
 	if (was)
 		set_timer(w, 0);
-	/* Who was about to wake us may have done so after we had left: that is for nobody. */
+	/* A thread may have woken us after we had left: no thread needs that signal. */
 	if ((was || atomic_load(&w->forced)) && !atomic_load(&w->sleepers))
 		wait_rest(w);
 	pthread_mutex_unlock(&w->mutex);

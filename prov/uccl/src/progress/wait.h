@@ -3,7 +3,7 @@
  * Sleeping until something happens. A wait object is one epoll descriptor. It contains an eventfd (a thread signalled),
  * a timerfd (an engine has a timer due) and the descriptors of the engines (something arrived).
  *
- * A sleeper calls uccl_wait_enter(), looks once more for its event, sleeps, and calls uccl_wait_leave(). A thread that
+ * A sleeper calls uccl_wait_enter(), checks once more for its event, sleeps, and calls uccl_wait_leave(). A thread that
  * causes the event calls uccl_wait_signal(). A signal costs one load if nobody is inside, and one more store if the
  * thread inside is awake. It is cheap in this case because a sleeper drives the engines itself, so most of its events
  * come from its own calls.
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Value of uccl_wait.until: a thread is inside and awake. Before it sleeps it looks for its event and for timers. */
+/* Value of uccl_wait.until: a thread is inside and awake. Before it sleeps it checks for its event and for timers. */
 #define UCCL_WAIT_AWAKE 1
 
 struct uccl_wait {
@@ -57,7 +57,7 @@ void uccl_wait_force(struct uccl_wait *w);
 /* Any thread: an engine's next timer is now at `expiry`. Wakes a sleeper that would sleep longer. */
 void uccl_wait_kick(struct uccl_wait *w, uint64_t expiry);
 
-/* Enter: from here on signals are kept. Look for the event after this, since it may have happened before. */
+/* Enter: from here on signals are kept. Check for the event after this, since it may have happened before. */
 void uccl_wait_enter(struct uccl_wait *w);
 /* Announce to sleep until `until`: from here on uccl_wait_kick() works. Ask the engines for timers after this. */
 void uccl_wait_plan(struct uccl_wait *w, uint64_t until);
@@ -66,7 +66,7 @@ void uccl_wait_sleep(struct uccl_wait *w, uint64_t until);
 void uccl_wait_leave(struct uccl_wait *w);
 /*
  * For a sleeper that stays inside, instead of leaving and entering. True: there was a signal since it entered or last
- * asked, so it must look before it sleeps. It returns when all threads inside are awake, when one of them takes too
+ * asked, so it must check before it sleeps. It returns when all threads inside are awake, when one of them takes too
  * long, or at `until`. False: it may sleep.
  */
 bool uccl_wait_again(struct uccl_wait *w, uint64_t until);

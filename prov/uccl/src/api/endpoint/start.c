@@ -19,7 +19,7 @@
 #include "api/watch/live.h"
 #include "api/watch/tracefile.h"
 #include "hmem/stage.h"
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 #include "progress/ranks.h"
 
 static void fill_random(void *arg, void *buf, size_t len)

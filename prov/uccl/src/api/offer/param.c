@@ -18,7 +18,7 @@
 #include "base/keyvalue.h"
 #include "base/defaults.h"
 #include "flow/policy.h"
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 
 /* The prefix that the library itself puts before the names of this provider's variables. */
 #define PREFIX_LEN (sizeof("FI_UCCL_") - 1)

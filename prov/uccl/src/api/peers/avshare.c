@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See avshare.h. Everybody has a shared lock on the file, which says where the table is (progress/segment.h); who can
- * get it alone is the only one. Writers take turns by a record lock, readers look twice if one was there meanwhile.
+ * See avshare.h. Each user has a shared lock on the file, which says where the table is (progress/shm_segment.h); a
+ * process that gets an exclusive lock is the only user. Writers take turns by a record lock, readers look twice if one
+ * was there meanwhile.
  */
 #include "api/peers/avshare.h"
 
@@ -17,7 +18,7 @@
 #include "api/lib/lib.h"
 #include "api/peers/av.h"
 #include "progress/shm_dir.h"
-#include "progress/segment.h"
+#include "progress/shm_segment.h"
 
 #define SHARE_MAGIC 0x75636c6176303031ull
 #define SHARE_MIN 65536
@@ -86,7 +87,7 @@ static int table_make(struct uccl_avshare *s, size_t count)
 	uint32_t cap = (uint32_t)uccl_clamp(count, SHARE_MIN, SHARE_MAX);
 	int rc;
 
-	rc = uccl_segment_make(s->fd, table_bytes(cap), (void **)&s->t);
+	rc = uccl_shm_segment_make(s->fd, table_bytes(cap), (void **)&s->t);
 	if (rc)
 		return rc;
 	s->t->cap = cap;
@@ -101,7 +102,7 @@ static int table_open(struct uccl_avshare *s)
 	size_t bytes;
 	int rc;
 
-	rc = uccl_segment_find(s->fd, s->read_only, &at, &bytes);
+	rc = uccl_shm_segment_find(s->fd, s->read_only, &at, &bytes);
 	if (rc)
 		return rc == -EINVAL ? -FI_EINVAL : -FI_ENOENT;
 	s->t = at;
@@ -131,7 +132,7 @@ static int share_try(struct uccl_avshare *s, size_t count)
 
 static void share_undo(struct uccl_avshare *s)
 {
-	uccl_segment_drop(s->t);
+	uccl_shm_segment_drop(s->t);
 	if (s->fd >= 0)
 		close(s->fd);
 	s->t = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of a named address vector, in memory that processes of one user share (progress/segment.h). It disappears
- * when the last of them closes it. If processes died and left their file behind, the next one begins an empty table.
+ * The table of a named address vector, in memory that processes of one user share (progress/shm_segment.h). It
+ * disappears when the last of them closes it. If processes died and left their file behind, the next one begins an
+ * empty table.
  */
 #ifndef UCCL_API_AVSHARE_H
 #define UCCL_API_AVSHARE_H

@@ -32,7 +32,7 @@
 
 /*
  * The interface's MTU, or the route's if that is longer: a place on this host is reached through the loopback, whatever
- * interface has the address. A route knows less where a router once said so, or somebody who wanted us to be slow.
+ * interface has the address. A route's MTU is shorter after a report of a router, or of an attacker.
  */
 static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
 {
@@ -108,7 +108,7 @@ static int udp_wait_fd(struct uccl_nic *nic)
 	struct epoll_event ev = {.events = EPOLLIN};
 	int fd, err;
 
-	/* Made only when asked for: a socket that someone polls pays for it with every packet. */
+	/* Made at the first call only: with epoll each packet costs more. */
 	if (u->wait_fd >= 0)
 		return u->wait_fd;
 	fd = epoll_create1(EPOLL_CLOEXEC);
@@ -145,7 +145,7 @@ static void udp_close(struct uccl_nic *nic)
 	struct udp *u = udp_of(nic);
 	int i;
 
-	/* The port goes before the liveness connections: who then asks whether we live gets the true answer. */
+	/* The port is closed before the liveness connections: a peer that then connects again is refused. */
 	if (u->rx_fd >= 0)
 		uccl_own_close(u->rx_fd);
 	uccl_udp_handshake_close(u);

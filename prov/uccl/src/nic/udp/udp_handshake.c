@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What strangers send to the udp back end. Two programs that run in the kernel keep it from the work for peers:
+ * What unauthenticated hosts send to the udp back end. Two programs in the kernel keep it from the packets of peers:
  *
- * - A filter refuses what is for nobody here: too short, of another magic, version or type, with a token that this
- *   endpoint would not choose, or INIT to another incarnation. Such a packet is not queued and wakes nobody.
- * - HELLO and INIT, which everybody may send, go to other sockets at the same port, the doors: two for HELLO, of those
- *   who know this endpoint's incarnation, as who has its whole address does, and of the rest; and one for INIT. However
- *   many come, they fill the queue of their door only, and rx() takes a bounded number a second from each.
- *   PROTOCOL R157, R158
+ * - A filter refuses packets that are too short, of another magic, version or type, with a token that this endpoint
+ *   would not choose, or INIT to another incarnation. Such a packet is not queued and wakes no thread.
+ * - HELLO and INIT, which every host may send, go to the handshake sockets: one for HELLO that names this endpoint's
+ *   incarnation, one for any other HELLO, one for INIT. However many packets come, they fill the queue of their socket
+ *   only, and rx() takes a bounded number a second from each. PROTOCOL R157, R158
  *
- * To read a HELLO costs little, to answer it much. Who gets no answer asks again and says the same; who makes up HELLOs
- * from many places, to be as many, says something new each time. So a HELLO that came before goes first: of the others
- * only few a second are answered, which is all of them on a usual day. A door knows those that it read by 16 bits each
- * in a table of fixed size, where later ones take the places of earlier ones.
+ * To read a HELLO costs little, to answer it much. A peer that gets no answer sends the same HELLO again; an attacker
+ * that makes up HELLOs from many places sends a new one each time. So a HELLO that came before goes first. Of new ones
+ * only few a second are answered; without an attack these are all. A socket knows the HELLOs that it read by 16 bits
+ * each, in a table of fixed size, where later ones take the places of earlier ones.
  *
- * Both are classic BPF, which needs no privileges. Without them (an old kernel, a sandbox) everything comes by the one
- * socket. Then HELLO and INIT are bounded where they are handed up, by the same budgets: they may fill the queue, but
- * not the time. The rest the engine checks again, and the filter only makes it cheap.
+ * Both programs are classic BPF, which needs no privileges. Without them (an old kernel, a sandbox) all packets come by
+ * one socket. Then HELLO and INIT are bounded where they are handed up, by the same budgets: they may fill the queue,
+ * but not the time. The engine checks all packets again, so the filter only saves work.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -36,27 +35,28 @@
 #include "nic/ownfd.h"
 #include "nic/udp/udp_state.h"
 
-#define HANDSHAKE_QUEUE (256 << 10) /* bytes wished: some hundred packets */
+#define HANDSHAKE_QUEUE (256 << 10) /* bytes requested: some hundred packets */
 #define HANDSHAKE_BURST 300	       /* of each of these, after a quiet time: */
-#define HANDSHAKE_READS 40000       /* packets read from a door in a second, */
+#define HANDSHAKE_READS 40000       /* packets read from a socket in a second, */
 #define HANDSHAKE_ANSWERS 20000     /* HELLOs handed up of them, */
 #define HANDSHAKE_FIRSTS 2000       /* and those of them that were not seen before, */
 #define HANDSHAKE_FIRST_BURST 200   /* which leave room for those that were */
 /*
- * A look at a door costs a system call, which delays what comes next: one in so many calls of rx() that found packets,
- * or a third of it, and no sooner than so long after the last one. With packets in hand their receiver waits, too.
+ * To poll a handshake socket costs a system call, which delays other packets. So one of HANDSHAKE_EVERY calls of rx()
+ * that found packets polls one; a call without packets counts HANDSHAKE_IDLE. Between two polls there is a pause, which
+ * is longer if packets wait to be handled.
  */
 #define HANDSHAKE_EVERY 6
 #define HANDSHAKE_IDLE 3
 #define HANDSHAKE_IDLE_NS (20 * UCCL_NS_PER_US)
 #define HANDSHAKE_BUSY_NS (200 * UCCL_NS_PER_US)
-#define HANDSHAKE_LATE_NS (200 * UCCL_NS_PER_US) /* an idle call after this looks at all of them */
-/* Who sleeps is woken for them so often a second, and after a quiet time; then they wait so long. */
+#define HANDSHAKE_LATE_NS (200 * UCCL_NS_PER_US) /* an idle call after this polls all of them */
+/* Handshake packets wake a sleeper so often a second, and so often after a quiet time; then they wait so long. */
 #define WAKE_RATE 1000
 #define WAKE_BURST 64
 #define WAKE_REST_NS (10 * UCCL_NS_PER_MS)
 
-/* Offsets in a packet: of INIT, for which incarnation it is; of HELLO, its nonce, and which one it expects. */
+/* Offsets in a packet. FOR: the incarnation to which INIT goes. NONCE, EXPECTED: of HELLO, its nonce and that. */
 enum { AT_MAGIC, AT_VERSION = 2, AT_TYPE, AT_TOKEN = 8, AT_NONCE = 32, AT_FOR = 32 + 8, AT_EXPECTED = 32 + 16 };
 
 #define UDP_HEADER 8 /* where a filter's packet begins; to the program that chooses a socket it is cut off */
@@ -120,7 +120,7 @@ static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 	return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
 }
 
-/* Sockets have numbers in the order in which they were bound: HELLO and INIT go to the doors, the rest to the first. */
+/* Sockets are numbered in the order of their bind(). HELLO and INIT go to theirs, all else to the first socket. */
 static bool steering_attach(int fd, const struct uccl_nic_guard *g)
 {
 	uint8_t incarnation[8];
@@ -189,8 +189,8 @@ static int handshake_sockets_open(struct udp *u, const struct uccl_nic_guard *g)
 
 	at.port = u->self.port;
 	/*
-	 * The first socket was bound alone, so that a port that somebody has is an error; only now may others join it.
-	 * They would have to be of this user, and no endpoint asks for that before it has bound its own.
+	 * The first socket was bound alone, so that a port in use is an error. Only now may other sockets share it.
+	 * They must be of this user, and no endpoint asks to share a port before it has bound its own.
 	 */
 	if (setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
 		return -errno;
@@ -209,7 +209,7 @@ void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 	struct udp *u = udp_of(nic);
 	int err, none = 0;
 
-	/* Who knew it could choose whose HELLO is forgotten for his; without random numbers that must do. */
+	/* A host that knew it could choose whose HELLO its own replaces. Without random numbers it is guessable. */
 	if (getrandom(&u->handshake.key, sizeof(u->handshake.key), 0) != sizeof(u->handshake.key))
 		u->handshake.key = g->incarnation;
 	err = handshake_sockets_open(u, g);
@@ -220,12 +220,12 @@ void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 		(void)setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &none, sizeof(none));
 	}
 	if (!filter_attach(u->rx_fd, g))
-		UCCL_LOG(UCCL_LOG_INFO, "no filter for strangers' packets: %s", strerror(errno));
+		UCCL_LOG(UCCL_LOG_INFO, "no filter for unauthenticated packets: %s", strerror(errno));
 	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake.socket[i].fd >= 0; i++)
 		(void)filter_attach(u->handshake.socket[i].fd, g);
 }
 
-/* What may be had now, of `rate` a second and `burst` at once. It begins full. */
+/* The tokens that are left, of `rate` a second and `burst` at once. The bucket begins full. */
 static uint32_t budget_left(struct udp_budget *b, uint32_t rate, uint32_t burst, uint64_t now)
 {
 	uint64_t more = (uint64_t)uccl_min(now - b->filled_ns, UCCL_NS_PER_S) * rate / UCCL_NS_PER_S;
@@ -237,7 +237,7 @@ static uint32_t budget_left(struct udp_budget *b, uint32_t rate, uint32_t burst,
 	return b->left;
 }
 
-static uint64_t stirred(uint64_t v)
+static uint64_t mix(uint64_t v)
 {
 	v = (v ^ v >> 32) * 0x9e3779b97f4a7c15;
 	v = (v ^ v >> 29) * 0xbf58476d1ce4e5b9;
@@ -247,16 +247,16 @@ static uint64_t stirred(uint64_t v)
 /* Did this HELLO come before, from the same address? From now on it did. */
 static bool seen_before(struct udp_handshake_socket *d, uint64_t key, const struct uccl_rx *r)
 {
-	uint64_t h = stirred(uccl_get64(r->data + AT_NONCE) ^ key);
-	uint16_t *place, mark;
+	uint64_t h = mix(uccl_get64(r->data + AT_NONCE) ^ key);
+	uint16_t *slot, mark;
 	bool seen;
 
-	h = stirred(h ^ uccl_get64(r->src.ip));
-	h = stirred(h ^ uccl_get64(r->src.ip + 8));
-	place = &d->seen[h % UDP_HANDSHAKE_SEEN];
+	h = mix(h ^ uccl_get64(r->src.ip));
+	h = mix(h ^ uccl_get64(r->src.ip + 8));
+	slot = &d->seen[h % UDP_HANDSHAKE_SEEN];
 	mark = (uint16_t)(h >> 48 | 1);
-	seen = *place == mark;
-	*place = mark;
+	seen = *slot == mark;
+	*slot = mark;
 	return seen;
 }
 
@@ -353,7 +353,7 @@ static int handshake_take(struct udp *u, struct udp_handshake_socket *d, struct 
 	return at;
 }
 
-/* The doors' sockets enter the set of wait_fd, or leave it. */
+/* The handshake sockets enter the set of wait_fd, or leave it. */
 static int handshake_sockets_wake(struct udp *u, int op)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -409,8 +409,8 @@ static void handshake_sockets_return(struct udp *u)
 }
 
 /*
- * Who sleeps has looked, and read nothing but what was at the doors, if anything: that counts. What may not be read now
- * wakes nobody. PROTOCOL R162
+ * A sleeper woke, and found nothing but handshake packets, if any: that costs a token. Packets that may not be read now
+ * wake no sleeper. PROTOCOL R162
  */
 static void handshake_sockets_woke(struct udp *u, bool read)
 {
@@ -437,14 +437,14 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
 		return at;
 	u->handshake.idle = idle;
 	handshake_sockets_return(u);
-	/* After packets somebody who goes to sleep is woken at once if a door has something: no need to look before. */
+	/* A thread that sleeps after packets is woken at once if a handshake packet waits: no need to poll before. */
 	woken = idle && was_idle && u->nic.watched && !u->handshake.back_ns;
 	u->handshake.calls += idle ? HANDSHAKE_IDLE : 1;
 	if (at == n || (!idle && u->handshake.calls < HANDSHAKE_EVERY))
 		return at;
 	now = fine_now();
 	rest = now - u->handshake.polled_ns;
-	/* Who sleeps on the descriptor is not woken a second time; who calls seldom has it all at once. */
+	/* A sleeper is not woken a second time, and a caller that comes rarely gets all packets at once. */
 	if (woken || (idle && rest >= HANDSHAKE_LATE_NS)) {
 		u->handshake.polled_ns = now;
 		for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && at < n; i++)

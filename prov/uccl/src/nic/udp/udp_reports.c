@@ -15,9 +15,9 @@
 #include "nic/udp/udp_state.h"
 
 #define ERRORS_EVERY_NS (50 * UCCL_NS_PER_MS)
-/* If somebody answers, all that is sent may be answered: that is no reason to look, but then others may be gone. */
+/* While packets arrive, all that was sent may be answered: no reason to poll. But other peers may be gone. */
 #define ERRORS_ANYWAY_NS (350 * UCCL_NS_PER_MS)
-/* An answer takes a moment, too: many endpoints that send now and then would look each time. */
+/* An answer takes a moment: many endpoints that send now and then would poll each time. */
 #define ERRORS_ASKED_NS (5 * UCCL_NS_PER_MS)
 #define ERRORS_LINGER_NS UCCL_NS_PER_S /* an ICMP answer comes sooner or is not waited for */
 #define ERRORS_AT_ONCE 64	       /* read from one queue at a time */
@@ -80,7 +80,7 @@ void uccl_udp_events_forget(struct udp *u, const struct uccl_nic_peer *peer)
 
 /* Error queues. */
 
-/* Only this says that the host is there and the port is not; a lost route or host may come back. */
+/* Only this proves that the host is there and the port is closed; a lost route or host may come back. */
 static bool port_unreachable(const struct sock_extended_err *e)
 {
 	if (e->ee_origin == SO_EE_ORIGIN_ICMP)
@@ -90,7 +90,7 @@ static bool port_unreachable(const struct sock_extended_err *e)
 	return false;
 }
 
-/* A router that speaks of no length (RFC 1191 section 4) says 0. */
+/* A router that names no length (RFC 1191 section 4) reports 0. */
 static bool too_long(const struct sock_extended_err *e)
 {
 	if (e->ee_origin == SO_EE_ORIGIN_ICMP)
@@ -152,7 +152,7 @@ void uccl_udp_errors(struct udp *u, struct udp_sock *s)
 	}
 }
 
-/* One poll() for all label sockets says which queues are worth a call; with many of them that is dear. */
+/* One poll() for all label sockets says which queues are worth a call; it is expensive with many sockets. */
 static void errors_poll(struct udp *u)
 {
 	struct pollfd p[UDP_LABELS];
@@ -209,8 +209,8 @@ void uccl_udp_reports_poll_now(struct udp *u)
 }
 
 /*
- * Nothing came, though the owner may have been woken: perhaps what woke him is there, and it must not do so again.
- * With packets that is soon enough the next time.
+ * No packets arrived, but the owner may have been woken: perhaps by a liveness connection, which must not wake it
+ * again. If packets arrived, the next call is soon enough.
  */
 static bool live_may_have_woken(const struct udp *u)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receiving from the UDP socket: one recvmmsg a call of rx(), payloads scattered to hinted places. Trains that the
+ * Receiving from the UDP socket: one recvmmsg a call of rx(), payloads scattered to predicted places. Trains that the
  * kernel merged (UDP_GRO) go up as they are.
  */
 #include <errno.h>
@@ -16,10 +16,10 @@
 #include "base/log.h"
 #include "nic/udp/udp_state.h"
 
-/* Pieces of a message: as much of a row as has a place and the rest; head, place of its payload and the rest. */
-enum { ROW = 2, SPLIT = 3 };
+/* Parts of a message: those of a GRO batch that have a place, and the rest; header, place of its payload, the rest. */
+enum { GRO_BATCH = 2, SPLIT = 3 };
 
-/* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
+/* Slots are a little more than a power of two apart: else the headers of all would share one set of the cache. */
 #define SLOT_STRIDE (UDP_RX_BYTES + 320)
 #define AGE_MAX_NS (10 * UCCL_NS_PER_S)	     /* beyond: the clock was set */
 
@@ -90,8 +90,8 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* What lies where a row was predicted: packets of that length, or it is moved to where it would be otherwise. */
-static void message_row(struct udp_slot *s, struct uccl_rx *r)
+/* At the place predicted for a GRO batch lie packets of the predicted length, or they are moved to the buffer. */
+static void message_gro_batch(struct udp_slot *s, struct uccl_rx *r)
 {
 	uint32_t body = (uint32_t)uccl_min(r->len, s->iov[0].iov_len);
 
@@ -102,7 +102,7 @@ static void message_row(struct udp_slot *s, struct uccl_rx *r)
 	uccl_rx_run_at(r, s->iov[0].iov_base, body);
 }
 
-/* Put the pieces of a scattered message together in its own buffer: head, hinted part, rest. */
+/* Put the parts of a scattered message together in its own buffer: header, predicted part, rest. */
 static void message_join(struct udp_bank *b, int i, uint32_t len)
 {
 	struct udp_slot *s = &b->slot[i];
@@ -159,8 +159,8 @@ static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uc
 		r->each = segment;
 		message_join(b, i, r->len);
 	}
-	if (m->msg_hdr.msg_iovlen == ROW)
-		message_row(s, r);
+	if (m->msg_hdr.msg_iovlen == GRO_BATCH)
+		message_gro_batch(s, r);
 	if (m->msg_hdr.msg_iovlen == SPLIT && r->len > UCCL_HDR_LEN) {
 		r->split = true;
 		r->body = s->iov[1].iov_base;
@@ -192,10 +192,10 @@ static void bank_prepare(struct udp_bank *b, const struct uccl_rx_placement *hin
 		if (hints[i].each) {
 			s->gro_size = hints[i].each;
 			s->iov[0] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};
-			/* Where it would be if the row had been received here, too. */
+			/* Where it would be if the GRO batch had been received here, too. */
 			s->iov[1] = (struct iovec){.iov_base = s->buf + hints[i].len,
 						   .iov_len = UDP_RX_BYTES - hints[i].len};
-			b->msg[i].msg_hdr.msg_iovlen = ROW;
+			b->msg[i].msg_hdr.msg_iovlen = GRO_BATCH;
 			continue;
 		}
 		s->iov[1] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};

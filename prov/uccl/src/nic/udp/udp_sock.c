@@ -36,8 +36,8 @@ bool uccl_udp_tos_set(const struct udp *u, int fd, uint8_t tos)
 }
 
 /*
- * Nobody cuts our packets, and the kernel believes nothing of what anybody says of their length (RFC 4821, RFC 8899):
- * packets that the interface carries leave, and the news comes to us, who can tell whether it is ours.
+ * No router fragments our packets, and the kernel believes no report about their length (RFC 4821, RFC 8899): packets
+ * that the interface carries leave, and reports come to us, as only we can check whether they quote a packet of ours.
  */
 static void mtu_discover_set(int family, int fd)
 {
@@ -78,7 +78,6 @@ int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uc
 	return fd;
 }
 
-/* What to say when the range has no free port: it is the user's to enlarge it. */
 void uccl_udp_ports_short_say(const struct udp *u, const char *what)
 {
 	UCCL_LOG(UCCL_LOG_WARN,
@@ -110,7 +109,7 @@ static int label_socket_open(const struct udp *u)
 	mtu_discover_set(u->family, fd);
 	uccl_udp_tos_set(u, fd, u->tos);
 	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
-	/* Nobody answers to a label's port, what strays there must not pile up; but ICMP errors queue here too. */
+	/* No peer sends to a label's port, so packets there must not pile up; but ICMP errors are queued here, too. */
 	uccl_udp_option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);
 	return fd;
 }

@@ -141,8 +141,8 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 }
 
 /*
- * ENOBUFS: a queue below us was full and dropped it. That passes; but a link between virtual machines whose other side
- * takes no packets of this length (MTU) says the same, for ever. All that wait behind it would wait for ever, too.
+ * ENOBUFS: a queue of the host was full and dropped the packet. That passes; but a link between virtual machines whose
+ * other side takes no packets of this length (MTU) reports the same for ever, and would stop all packets behind it.
  */
 static enum verdict dropped_judge(struct udp *u, uint32_t len)
 {
@@ -160,7 +160,7 @@ static enum verdict dropped_judge(struct udp *u, uint32_t len)
 	return TX_LOST;
 }
 
-static void taken(struct udp *u, uint32_t len)
+static void packet_taken(struct udp *u, uint32_t len)
 {
 	u->tx.full_since = 0;
 	if (len >= u->tx.refused_len)
@@ -190,8 +190,8 @@ static enum verdict error_judge(struct udp *u, struct udp_sock *s, bool train, u
 		return TX_REBUILD;
 	default:
 		/*
-		 * Often the news of an earlier packet (ICMP), told by this call which sent nothing. If it is EMSGSIZE
-		 * again, the interface has become narrower than it was: what is lost will show it.
+		 * Often the report of an earlier packet (ICMP), for which this call sent nothing. If it is EMSGSIZE
+		 * again, the interface carries less than before: losses will show it.
 		 */
 		uccl_udp_errors(u, s);
 		return tries < TX_TRIES ? TX_AGAIN : TX_LOST;
@@ -216,14 +216,14 @@ static void gso_judge(struct udp *u)
 }
 
 /*
- * Where answers to strangers leave: at our port, by a socket that hears nothing of what they bring back (no RECVERR).
- * At a label's socket each report of a closed port would be the error of the next packet to a peer. PROTOCOL R157
+ * Answers to unauthenticated hosts leave at our port, by a socket without reports (no RECVERR). At a label's socket
+ * each report of a closed port would be the error of the next packet to a peer. PROTOCOL R157
  */
 static struct udp_sock answer_sock(const struct udp *u)
 {
-	int door = u->handshake.socket[UDP_HANDSHAKE_UNAUTHENTICATED].fd;
+	int fd = u->handshake.socket[UDP_HANDSHAKE_UNAUTHENTICATED].fd;
 
-	return (struct udp_sock){.fd = door >= 0 ? door : u->rx_fd};
+	return (struct udp_sock){.fd = fd >= 0 ? fd : u->rx_fd};
 }
 
 /*
@@ -251,7 +251,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			sent = sendmmsg(s->fd, &b->msg[m], (unsigned int)(count - m), MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent > 0) {
 			gso_judge(u);
-			taken(u, len);
+			packet_taken(u, len);
 			m += sent;
 			tries = 0;
 			continue;
@@ -261,7 +261,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 		case TX_AGAIN:
 			break;
 		case TX_LOST:
-			/* Not the train was the reason. */
+			/* The train was not the reason. */
 			u->tx.gso |= u->tx.gso_doubt && error == EMSGSIZE;
 			u->tx.gso_doubt &= !u->tx.gso;
 			lost_log(u, error);

@@ -2,13 +2,12 @@
 /*
  * The xdp back end: the datagrams of the udp back end, past the kernel's stack, on a queue of an Ethernet NIC. It
  * stands on a udp back end, which holds the port, the label sockets (their ports are ours to send from, and what
- * routers report comes to them) and the liveness connections, and keeps strangers apart.
+ * routers report comes to them) and the liveness connections, and receives from unauthenticated hosts.
  *
- * What leaves to a place whose way is known (routes.h) is written as a frame; everything else goes by a socket: places
- * of this host, neighbours that the kernel has to find first, answers to strangers. What comes for us by our queue,
- * with a token of ours, is taken by an XDP program (xdp_prog.h); all the rest goes its usual way, and of that rest
- * udp receives what is for us: HELLO and INIT, what comes by queues that are not ours, what is longer than a frame. So
- * both are always looked at. Lanes share queues (xskset.h).
+ * A packet to a place whose route is known (routes.h) is written as a frame. Others leave by a socket: those to places
+ * of this host, to neighbours that the kernel has to find first, and answers to unauthenticated hosts. An XDP program
+ * (xdp_prog.h) takes packets with a token of ours from our queue. Other packets for us come by udp's sockets: HELLO and
+ * INIT, packets of other queues, packets longer than a frame. So both are always polled. Lanes share queues (xskset.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +32,7 @@
 #include "nic/xdp/xsk.h"
 #include "nic/xdp/xskset.h"
 
-/* With frames in hand the sockets are looked at in one of so many calls. */
+/* If there are frames, one of so many calls polls the sockets. */
 #define SOCKETS_EVERY 8
 #define EVENTS_EVERY_NS (4 * UCCL_NS_PER_MS)
 #define AGE_MAX_NS UCCL_NS_PER_S /* beyond: no time stamp of this frame */
@@ -55,10 +54,10 @@ struct xdp {
 	bool timestamps;
 	bool long_packets; /* the MTU lets packets be longer than a frame */
 	uint16_t port_of[UDP_LABELS]; /* 0: not asked yet */
-	uint64_t now;		      /* of the last look at the clock, coarse */
+	uint64_t now;		      /* when the clock was read last, coarse */
 	uint64_t events_at, down_until;
 	uint32_t calls;
-	bool hungry;   /* wait_fd is readable when there is room to send, too */
+	bool wakes_tx; /* wait_fd is readable when there is room to send, too */
 	int wait_fd;   /* epoll of both; -1 */
 	struct uccl_xdp_stats stats; /* all but kicks */
 };
@@ -91,8 +90,8 @@ static bool same_ip(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b
 	return a == b || (!memcmp(a->ip, b->ip, sizeof(a->ip)) && a->scope == b->scope);
 }
 
-/* NULL: by a socket. `last`: the packet before, whose way was `way`. */
-static const struct uccl_frame_route *way_of(struct xdp *x, const struct uccl_tx *t, const struct uccl_tx *last,
+/* NULL: by a socket. `last`: the packet before, whose route was `route`. */
+static const struct uccl_frame_route *route_of(struct xdp *x, const struct uccl_tx *t, const struct uccl_tx *last,
 					     const struct uccl_frame_route *route)
 {
 	if (t->answer || uccl_tx_len(t) + uccl_frame_headers(t->to) > x->xsk->most || x->now < x->down_until)
@@ -128,15 +127,15 @@ static void kick(struct xdp *x)
 	x->down_until = x->now + DOWN_NS;
 }
 
-/* Who sleeps while frames wait to leave is woken when there is room for them. */
-static void hunger_set(struct xdp *x)
+/* While frames wait to leave, a sleeper is woken when there is room for them. */
+static void tx_wake_set(struct xdp *x)
 {
 	bool want = uccl_xsk_waits(x->xsk) && x->now >= x->down_until;
 	struct epoll_event ev = {.events = want ? EPOLLIN | EPOLLOUT : EPOLLIN};
 
-	if (want == x->hungry || x->wait_fd < 0)
+	if (want == x->wakes_tx || x->wait_fd < 0)
 		return;
-	x->hungry = want;
+	x->wakes_tx = want;
 	(void)epoll_ctl(x->wait_fd, EPOLL_CTL_MOD, x->xsk->rx.fd, &ev);
 }
 
@@ -154,7 +153,7 @@ static int xdp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 		uint16_t port;
 		int run = 1;
 
-		route = way_of(x, &v[done], done ? &v[done - 1] : NULL, route);
+		route = route_of(x, &v[done], done ? &v[done - 1] : NULL, route);
 		port = route ? label_port(x, v[done].label) : 0;
 		if (port) {
 			if (!frame_put(x, route, &v[done], port)) {
@@ -167,7 +166,7 @@ static int xdp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 			done++;
 			continue;
 		}
-		/* Its neighbours that have the same place, too: no question is asked twice. */
+		/* With the packets behind it that have the same place: the route is sought once. */
 		while (done + run < n && same_ip(v[done].to, v[done + run].to) &&
 		       v[done].answer == v[done + run].answer && uccl_tx_len(&v[done]) <= uccl_tx_len(&v[done + run]))
 			run++;
@@ -260,7 +259,7 @@ static int xdp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 		k += got > 0 ? got : 0;
 		x->stats.sockets_in += (uint64_t)(got > 0 ? got : 0);
 	}
-	hunger_set(x);
+	tx_wake_set(x);
 	return k;
 }
 
@@ -404,7 +403,8 @@ static void xdp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 	rule = rule_of(x);
 	err = uccl_xsk_rule(x->member, &rule);
 	if (err)
-		UCCL_LOG(UCCL_LOG_INFO, "xdp: %s: no filter for strangers' packets: %s", x->ifname, strerror(-err));
+		UCCL_LOG(UCCL_LOG_INFO, "xdp: %s: no filter for unauthenticated packets: %s", x->ifname,
+			 strerror(-err));
 }
 
 static int xdp_wait_fd(struct uccl_nic *nic)

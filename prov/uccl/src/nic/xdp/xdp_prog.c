@@ -24,7 +24,7 @@
 #define NAME_PROG "uccl_xdp2"
 #define NAME_XSKS "uccl_xsks2"
 #define NAME_RULES "uccl_rules2"
-#define TRIES 20 /* others come and go while we look */
+#define TRIES 20 /* others come and go while we search */
 
 static long bpf(int cmd, union bpf_attr *attr)
 {
@@ -312,7 +312,7 @@ static int info_get(int fd, void *info, uint32_t len)
 	return bpf(BPF_OBJ_GET_INFO_BY_FD, &attr) ? -errno : 0;
 }
 
-/* The link that holds the program on the interface: links have no list by interface, so all are looked at. */
+/* The link that holds the program on the interface: links have no list by interface, so all are searched. */
 static int link_find(uint32_t prog_id)
 {
 	union bpf_attr attr;
@@ -480,7 +480,7 @@ int uccl_xdp_prog_open(int ifindex, enum uccl_xdp_mode mode, struct uccl_xdp_pro
 			return 0;
 		}
 		uccl_xdp_prog_close(p);
-		/* Whoever had it left while we looked: from the start. */
+		/* Its owner left while we searched: from the start. */
 		if (err != -FI_ENOENT)
 			break;
 	}

@@ -144,7 +144,7 @@ struct uccl_xsk *uccl_xsk_own(const struct uccl_xsk_member *m)
 	return m->own;
 }
 
-/* From now on the member hears the i-th queue. The lock is held. */
+/* From now on the member receives from the i-th queue. The lock is held. */
 static int ear_add(struct uccl_xsk_member *m, uint32_t i, struct uccl_xsk_rx *r)
 {
 	struct epoll_event ev = {.events = EPOLLIN};

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "progress/segment.h"
+#include "progress/shm_segment.h"
 
 #define MS 1000000ull
 #define BEGIN (1000 * MS)
@@ -165,7 +165,7 @@ static void busy__nonsense(void **state)
 	uint32_t n;
 
 	(void)state;
-	assert_true(fd >= 0 && !uccl_segment_find(fd, false, (void **)&word, &bytes));
+	assert_true(fd >= 0 && !uccl_shm_segment_find(fd, false, (void **)&word, &bytes));
 	memset(word, 0xff, bytes);
 	n = uccl_linkshare_busy(s, BEGIN);
 	assert_int_equal(n, 1);
@@ -180,7 +180,7 @@ static void busy__nonsense(void **state)
 	uccl_linkshare_close(more);
 	assert_int_equal(access(file, F_OK), 0);
 	uccl_linkshare_close(s);
-	uccl_segment_drop(word);
+	uccl_shm_segment_drop(word);
 	close(fd);
 }
 

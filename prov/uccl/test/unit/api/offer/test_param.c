@@ -6,7 +6,7 @@
 
 #include "api/offer/param.h"
 #include "flow/wire/seal.h"
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 
 static struct uccl_params p;
 static char why[UCCL_PARAM_TEXT];

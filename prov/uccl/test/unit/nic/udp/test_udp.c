@@ -1174,7 +1174,7 @@ static void row_check(uint32_t len, int n, int room, uint32_t each)
 	b->ops->close(b);
 }
 
-static void rx__hint_of_a_row(void **state)
+static void rx__predicted_gro_batch(void **state)
 {
 	(void)state;
 	for (int n = 1; n <= 8; n++)
@@ -1556,7 +1556,7 @@ int main(void)
 		cmocka_unit_test(rx__hint_split),
 		cmocka_unit_test(rx__hint_per_slot),
 		cmocka_unit_test(rx__hint_and_train),
-		cmocka_unit_test(rx__hint_of_a_row),
+		cmocka_unit_test(rx__predicted_gro_batch),
 		cmocka_unit_test(rx__timestamps),
 		cmocka_unit_test(rx__foreign_datagrams),
 		cmocka_unit_test(rx__unreachable),

@@ -18,7 +18,7 @@
 #include "engine/impl.h"
 #include "lanes/primary.h"
 #include "nic/verbs/uc_state.h"
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 
 #define BYTES (3u << 20)
 

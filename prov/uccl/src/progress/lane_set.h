@@ -3,8 +3,8 @@
  * The lanes of a driver's engine (the primary). Each lane is an engine with its own thread, which sleeps while nothing
  * is under way. Lanes wake the thread that drives the primary by a descriptor, as a NIC does.
  */
-#ifndef UCCL_PROGRESS_LANES_H
-#define UCCL_PROGRESS_LANES_H
+#ifndef UCCL_PROGRESS_LANE_SET_H
+#define UCCL_PROGRESS_LANE_SET_H
 
 #include <sched.h>
 

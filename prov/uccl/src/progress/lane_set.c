@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "progress/lanes.h"
+#include "progress/lane_set.h"
 
 #include <rdma/fi_errno.h>
 #include <sched.h>
@@ -244,8 +244,8 @@ void uccl_lane_set_heard(struct uccl_lane_set *s)
 	uint64_t n;
 
 	/*
-	 * Before commands are read: what is said from here on is told again. If it is not readable yet, it will be: to
-	 * forget it now would leave it so for good.
+	 * Before commands are read: a reply that is sent from here on wakes us again. If the descriptor is not readable
+	 * yet, it will be: to forget `said` now would leave it readable for good.
 	 */
 	if (atomic_load_explicit(&s->said, memory_order_relaxed) && read(s->fd, &n, sizeof(n)) > 0)
 		atomic_store(&s->said, false);

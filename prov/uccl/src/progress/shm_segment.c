@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See segment.h. */
-#include "progress/segment.h"
+/* See shm_segment.h. */
+#include "progress/shm_segment.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ struct head {
 	uint64_t random;
 };
 
-int uccl_segment_make(int file, size_t bytes, void **at)
+int uccl_shm_segment_make(int file, size_t bytes, void **at)
 {
 	struct place p = { .magic = SEGMENT_MAGIC, .bytes = bytes };
 	struct head *h;
@@ -56,7 +56,7 @@ int uccl_segment_make(int file, size_t bytes, void **at)
 	return 0;
 }
 
-int uccl_segment_find(int file, bool read_only, void **at, size_t *bytes)
+int uccl_shm_segment_find(int file, bool read_only, void **at, size_t *bytes)
 {
 	struct shmid_ds ds;
 	struct place p;
@@ -64,7 +64,7 @@ int uccl_segment_find(int file, bool read_only, void **at, size_t *bytes)
 
 	if (pread(file, &p, sizeof(p), 0) != (ssize_t)sizeof(p) || p.magic != SEGMENT_MAGIC || p.id != (int)p.id)
 		return -EINVAL;
-	/* Somebody else's segment is not even looked at. */
+	/* A segment of another user is not even read. */
 	if (shmctl((int)p.id, IPC_STAT, &ds) || ds.shm_perm.uid != geteuid() || ds.shm_segsz != sizeof(*h) + p.bytes)
 		return -ENOENT;
 	h = shmat((int)p.id, NULL, read_only ? SHM_RDONLY : 0);
@@ -79,7 +79,7 @@ int uccl_segment_find(int file, bool read_only, void **at, size_t *bytes)
 	return 0;
 }
 
-void uccl_segment_drop(void *at)
+void uccl_shm_segment_drop(void *at)
 {
 	if (at)
 		shmdt((struct head *)at - 1);
