@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/buf_cache.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -34,16 +30,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void init__keeps_nothing(void **state)
+TEST_IN(init__keeps_nothing, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(s.kept, 0);
 	assert_int_equal(s.max, MAX);
 }
 
-static void fini__starts_over(void **state)
+TEST_IN(fini__starts_over, setup, teardown)
 {
-	(void)state;
 	uccl_buf_cache_put(&s, uccl_buf_cache_get(&s, UCCL_BUF_CACHE_LEAST, 0), UCCL_BUF_CACHE_LEAST);
 	assert_int_equal(s.kept, KEPT(UCCL_BUF_CACHE_LEAST));
 	uccl_buf_cache_fini(&s);
@@ -54,11 +48,10 @@ static void fini__starts_over(void **state)
 }
 
 /* What is kept serves whoever wants no more than it has; every byte of it can be written. */
-static void get__what_was_put(void **state)
+TEST_IN(get__what_was_put, setup, teardown)
 {
 	uint8_t *buf, *other;
 
-	(void)state;
 	buf = uccl_buf_cache_get(&s, UCCL_BUF_CACHE_LEAST + 1, UCCL_BUF_CACHE_LEAST + 1);
 	assert_non_null(buf);
 	memset(buf, 0xee, UCCL_BUF_CACHE_LEAST + 1);
@@ -77,12 +70,11 @@ static void get__what_was_put(void **state)
 }
 
 /* Nothing of what it held before is told: what is not filled at once is 0, whether it was kept or is new. */
-static void get__tells_nothing(void **state)
+TEST_IN(get__tells_nothing, setup, teardown)
 {
 	static const size_t lens[] = {1, 100, UCCL_BUF_CACHE_LEAST - 1, UCCL_BUF_CACHE_LEAST,
 				      2 * UCCL_BUF_CACHE_LEAST - 3};
 
-	(void)state;
 	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		for (size_t filled = 0; filled <= lens[i]; filled += lens[i] / 3 + 1)
 			for (int again = 0; again < 2; again++) {
@@ -97,11 +89,10 @@ static void get__tells_nothing(void **state)
 }
 
 /* Neither what is short nor what is long is kept, nor more than the bound. */
-static void put__bound(void **state)
+TEST_IN(put__bound, setup, teardown)
 {
 	void *buf[4];
 
-	(void)state;
 	uccl_buf_cache_put(&s, uccl_buf_cache_get(&s, UCCL_BUF_CACHE_LEAST - 1, 0), UCCL_BUF_CACHE_LEAST - 1);
 	assert_int_equal(s.kept, 0);
 	s.max = 1u << 30;
@@ -118,15 +109,4 @@ static void put__bound(void **state)
 	assert_int_equal(s.kept, KEPT(MAX));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(init__keeps_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(fini__starts_over, setup, teardown),
-		cmocka_unit_test_setup_teardown(get__what_was_put, setup, teardown),
-		cmocka_unit_test_setup_teardown(get__tells_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(put__bound, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("spare", tests, NULL, NULL);
-}
+TESTS_MAIN

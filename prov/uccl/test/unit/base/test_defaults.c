@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/defaults.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 #include "flow/policy.h"
 
-static void find__by_kind(void **state)
+TEST(find__by_kind)
 {
-	(void)state;
 	assert_null(uccl_defaults_find("nothing"));
 	assert_null(uccl_defaults_find(""));
 	assert_string_equal(uccl_defaults_find("udp")->name, "udp");
@@ -24,11 +20,10 @@ static void find__by_kind(void **state)
 }
 
 /* What a flow is made of must suit it. */
-static void all__make_sense(void **state)
+TEST(all__make_sense)
 {
 	static const char *const kinds[] = {"udp", "verbs"};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++) {
 		const struct uccl_defaults *s = uccl_defaults_find(kinds[i]);
 
@@ -44,19 +39,9 @@ static void all__make_sense(void **state)
 	}
 }
 
-static void texts__of_numbers(void **state)
+TEST(texts__of_numbers)
 {
-	(void)state;
 	assert_string_equal(UCCL_TEXT(UCCL_WINDOW), "2048");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(find__by_kind),
-		cmocka_unit_test(all__make_sense),
-		cmocka_unit_test(texts__of_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

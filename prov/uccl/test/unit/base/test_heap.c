@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/heap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -39,23 +35,21 @@ static void check_heap(const struct uccl_heap *h, uint32_t n)
 	}
 }
 
-static void init__empty(void **state)
+TEST(init__empty)
 {
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	assert_null(uccl_heap_min(&h));
 	check_heap(&h, 0);
 	uccl_heap_fini(&h);
 }
 
-static void fini__starts_over(void **state)
+TEST(fini__starts_over)
 {
 	struct uccl_timer t = {0};
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, 1), 0);
 	uccl_heap_set(&h, &t, 5);
@@ -68,12 +62,11 @@ static void fini__starts_over(void **state)
 	uccl_heap_fini(&h);
 }
 
-static void reserve__keeps_timers(void **state)
+TEST(reserve__keeps_timers)
 {
 	struct uccl_timer t[64] = {0};
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	for (uint32_t i = 0; i < 64; i++) {
 		assert_int_equal(uccl_heap_reserve(&h, i + 1), 0);
@@ -85,12 +78,11 @@ static void reserve__keeps_timers(void **state)
 	uccl_heap_fini(&h);
 }
 
-static void reserve__no_memory(void **state)
+TEST(reserve__no_memory)
 {
 	struct uccl_timer t = {0};
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, 1), 0);
 	uccl_heap_set(&h, &t, 7);
@@ -112,12 +104,11 @@ static void reserve__no_memory(void **state)
 	uccl_heap_fini(&h);
 }
 
-static void set__disarm(void **state)
+TEST(set__disarm)
 {
 	struct uccl_timer t[3] = {0};
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, 3), 0);
 	/* Disarming what is not armed needs no room and changes nothing. */
@@ -139,12 +130,11 @@ static void set__disarm(void **state)
 	uccl_heap_fini(&h);
 }
 
-static void set__move(void **state)
+TEST(set__move)
 {
 	struct uccl_timer t[3] = {0};
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, 3), 0);
 	for (int i = 0; i < 3; i++)
@@ -163,13 +153,12 @@ static void set__move(void **state)
 }
 
 /* Removal from the middle can need a move towards the root: the last entry may belong to another branch. */
-static void set__remove_rises(void **state)
+TEST(set__remove_rises)
 {
 	static const uint64_t at[] = {1, 100, 2, 101, 102, 3, 4};
 	struct uccl_timer t[7] = {0};
 	struct uccl_heap h;
 
-	(void)state;
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, 7), 0);
 	for (int i = 0; i < 7; i++)
@@ -187,7 +176,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void min__sorts(void **state)
+TEST(min__sorts)
 {
 	enum { N = 1000 };
 	static struct uccl_timer t[N];
@@ -195,7 +184,6 @@ static void min__sorts(void **state)
 	struct uccl_heap h;
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 11);
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, N), 0);
@@ -216,14 +204,13 @@ static void min__sorts(void **state)
 }
 
 /* Random arming, moving and disarming against a search through all timers. */
-static void min__against_search(void **state)
+TEST(min__against_search)
 {
 	enum { N = 37, STEPS = 20000 };
 	struct uccl_timer t[N];
 	struct uccl_heap h;
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 12);
 	uccl_heap_init(&h);
 	assert_int_equal(uccl_heap_reserve(&h, N), 0);
@@ -249,15 +236,4 @@ static void min__against_search(void **state)
 	uccl_heap_fini(&h);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__empty),		 cmocka_unit_test(fini__starts_over),
-		cmocka_unit_test(reserve__keeps_timers), cmocka_unit_test(reserve__no_memory),
-		cmocka_unit_test(set__disarm),		 cmocka_unit_test(set__move),
-		cmocka_unit_test(set__remove_rises),	 cmocka_unit_test(min__sorts),
-		cmocka_unit_test(min__against_search),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/ids.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 
-static void init__empty(void **state)
+TEST(init__empty)
 {
 	struct uccl_ids t;
 
-	(void)state;
 	uccl_ids_init(&t);
 	assert_null(uccl_ids_find(&t, 0));
 	assert_null(uccl_ids_find(&t, 1u << 20));
@@ -24,12 +19,11 @@ static void init__empty(void **state)
 	uccl_ids_fini(&t);
 }
 
-static void fini__starts_over(void **state)
+TEST(fini__starts_over)
 {
 	struct uccl_ids t;
 	int x;
 
-	(void)state;
 	uccl_ids_init(&t);
 	assert_int_not_equal(uccl_ids_get(&t, &x), 0);
 	uccl_ids_fini(&t);
@@ -38,13 +32,12 @@ static void fini__starts_over(void **state)
 	uccl_ids_fini(&t);
 }
 
-static void was__given_back_only(void **state)
+TEST(was__given_back_only)
 {
 	struct uccl_ids t;
 	uint32_t id;
 	int x;
 
-	(void)state;
 	uccl_ids_init(&t);
 	assert_false(uccl_ids_was(&t, 0));
 	assert_false(uccl_ids_was(&t, 1u << 20));
@@ -63,13 +56,12 @@ static void was__given_back_only(void **state)
 	uccl_ids_fini(&t);
 }
 
-static void get__never_zero_and_all_different(void **state)
+TEST(get__never_zero_and_all_different)
 {
 	struct uccl_ids t;
 	uint32_t id[1000];
 	int obj[1000];
 
-	(void)state;
 	uccl_ids_init(&t);
 	for (int i = 0; i < 1000; i++) {
 		id[i] = uccl_ids_get(&t, &obj[i]);
@@ -83,13 +75,12 @@ static void get__never_zero_and_all_different(void **state)
 	uccl_ids_fini(&t);
 }
 
-static void find__stale_handles(void **state)
+TEST(find__stale_handles)
 {
 	struct uccl_ids t;
 	uint32_t old, new;
 	int x, y;
 
-	(void)state;
 	uccl_ids_init(&t);
 	old = uccl_ids_get(&t, &x);
 	uccl_ids_put(&t, old);
@@ -105,13 +96,12 @@ static void find__stale_handles(void **state)
 	uccl_ids_fini(&t);
 }
 
-static void put__twice_is_once(void **state)
+TEST(put__twice_is_once)
 {
 	struct uccl_ids t;
 	uint32_t a, b, c;
 	int x, y, z;
 
-	(void)state;
 	uccl_ids_init(&t);
 	a = uccl_ids_get(&t, &x);
 	uccl_ids_put(&t, a);
@@ -128,13 +118,12 @@ static void put__twice_is_once(void **state)
 }
 
 /* Generations go round after 4095 uses of one place and leave out 0. */
-static void put__generations_wrap(void **state)
+TEST(put__generations_wrap)
 {
 	struct uccl_ids t;
 	uint32_t first, id;
 	int x;
 
-	(void)state;
 	uccl_ids_init(&t);
 	first = uccl_ids_get(&t, &x);
 	id = first;
@@ -147,13 +136,12 @@ static void put__generations_wrap(void **state)
 	uccl_ids_fini(&t);
 }
 
-static void get__all_in_use(void **state)
+TEST(get__all_in_use)
 {
 	struct uccl_ids t;
 	uint32_t id = 0;
 	int x;
 
-	(void)state;
 	uccl_ids_init(&t);
 	for (uint32_t i = 0; i < UCCL_IDS_MAX; i++) {
 		id = uccl_ids_get(&t, &x);
@@ -168,7 +156,7 @@ static void get__all_in_use(void **state)
 }
 
 /* Against a model: what is out is found, what is back is not. */
-static void random__against_model(void **state)
+TEST(random__against_model)
 {
 	uint32_t id[300] = {0}, dead[300] = {0};
 	struct uccl_ids t;
@@ -176,7 +164,6 @@ static void random__against_model(void **state)
 	uint32_t used = 0;
 	int obj[300];
 
-	(void)state;
 	uccl_ids_init(&t);
 	uccl_rng_seed(&r, 1);
 	for (int step = 0; step < 100000; step++) {
@@ -208,19 +195,4 @@ static void random__against_model(void **state)
 	uccl_ids_fini(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__empty),
-		cmocka_unit_test(fini__starts_over),
-		cmocka_unit_test(was__given_back_only),
-		cmocka_unit_test(get__never_zero_and_all_different),
-		cmocka_unit_test(get__all_in_use),
-		cmocka_unit_test(find__stale_handles),
-		cmocka_unit_test(put__twice_is_once),
-		cmocka_unit_test(put__generations_wrap),
-		cmocka_unit_test(random__against_model),
-	};
-
-	return cmocka_run_group_tests_name("ids", tests, NULL, NULL);
-}
+TESTS_MAIN

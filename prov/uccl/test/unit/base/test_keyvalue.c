@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/keyvalue.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 /* The items of a text as "[key=value]", or "[key]" where there is no '='. */
 static const char *items(const char *text)
@@ -27,9 +24,8 @@ static const char *items(const char *text)
 	return out;
 }
 
-static void next__items(void **state)
+TEST(next__items)
 {
-	(void)state;
 	assert_string_equal(items(NULL), "");
 	assert_string_equal(items("a=1"), "[a=1]");
 	assert_string_equal(items("a=1,b=x:c_2=3k"), "[a=1][b=x][c_2=3k]");
@@ -41,9 +37,8 @@ static void next__items(void **state)
 	assert_string_equal(items(",:"), "[][][]");
 }
 
-static void head__ends(void **state)
+TEST(head__ends)
 {
-	(void)state;
 	assert_int_equal(uccl_keyvalue_head(""), 0);
 	assert_int_equal(uccl_keyvalue_head("swift"), 5);
 	assert_int_equal(uccl_keyvalue_head("swift:beta=1"), 5);
@@ -56,12 +51,11 @@ static void head__ends(void **state)
 	assert_int_equal(uccl_keyvalue_long_head("a,"), 2);
 }
 
-static void is__whole_keys(void **state)
+TEST(is__whole_keys)
 {
 	struct uccl_keyvalue item;
 	const char *at = "order=any";
 
-	(void)state;
 	assert_true(uccl_keyvalue_next(&at, &item));
 	assert_true(uccl_keyvalue_is(&item, "order"));
 	assert_false(uccl_keyvalue_is(&item, "orde"));
@@ -72,9 +66,8 @@ static void is__whole_keys(void **state)
 	assert_false(uccl_keyvalue_is(&item, "order"));
 }
 
-static void begins__a_key(void **state)
+TEST(begins__a_key)
 {
-	(void)state;
 	assert_true(uccl_keyvalue_begins("a="));
 	assert_true(uccl_keyvalue_begins("max_qp2=1"));
 	assert_false(uccl_keyvalue_begins(""));
@@ -86,14 +79,4 @@ static void begins__a_key(void **state)
 	assert_false(uccl_keyvalue_begins("a b=1"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(next__items),
-		cmocka_unit_test(head__ends),
-		cmocka_unit_test(is__whole_keys),
-		cmocka_unit_test(begins__a_key),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/le.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 /* At every offset from an aligned address, and not a byte beyond the value. */
-static void put16__bytes(void **state)
+TEST(put16__bytes)
 {
-	(void)state;
 	for (int at = 1; at < 9; at++) {
 		uint8_t b[16] = {0}, want[16] = {0};
 
@@ -22,9 +17,8 @@ static void put16__bytes(void **state)
 	}
 }
 
-static void put32__bytes(void **state)
+TEST(put32__bytes)
 {
-	(void)state;
 	for (int at = 1; at < 9; at++) {
 		uint8_t b[16] = {0}, want[16] = {0};
 
@@ -36,9 +30,8 @@ static void put32__bytes(void **state)
 	}
 }
 
-static void put64__bytes(void **state)
+TEST(put64__bytes)
 {
-	(void)state;
 	for (int at = 1; at < 8; at++) {
 		uint8_t b[16] = {0}, want[16] = {0};
 
@@ -50,11 +43,10 @@ static void put64__bytes(void **state)
 	}
 }
 
-static void get__extremes(void **state)
+TEST(get__extremes)
 {
 	uint8_t b[8];
 
-	(void)state;
 	memset(b, 0xff, sizeof(b));
 	assert_int_equal(uccl_get16(b), UINT16_MAX);
 	assert_int_equal(uccl_get32(b), UINT32_MAX);
@@ -66,14 +58,4 @@ static void get__extremes(void **state)
 	assert_int_equal(uccl_get64(b), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put16__bytes),
-		cmocka_unit_test(put32__bytes),
-		cmocka_unit_test(put64__bytes),
-		cmocka_unit_test(get__extremes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

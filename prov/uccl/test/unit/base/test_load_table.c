@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/load_table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <pthread.h>
 
@@ -35,9 +31,8 @@ static int setup(void **state)
 	return 0;
 }
 
-static void init__nobody_was_busy(void **state)
+TEST_IN(init__nobody_was_busy, setup, NULL)
 {
-	(void)state;
 	assert_int_equal(out(0, 0), 1);
 	for (uint8_t k = 1; k <= LANES; k++)
 		assert_int_equal(out(k, 0), LANES);
@@ -46,9 +41,8 @@ static void init__nobody_was_busy(void **state)
 	assert_int_equal(out(2, 0), 1);
 }
 
-static void busy__counts(void **state)
+TEST_IN(busy__counts, setup, NULL)
 {
-	(void)state;
 	for (int round = 0; round < 20; round++) {
 		for (uint8_t k = 1; k <= LANES; k++)
 			out(k, 1000000);
@@ -74,12 +68,11 @@ static void busy__counts(void **state)
 }
 
 /* Each way is counted by itself. */
-static void busy__both_ways(void **state)
+TEST_IN(busy__both_ways, setup, NULL)
 {
 	static const uint64_t sends[] = {1000, 0}, receives[] = {0, 1000}, none[UCCL_LOAD_DIRS];
 	uint32_t busy[UCCL_LOAD_DIRS];
 
-	(void)state;
 	uccl_load_table_update(&b, 1, sends, busy, now);
 	uccl_load_table_update(&b, 2, receives, busy, now);
 	uccl_load_table_update(&b, 3, receives, busy, now);
@@ -89,11 +82,10 @@ static void busy__both_ways(void **state)
 }
 
 /* Some milliseconds after one begins or ends all know. */
-static void busy__begins_and_ends(void **state)
+TEST_IN(busy__begins_and_ends, setup, NULL)
 {
 	int ms = 0;
 
-	(void)state;
 	for (int round = 0; round < 20; round++, now += MS)
 		assert_int_equal(out(1, 1000000), 1);
 	for (; out(1, 1000000) == 1; now += MS, ms++)
@@ -109,9 +101,8 @@ static void busy__begins_and_ends(void **state)
 }
 
 /* After a pause all begin with what they had. */
-static void busy__after_a_pause(void **state)
+TEST_IN(busy__after_a_pause, setup, NULL)
 {
-	(void)state;
 	out(1, 1000000);
 	assert_int_equal(out(2, 1000000), 2);
 	assert_int_equal(out(1, 0), 2);
@@ -123,9 +114,8 @@ static void busy__after_a_pause(void **state)
 }
 
 /* Clocks of threads differ; numbers may be of any size. */
-static void busy__any_numbers(void **state)
+TEST_IN(busy__any_numbers, setup, NULL)
 {
-	(void)state;
 	assert_int_equal(out(1, UINT64_MAX), 1);
 	assert_int_equal(out(1, UINT64_MAX), 1);
 	now -= MS;
@@ -150,12 +140,11 @@ static void *sits(void *arg)
 	return NULL;
 }
 
-static void busy__threads(void **state)
+TEST_IN(busy__threads, setup, NULL)
 {
 	pthread_t t[LANES];
 	void *bad;
 
-	(void)state;
 	for (uintptr_t k = 0; k < LANES; k++)
 		assert_int_equal(pthread_create(&t[k], NULL, sits, (void *)(k + 1)), 0);
 	for (int k = 0; k < LANES; k++) {
@@ -164,17 +153,4 @@ static void busy__threads(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__nobody_was_busy, setup),
-		cmocka_unit_test_setup(busy__counts, setup),
-		cmocka_unit_test_setup(busy__both_ways, setup),
-		cmocka_unit_test_setup(busy__begins_and_ends, setup),
-		cmocka_unit_test_setup(busy__after_a_pause, setup),
-		cmocka_unit_test_setup(busy__any_numbers, setup),
-		cmocka_unit_test_setup(busy__threads, setup),
-	};
-
-	return cmocka_run_group_tests_name("board", tests, NULL, NULL);
-}
+TESTS_MAIN

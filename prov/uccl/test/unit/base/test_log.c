@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -31,9 +27,8 @@ static int setup(void **state)
 	return 0;
 }
 
-static void set__levels(void **state)
+TEST_IN(set__levels, setup, NULL)
 {
-	(void)state;
 	assert_true(uccl_log_max < UCCL_LOG_WARN);
 	uccl_log_set(sink, UCCL_LOG_INFO);
 	assert_int_equal(uccl_log_max, UCCL_LOG_INFO);
@@ -42,9 +37,8 @@ static void set__levels(void **state)
 	assert_true(uccl_log_max < UCCL_LOG_WARN);
 }
 
-static void print__silent(void **state)
+TEST_IN(print__silent, setup, NULL)
 {
-	(void)state;
 	uccl_log_print(UCCL_LOG_WARN, "f", 1, "nobody listens");
 	uccl_log_set(sink, UCCL_LOG_TRACE);
 	uccl_log_print(UCCL_LOG_INFO, "f", 1, "above the level");
@@ -53,9 +47,8 @@ static void print__silent(void **state)
 	assert_int_equal(seen.calls, 1);
 }
 
-static void print__passes_on(void **state)
+TEST_IN(print__passes_on, setup, NULL)
 {
-	(void)state;
 	uccl_log_set(sink, UCCL_LOG_DEBUG);
 	uccl_log_print(UCCL_LOG_INFO, "some_func", 42, "%s: %d of %u", "path", -3, 7u);
 	assert_int_equal(seen.calls, 1);
@@ -65,11 +58,10 @@ static void print__passes_on(void **state)
 	assert_string_equal(seen.text, "path: -3 of 7");
 }
 
-static void print__cuts_long_lines(void **state)
+TEST_IN(print__cuts_long_lines, setup, NULL)
 {
 	char text[900];
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = 0;
 	uccl_log_set(sink, UCCL_LOG_DEBUG);
@@ -78,11 +70,10 @@ static void print__cuts_long_lines(void **state)
 	assert_memory_equal(seen.text, text, 511);
 }
 
-static void macro__evaluates_only_when_heard(void **state)
+TEST_IN(macro__evaluates_only_when_heard, setup, NULL)
 {
 	int n = 0;
 
-	(void)state;
 	UCCL_LOG(UCCL_LOG_WARN, "%d", ++n);
 	assert_int_equal(n, 0);
 	uccl_log_set(sink, UCCL_LOG_WARN);
@@ -95,15 +86,4 @@ static void macro__evaluates_only_when_heard(void **state)
 	assert_true(seen.line > 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(set__levels, setup),
-		cmocka_unit_test_setup(print__silent, setup),
-		cmocka_unit_test_setup(print__passes_on, setup),
-		cmocka_unit_test_setup(print__cuts_long_lines, setup),
-		cmocka_unit_test_setup(macro__evaluates_only_when_heard, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

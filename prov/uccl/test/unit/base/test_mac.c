@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/mac.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
 static const uint8_t key[UCCL_KEY_LEN] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 /* The vectors that the authors of SipHash publish for 128-bit output: inputs 00 01 02 ... of length 0, 1, 2. */
-static void mac__vectors(void **state)
+TEST(mac__vectors)
 {
 	static const uint8_t want[][UCCL_MAC_LEN] = {
 		{0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93},
@@ -21,7 +17,6 @@ static void mac__vectors(void **state)
 	};
 	uint8_t out[UCCL_MAC_LEN];
 
-	(void)state;
 	for (size_t len = 0; len < sizeof(want) / sizeof(want[0]); len++) {
 		uccl_mac(out, key, len, key);
 		assert_memory_equal(out, want[len], UCCL_MAC_LEN);
@@ -30,11 +25,10 @@ static void mac__vectors(void **state)
 	assert_memory_equal(out, want[0], UCCL_MAC_LEN);
 }
 
-static void mac__every_bit_counts(void **state)
+TEST(mac__every_bit_counts)
 {
 	uint8_t data[24] = {0}, other[UCCL_KEY_LEN], plain[UCCL_MAC_LEN], out[UCCL_MAC_LEN];
 
-	(void)state;
 	uccl_mac(plain, data, sizeof(data), key);
 	for (size_t bit = 0; bit < sizeof(data) * 8; bit++) {
 		data[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -50,11 +44,10 @@ static void mac__every_bit_counts(void **state)
 	}
 }
 
-static void mac_equal__every_bit_counts(void **state)
+TEST(mac_equal__every_bit_counts)
 {
 	uint8_t a[UCCL_MAC_LEN], b[UCCL_MAC_LEN];
 
-	(void)state;
 	uccl_mac(a, "x", 1, key);
 	memcpy(b, a, sizeof(b));
 	assert_true(uccl_mac_equal(a, b));
@@ -66,14 +59,13 @@ static void mac_equal__every_bit_counts(void **state)
 }
 
 /* The key and number of RFC 8439's 2.6.2 over the text of its 2.5.2. */
-static void mac_parts__vector(void **state)
+TEST(mac_parts__vector)
 {
 	static const uint8_t want[UCCL_MAC_LEN] = {0x92, 0x65, 0xcf, 0x2a, 0xa8, 0xf4, 0x4c, 0xe9,
 						   0xbd, 0xdb, 0x92, 0x2b, 0x3d, 0x65, 0x0e, 0x7c};
 	const char *text = "Cryptographic Forum Research Group";
 	uint8_t out[UCCL_MAC_LEN], long_key[UCCL_LONG_KEY];
 
-	(void)state;
 	for (int i = 0; i < UCCL_LONG_KEY; i++)
 		long_key[i] = (uint8_t)(0x80 + i);
 	/* However it is cut. */
@@ -87,12 +79,11 @@ static void mac_parts__vector(void **state)
 	}
 }
 
-static void mac_parts__number_counts(void **state)
+TEST(mac_parts__number_counts)
 {
 	struct uccl_part v = {"x", 1};
 	uint8_t a[UCCL_MAC_LEN], b[UCCL_MAC_LEN], long_key[UCCL_LONG_KEY] = {0};
 
-	(void)state;
 	uccl_mac_begin();
 	uccl_mac_parts(a, &v, 1, 1, long_key);
 	for (int bit = 1; bit < 64; bit++) {
@@ -101,12 +92,11 @@ static void mac_parts__number_counts(void **state)
 	}
 }
 
-static void key_wrap__every_bit_counts(void **state)
+TEST(key_wrap__every_bit_counts)
 {
 	uint8_t in[UCCL_LONG_KEY], out[UCCL_LONG_KEY], wrapped[UCCL_WRAP_LEN], with[UCCL_KEY_LEN];
 	char context[] = "context";
 
-	(void)state;
 	memset(in, 0x27, sizeof(in));
 	memcpy(with, key, sizeof(with));
 	uccl_key_wrap(wrapped, in, context, sizeof(context), with);
@@ -128,16 +118,4 @@ static void key_wrap__every_bit_counts(void **state)
 	assert_false(uccl_key_unwrap(out, wrapped, context, sizeof(context), with));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mac_parts__vector),
-		cmocka_unit_test(mac_parts__number_counts),
-		cmocka_unit_test(key_wrap__every_bit_counts),
-		cmocka_unit_test(mac__vectors),
-		cmocka_unit_test(mac__every_bit_counts),
-		cmocka_unit_test(mac_equal__every_bit_counts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/mailbox.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,12 +17,11 @@ static struct uccl_lane_cmd numbered(uint64_t n)
 	return (struct uccl_lane_cmd){.kind = (uint8_t)n, .err = -(int32_t)n, .off = n, .len = ~n, .id = (uint32_t)n};
 }
 
-static void put__until_full(void **state)
+TEST(put__until_full)
 {
 	struct uccl_mailbox b;
 	struct uccl_lane_cmd l;
 
-	(void)state;
 	assert_true(uccl_mailbox_init(&b, 8));
 	for (uint64_t round = 0; round < 5; round++) {
 		assert_false(uccl_mailbox_take(&b, &l));
@@ -48,12 +43,11 @@ static void put__until_full(void **state)
 }
 
 /* The counts of letters pass 2^32. */
-static void put__counts_wrap(void **state)
+TEST(put__counts_wrap)
 {
 	struct uccl_mailbox b;
 	struct uccl_lane_cmd l;
 
-	(void)state;
 	assert_true(uccl_mailbox_init(&b, 4));
 	atomic_store(&b.put, UINT32_MAX - 1);
 	atomic_store(&b.taken, UINT32_MAX - 1);
@@ -72,14 +66,13 @@ static void put__counts_wrap(void **state)
 }
 
 /* Any order of both sides, from a seed, beside a count of what must be in it. */
-static void take__any_order(void **state)
+TEST(take__any_order)
 {
 	uint64_t in = 0, out = 0;
 	struct uccl_mailbox b;
 	struct uccl_lane_cmd l;
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 11);
 	assert_true(uccl_mailbox_init(&b, 16));
 	for (int i = 0; i < 100000; i++) {
@@ -115,13 +108,12 @@ static void *sender(void *arg)
 }
 
 /* Two threads: each letter once, in order, and what was done before it. */
-static void take__two_threads(void **state)
+TEST(take__two_threads)
 {
 	struct uccl_mailbox b;
 	struct uccl_lane_cmd l;
 	pthread_t t;
 
-	(void)state;
 	assert_true(uccl_mailbox_init(&b, 64));
 	assert_int_equal(pthread_create(&t, NULL, sender, &b), 0);
 	for (uint64_t i = 0; i < LETTERS; i++) {
@@ -163,12 +155,11 @@ static void *writer(void *arg)
 	return NULL;
 }
 
-static void rundown__nobody_inside(void **state)
+TEST(rundown__nobody_inside)
 {
 	uint64_t refused = 0;
 	pthread_t t;
 
-	(void)state;
 	assert_int_equal(pthread_create(&t, NULL, writer, &refused), 0);
 	for (int i = 0; i < GATES; i++) {
 		while (atomic_load_explicit(&last_in, memory_order_relaxed) != i + 1)
@@ -196,9 +187,8 @@ static void rest(uint32_t times)
 }
 
 /* Who is inside and does not come out is not waited for without a rest, by which he may. */
-static void rundown__rests(void **state)
+TEST(rundown__rests)
 {
-	(void)state;
 	assert_true(uccl_rundown_enter(&slow));
 	uccl_rundown_close(&slow, rest);
 	assert_int_equal(rests, 10);
@@ -208,13 +198,4 @@ static void rundown__rests(void **state)
 	assert_int_equal(rests, 10);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put__until_full),	  cmocka_unit_test(put__counts_wrap),
-		cmocka_unit_test(take__any_order),	  cmocka_unit_test(take__two_threads),
-		cmocka_unit_test(rundown__nobody_inside), cmocka_unit_test(rundown__rests),
-	};
-
-	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,36 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/multimap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 #include "base/units.h"
 
 static const uint64_t secret[2] = {0x123456789abcdef0, 0xfedcba9876543211};
 
-static void init__empty(void **state)
+TEST(init__empty)
 {
 	struct uccl_multimap m;
 
-	(void)state;
 	uccl_multimap_init(&m, secret);
 	assert_null(uccl_multimap_find(&m, 0, 0));
 	assert_int_equal(m.keys, 0);
 	uccl_multimap_fini(&m);
 }
 
-static void fini__starts_over(void **state)
+TEST(fini__starts_over)
 {
 	static struct uccl_multinode n[100];
 	struct uccl_multimap m;
 
-	(void)state;
 	uccl_multimap_init(&m, secret);
 	for (int i = 0; i < 100; i++)
 		uccl_multimap_add(&m, &n[i], (uint64_t)i, 0);
@@ -42,12 +37,11 @@ static void fini__starts_over(void **state)
 	uccl_multimap_fini(&m);
 }
 
-static void add__in_order_of_its_key(void **state)
+TEST(add__in_order_of_its_key)
 {
 	struct uccl_multinode n[6];
 	struct uccl_multimap m;
 
-	(void)state;
 	uccl_multimap_init(&m, secret);
 	for (int i = 0; i < 6; i++)
 		uccl_multimap_add(&m, &n[i], 7, (uint64_t)(i & 1));
@@ -63,12 +57,11 @@ static void add__in_order_of_its_key(void **state)
 }
 
 /* Keys that differ in a single bit, wherever it is, are spread. */
-static void add__spreads_keys(void **state)
+TEST(add__spreads_keys)
 {
 	static struct uccl_multinode n[4096];
 	struct uccl_multimap m;
 
-	(void)state;
 	for (int shift = 0; shift < 52; shift += 4) {
 		uint32_t most = 0;
 
@@ -88,13 +81,12 @@ static void add__spreads_keys(void **state)
 	}
 }
 
-static void remove__from_any_place(void **state)
+TEST(remove__from_any_place)
 {
 	static const uint8_t order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 	struct uccl_multinode n[3], more;
 	struct uccl_multimap m;
 
-	(void)state;
 	for (int o = 0; o < 6; o++) {
 		bool in[3] = {true, true, true};
 
@@ -127,7 +119,7 @@ static void remove__from_any_place(void **state)
 }
 
 /* Against a list, with many keys in few buckets as well as in many. */
-static void find__as_a_list(void **state)
+TEST(find__as_a_list)
 {
 	enum { N = 600 };
 	static struct uccl_multinode n[N];
@@ -137,7 +129,6 @@ static void find__as_a_list(void **state)
 	int used = 0;
 	bool in[N] = {false};
 
-	(void)state;
 	uccl_rng_seed(&rng, 5);
 	uccl_multimap_init(&m, secret);
 	for (int step = 0; step < 20000; step++) {
@@ -165,16 +156,4 @@ static void find__as_a_list(void **state)
 	uccl_multimap_fini(&m);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__empty),
-		cmocka_unit_test(fini__starts_over),
-		cmocka_unit_test(add__in_order_of_its_key),
-		cmocka_unit_test(add__spreads_keys),
-		cmocka_unit_test(remove__from_any_place),
-		cmocka_unit_test(find__as_a_list),
-	};
-
-	return cmocka_run_group_tests_name("multimap", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/pool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -29,11 +25,10 @@ const char *__tsan_default_options(void)
 	return "allocator_may_return_null=1";
 }
 
-static void init__allocates_nothing(void **state)
+TEST(init__allocates_nothing)
 {
 	struct uccl_pool p;
 
-	(void)state;
 	uccl_pool_init(&p, 100, 10);
 	assert_int_equal(p.total, 0);
 	assert_int_equal(p.used, 0);
@@ -41,11 +36,10 @@ static void init__allocates_nothing(void **state)
 	uccl_pool_fini(&p);
 }
 
-static void fini__starts_over(void **state)
+TEST(fini__starts_over)
 {
 	struct uccl_pool p;
 
-	(void)state;
 	uccl_pool_init(&p, 100, 10);
 	assert_non_null(uccl_pool_get(&p));
 	/* With an object still out: its memory goes, too. */
@@ -57,13 +51,12 @@ static void fini__starts_over(void **state)
 	uccl_pool_fini(&p);
 }
 
-static void get__bound(void **state)
+TEST(get__bound)
 {
 	enum { MAX = 1000 };
 	static void *obj[MAX];
 	struct uccl_pool p;
 
-	(void)state;
 	uccl_pool_init(&p, 24, MAX);
 	for (uint32_t i = 0; i < MAX; i++) {
 		obj[i] = uccl_pool_get(&p);
@@ -80,11 +73,10 @@ static void get__bound(void **state)
 	uccl_pool_fini(&p);
 }
 
-static void get__bound_zero(void **state)
+TEST(get__bound_zero)
 {
 	struct uccl_pool p;
 
-	(void)state;
 	uccl_pool_init(&p, 24, 0);
 	assert_null(uccl_pool_get(&p));
 	assert_null(p.slabs);
@@ -92,11 +84,10 @@ static void get__bound_zero(void **state)
 }
 
 /* Objects neither overlap nor lose what is written to them, whatever their size. */
-static void get__distinct_and_aligned(void **state)
+TEST(get__distinct_and_aligned)
 {
 	static const size_t sizes[] = {1, 7, 8, 9, 16, 33, 200, 4096, (1u << 20) + 1};
 
-	(void)state;
 	for (size_t s = 0; s < uccl_array_len(sizes); s++) {
 		uint32_t n = sizes[s] > 4096 ? 3 : 100;
 		struct uccl_pool p;
@@ -119,12 +110,11 @@ static void get__distinct_and_aligned(void **state)
 	}
 }
 
-static void get__zeroed(void **state)
+TEST(get__zeroed)
 {
 	static const uint8_t zero[200];
 	struct uccl_pool p;
 
-	(void)state;
 	uccl_pool_init(&p, sizeof(zero), 1);
 	for (int i = 0; i < 3; i++) {
 		void *obj = uccl_pool_get(&p);
@@ -136,11 +126,10 @@ static void get__zeroed(void **state)
 	uccl_pool_fini(&p);
 }
 
-static void get__no_memory(void **state)
+TEST(get__no_memory)
 {
 	struct uccl_pool p;
 
-	(void)state;
 	uccl_pool_init(&p, SIZE_MAX - 4096, 10);
 	assert_null(uccl_pool_get(&p));
 	assert_int_equal(p.used, 0);
@@ -148,12 +137,11 @@ static void get__no_memory(void **state)
 	uccl_pool_fini(&p);
 }
 
-static void put__reused_before_growing(void **state)
+TEST(put__reused_before_growing)
 {
 	struct uccl_pool p;
 	void *obj[16];
 
-	(void)state;
 	uccl_pool_init(&p, 64, 1u << 20);
 	for (int round = 0; round < 100; round++) {
 		for (int i = 0; i < 16; i++)
@@ -167,12 +155,11 @@ static void put__reused_before_growing(void **state)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-static void put__poisons(void **state)
+TEST(put__poisons)
 {
 	struct uccl_pool p;
 	char *obj;
 
-	(void)state;
 	uccl_pool_init(&p, 48, 4);
 	obj = uccl_pool_get(&p);
 	assert_null(__asan_region_is_poisoned(obj, 48));
@@ -185,21 +172,4 @@ static void put__poisons(void **state)
 }
 #endif
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__allocates_nothing),
-		cmocka_unit_test(fini__starts_over),
-		cmocka_unit_test(get__bound),
-		cmocka_unit_test(get__bound_zero),
-		cmocka_unit_test(get__distinct_and_aligned),
-		cmocka_unit_test(get__zeroed),
-		cmocka_unit_test(get__no_memory),
-		cmocka_unit_test(put__reused_before_growing),
-#ifdef __SANITIZE_ADDRESS__
-		cmocka_unit_test(put__poisons),
-#endif
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/prefetch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 /* Memory that is not there, must not be touched, or ends in the middle: nothing happens, and nothing is changed. */
-static void prefetch__any_address(void **state)
+TEST(prefetch__any_address)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	uint8_t *at = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)state;
 	assert_true(at != MAP_FAILED);
 	memset(at, 0x5a, page);
 	assert_int_equal(mprotect(at + page, page, PROT_NONE), 0);
@@ -31,11 +26,4 @@ static void prefetch__any_address(void **state)
 	munmap(at, 2 * page);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(prefetch__any_address),
-	};
-
-	return cmocka_run_group_tests_name("prefetch", tests, NULL, NULL);
-}
+TESTS_MAIN

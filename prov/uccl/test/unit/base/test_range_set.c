@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/range_set.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -19,22 +15,20 @@ struct piece {
 	uint64_t from, to;
 };
 
-static void whole__nothing(void **state)
+TEST(whole__nothing)
 {
 	struct uccl_range_set c = {0};
 
-	(void)state;
 	assert_true(uccl_range_set_whole(&c, 0, key));
 	assert_false(uccl_range_set_whole(&c, 1, key));
 	assert_true(uccl_range_set_add(&c, 5, 5, key));
 	assert_true(uccl_range_set_whole(&c, 0, key));
 }
 
-static void add__in_order(void **state)
+TEST(add__in_order)
 {
 	struct uccl_range_set c = {0};
 
-	(void)state;
 	for (uint64_t at = 0; at < 1000; at += 10) {
 		assert_false(uccl_range_set_whole(&c, 1000, key));
 		assert_true(uccl_range_set_add(&c, at, at + 10, key));
@@ -45,11 +39,10 @@ static void add__in_order(void **state)
 	assert_false(uccl_range_set_whole(&c, 1001, key));
 }
 
-static void add__backwards_and_between(void **state)
+TEST(add__backwards_and_between)
 {
 	struct uccl_range_set c = {0};
 
-	(void)state;
 	assert_true(uccl_range_set_add(&c, 20, 30, key));
 	assert_true(uccl_range_set_add(&c, 10, 20, key));
 	assert_true(uccl_range_set_add(&c, 40, 50, key));
@@ -61,11 +54,10 @@ static void add__backwards_and_between(void **state)
 }
 
 /* What is seen at once: any byte twice, in one of the runs. */
-static void add__twice(void **state)
+TEST(add__twice)
 {
 	static const struct piece again[] = {{10, 20}, {10, 11}, {19, 20}, {5, 11}, {19, 25}, {0, 30}, {12, 15}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++) {
 		struct uccl_range_set c = {0};
 
@@ -100,12 +92,11 @@ static int cut(struct uccl_rng *r, struct piece *v, uint64_t len)
 }
 
 /* Pieces in any order are the whole; with one of them moved, doubled, longer or shorter they are not. */
-static void whole__any_order(void **state)
+TEST(whole__any_order)
 {
 	struct uccl_rng r;
 	int lies = 0;
 
-	(void)state;
 	uccl_rng_seed(&r, 7);
 	for (int round = 0; round < 2000; round++) {
 		struct uccl_range_set c = {0}, bad = {0};
@@ -140,12 +131,11 @@ static void whole__any_order(void **state)
 }
 
 /* Another key, other sums: one that was guessed helps nobody. */
-static void whole__depends_on_the_key(void **state)
+TEST(whole__depends_on_the_key)
 {
 	static const uint8_t other[UCCL_KEY_LEN] = {9};
 	struct uccl_range_set c = {0};
 
-	(void)state;
 	for (uint64_t i = 0; i < 10; i++)
 		assert_true(uccl_range_set_add(&c, 18 - 2 * i, 19 - 2 * i, key));
 	for (uint64_t i = 0; i < 10; i++)
@@ -155,16 +145,4 @@ static void whole__depends_on_the_key(void **state)
 	assert_false(uccl_range_set_whole(&c, 20, other));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole__nothing),
-		cmocka_unit_test(add__in_order),
-		cmocka_unit_test(add__backwards_and_between),
-		cmocka_unit_test(add__twice),
-		cmocka_unit_test(whole__any_order),
-		cmocka_unit_test(whole__depends_on_the_key),
-	};
-
-	return cmocka_run_group_tests_name("cover", tests, NULL, NULL);
-}
+TESTS_MAIN

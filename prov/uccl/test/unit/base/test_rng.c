@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/rng.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <math.h>
 #include <string.h>
 
-static void seed__vectors(void **state)
+TEST(seed__vectors)
 {
 	struct uccl_rng r;
 
-	(void)state;
 	/* The first outputs of the published splitmix64 for the seeds 0 and 1234567. */
 	uccl_rng_seed(&r, 0);
 	assert_int_equal(r.s[0], 0xe220a8397b1dcdafull);
@@ -27,24 +22,22 @@ static void seed__vectors(void **state)
 	assert_int_equal(r.s[3], 4593380528125082431ull);
 }
 
-static void next__vectors(void **state)
+TEST(next__vectors)
 {
 	/* The first outputs of the published xoshiro256** from the state 1, 2, 3, 4. */
 	static const uint64_t want[] = {
 		11520, 0, 1509978240, 1215971899390074240ull, 1216172134540287360ull, 607988272756665600ull};
 	struct uccl_rng r = {{1, 2, 3, 4}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 		assert_int_equal(uccl_rng_next(&r), want[i]);
 }
 
-static void next__same_seed_same_numbers(void **state)
+TEST(next__same_seed_same_numbers)
 {
 	struct uccl_rng a, b, c;
 	int differ = 0;
 
-	(void)state;
 	uccl_rng_seed(&a, 42);
 	uccl_rng_seed(&b, 42);
 	uccl_rng_seed(&c, 43);
@@ -57,23 +50,21 @@ static void next__same_seed_same_numbers(void **state)
 	assert_int_equal(differ, 1000);
 }
 
-static void below__one_is_zero(void **state)
+TEST(below__one_is_zero)
 {
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 1);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(uccl_rng_below(&r, 1), 0);
 }
 
-static void below__uniform(void **state)
+TEST(below__uniform)
 {
 	enum { N = 7, DRAWS = 70000 };
 	unsigned int seen[N] = {0};
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 2);
 	for (int i = 0; i < DRAWS; i++) {
 		uint64_t v = uccl_rng_below(&r, N);
@@ -87,13 +78,12 @@ static void below__uniform(void **state)
 }
 
 /* Multiplication alone would send two of four numbers to every third result. */
-static void below__unbiased_for_large_n(void **state)
+TEST(below__unbiased_for_large_n)
 {
 	const uint64_t n = 3ull << 62;
 	unsigned int low = 0;
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 3);
 	for (int i = 0; i < 30000; i++) {
 		uint64_t v = uccl_rng_below(&r, n);
@@ -104,11 +94,10 @@ static void below__unbiased_for_large_n(void **state)
 	assert_in_range(low, 9500, 10500);
 }
 
-static void chance__certain(void **state)
+TEST(chance__certain)
 {
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 4);
 	for (int i = 0; i < 100; i++) {
 		assert_false(uccl_rng_chance(&r, 0));
@@ -119,12 +108,11 @@ static void chance__certain(void **state)
 	}
 }
 
-static void chance__frequency(void **state)
+TEST(chance__frequency)
 {
 	struct uccl_rng r;
 	int hits = 0;
 
-	(void)state;
 	uccl_rng_seed(&r, 5);
 	for (int i = 0; i < 256000; i++)
 		hits += uccl_rng_chance(&r, 1.0 / 256);
@@ -132,18 +120,4 @@ static void chance__frequency(void **state)
 	assert_in_range(hits, 800, 1200);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(seed__vectors),
-		cmocka_unit_test(next__vectors),
-		cmocka_unit_test(next__same_seed_same_numbers),
-		cmocka_unit_test(below__one_is_zero),
-		cmocka_unit_test(below__uniform),
-		cmocka_unit_test(below__unbiased_for_large_n),
-		cmocka_unit_test(chance__certain),
-		cmocka_unit_test(chance__frequency),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

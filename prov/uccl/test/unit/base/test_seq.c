@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/seq.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <stdbool.h>
 
@@ -34,9 +30,8 @@ static void expect_nearest(uint64_t ref, uint64_t got, unsigned int bits)
 		assert_true(distance <= got + span - ref);
 }
 
-static void expand__all_of_8_bits(void **state)
+TEST(expand__all_of_8_bits)
 {
-	(void)state;
 	for (uint64_t ref = 0; ref < 1024; ref++) {
 		for (uint64_t wire = 0; wire < 256; wire++) {
 			uint64_t got = uccl_seq_expand(ref, wire, 8);
@@ -48,33 +43,29 @@ static void expand__all_of_8_bits(void **state)
 	}
 }
 
-static void expand__all_of_1_bit(void **state)
+TEST(expand__all_of_1_bit)
 {
-	(void)state;
 	for (uint64_t ref = 0; ref < 16; ref++)
 		for (uint64_t wire = 0; wire < 2; wire++)
 			assert_int_equal(uccl_seq_expand(ref, wire, 1), brute_force(ref, wire, 1));
 }
 
 /* RFC 9000 appendix A.3: 0xa82f30ea was the highest, 0x9b32 arrives in 16 bits. */
-static void expand__rfc_9000(void **state)
+TEST(expand__rfc_9000)
 {
-	(void)state;
 	assert_int_equal(uccl_seq_expand(0xa82f30ebull, 0x9b32, 16), 0xa82f9b32ull);
 }
 
-static void expand__ignores_higher_bits(void **state)
+TEST(expand__ignores_higher_bits)
 {
-	(void)state;
 	assert_int_equal(uccl_seq_expand(1000, 0xabcdef00 + 0xe9, 8), uccl_seq_expand(1000, 0xe9, 8));
 }
 
 /* What was at most half the range away comes back, at every width and near both ends of 64 bits. */
-static void expand__round_trip(void **state)
+TEST(expand__round_trip)
 {
 	struct uccl_rng r;
 
-	(void)state;
 	uccl_rng_seed(&r, 21);
 	for (unsigned int bits = 1; bits <= 63; bits++) {
 		uint64_t half = 1ull << (bits - 1);
@@ -89,22 +80,12 @@ static void expand__round_trip(void **state)
 }
 
 /* A number "from before 0" is far above any window instead, never wrapped to the top of 64 bits. */
-static void expand__below_zero(void **state)
+TEST(expand__below_zero)
 {
-	(void)state;
 	assert_int_equal(uccl_seq_expand(0, 255, 8), 255);
 	assert_int_equal(uccl_seq_expand(0, 0xffffffff, 32), 0xffffffff);
 	assert_int_equal(uccl_seq_expand(5, 0xfffffff0, 32), 0xfffffff0);
 	assert_int_equal(uccl_seq_expand(5, 4, 32), 4);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(expand__all_of_8_bits), cmocka_unit_test(expand__all_of_1_bit),
-		cmocka_unit_test(expand__rfc_9000),	 cmocka_unit_test(expand__ignores_higher_bits),
-		cmocka_unit_test(expand__round_trip),	 cmocka_unit_test(expand__below_zero),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "hmem/cuda.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -15,11 +12,10 @@
 
 static const struct uccl_hmem_ops *const h = &uccl_cuda_hmem;
 
-static void open__what_is_missing(void **state)
+TEST(open__what_is_missing)
 {
 	const char *missing = NULL;
 
-	(void)state;
 	assert_int_equal(uccl_cuda_open("libno-such-cuda.so.9", &missing), -FI_ENOSYS);
 	assert_string_equal(missing, "libno-such-cuda.so.9");
 	assert_int_equal(uccl_cuda_open("libm.so.6", &missing), -FI_ENOSYS);
@@ -33,12 +29,11 @@ static void open__what_is_missing(void **state)
 	assert_int_equal(h->count(), 2);
 }
 
-static void where__by_the_driver(void **state)
+TEST(where__by_the_driver)
 {
 	void *a = fake_cuda_alloc(0, 100), *b = fake_cuda_alloc(1, 100), *c = malloc(100), *pinned;
 	struct uccl_hmem_queue *q;
 
-	(void)state;
 	assert_int_equal(h->open(0, &q), 0);
 	pinned = h->pin(q, 100);
 	assert_non_null(pinned);
@@ -69,14 +64,13 @@ static int passed(struct uccl_hmem_queue *q)
 	return rc;
 }
 
-static void copies__in_order(void **state)
+TEST(copies__in_order)
 {
 	void *a = fake_cuda_alloc(0, 100), *b = fake_cuda_alloc(1, 100);
 	struct uccl_hmem_queue *q;
 	struct uccl_hmem_mark *m;
 	char *host;
 
-	(void)state;
 	assert_int_equal(h->open(1, &q), 0);
 	host = h->pin(q, 300);
 	memset(host, 0, 300);
@@ -104,7 +98,7 @@ static void copies__in_order(void **state)
 }
 
 /* It sleeps until all is done, and does not look again and again. */
-static void wait__sleeps(void **state)
+TEST(wait__sleeps)
 {
 	void *a = fake_cuda_alloc(0, 100);
 	struct uccl_hmem_queue *q;
@@ -112,7 +106,6 @@ static void wait__sleeps(void **state)
 	unsigned int queries, sleeps;
 	char *host;
 
-	(void)state;
 	assert_int_equal(h->open(0, &q), 0);
 	host = h->pin(q, 100);
 	for (int late = 0; late < 2; late++) {
@@ -133,7 +126,7 @@ static void wait__sleeps(void **state)
 }
 
 /* What NICs wrote is seen at once, after a flush, or nobody knows when. */
-static void direct__by_the_driver(void **state)
+TEST(direct__by_the_driver)
 {
 	static const struct {
 		int ordering, options;
@@ -146,7 +139,6 @@ static void direct__by_the_driver(void **state)
 	};
 	struct uccl_hmem_queue *q;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		unsigned int before = fake_cuda_flushes();
 
@@ -163,13 +155,12 @@ static void direct__by_the_driver(void **state)
 
 /* Whole pages that have the bytes, wherever these begin and end. */
 /* Whoever gets an address again gets another number. */
-static void range__of_the_allocation(void **state)
+TEST(range__of_the_allocation)
 {
 	char *a = fake_cuda_alloc(0, 10000), *b = fake_cuda_alloc(0, 10000), host;
 	uint64_t len, id, other;
 	uintptr_t start;
 
-	(void)state;
 	assert_int_equal(h->range(a + 9999, &start, &len, &id), 0);
 	assert_int_equal(start, (uintptr_t)a);
 	assert_int_equal(len, 10000);
@@ -182,7 +173,7 @@ static void range__of_the_allocation(void **state)
 	fake_cuda_free(b);
 }
 
-static void dmabuf__whole_pages(void **state)
+TEST(dmabuf__whole_pages)
 {
 	char *a = fake_cuda_alloc(0, 10000), text[8];
 	static const size_t at[] = {0, 1, 4095, 4096, 5000, 9999};
@@ -190,7 +181,6 @@ static void dmabuf__whole_pages(void **state)
 	uint64_t off;
 	int fd;
 
-	(void)state;
 	assert_int_equal(h->open(0, &q), 0);
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
 		fake_cuda_write(a + at[i], "x", 1);
@@ -215,14 +205,13 @@ static void dmabuf__whole_pages(void **state)
 }
 
 /* Memory of the device for ourselves, from a page on; an old driver has none. */
-static void take__and_give(void **state)
+TEST(take__and_give)
 {
 	struct uccl_hmem_queue *q;
 	uintptr_t start;
 	uint64_t len, id;
 	uint8_t *mem;
 
-	(void)state;
 	assert_int_equal(h->open(0, &q), 0);
 	mem = h->take(q, 10000);
 	assert_non_null(mem);
@@ -238,7 +227,7 @@ static void take__and_give(void **state)
 }
 
 /* Short copies of any length, in memory of either kind, by one launch. */
-static void scatter__runs(void **state)
+TEST(scatter__runs)
 {
 	static const uint32_t lens[] = {1, 15, 16, 17, 100, 1000};
 	unsigned int launches = fake_cuda_launches(), copies = fake_cuda_copies();
@@ -246,7 +235,6 @@ static void scatter__runs(void **state)
 	char *a = fake_cuda_alloc(0, UCCL_HMEM_RUNS * 1024), *host, seen[1024];
 	struct uccl_hmem_queue *q;
 
-	(void)state;
 	assert_int_equal(h->open(0, &q), 0);
 	host = h->pin(q, UCCL_HMEM_RUNS * 2048);
 	for (int i = 0; i < UCCL_HMEM_RUNS * 1024; i++)
@@ -282,13 +270,12 @@ static void scatter__runs(void **state)
 }
 
 /* A program would end the context of both if it touched memory of another one; copies of the driver may. */
-static void scatter__other_context(void **state)
+TEST(scatter__other_context)
 {
 	struct uccl_hmem_run run[2];
 	struct uccl_hmem_queue *q;
 	char *a = fake_cuda_alloc(0, 1024), *b = fake_cuda_alloc(0, 1024), *host;
 
-	(void)state;
 	fake_cuda_foreign(b);
 	assert_int_equal(h->open(0, &q), 0);
 	host = h->pin(q, 2048);
@@ -311,13 +298,12 @@ static void scatter__other_context(void **state)
 }
 
 /* A graph that some thread of the program captures is none of our business, and is not spoilt by us. */
-static void capture__goes_on(void **state)
+TEST(capture__goes_on)
 {
 	char *a = fake_cuda_alloc(0, 100), *host, *taken;
 	struct uccl_hmem_queue *q;
 	int mode = 0;
 
-	(void)state;
 	assert_int_equal(h->open(0, &q), 0);
 	host = h->pin(q, 100);
 	fake_cuda_delay(3);
@@ -338,12 +324,11 @@ static void capture__goes_on(void **state)
 	fake_cuda_free(a);
 }
 
-static void scatter__no_program(void **state)
+TEST(scatter__no_program)
 {
 	struct uccl_hmem_run run = {0};
 	struct uccl_hmem_queue *q;
 
-	(void)state;
 	fake_cuda_programs(0);
 	assert_int_equal(h->open(0, &q), 0);
 	assert_int_equal(h->scatter(q, &run, 0), -FI_ENOSYS);
@@ -352,22 +337,4 @@ static void scatter__no_program(void **state)
 	fake_cuda_programs(1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__what_is_missing),
-		cmocka_unit_test(where__by_the_driver),
-		cmocka_unit_test(copies__in_order),
-		cmocka_unit_test(wait__sleeps),
-		cmocka_unit_test(direct__by_the_driver),
-		cmocka_unit_test(range__of_the_allocation),
-		cmocka_unit_test(dmabuf__whole_pages),
-		cmocka_unit_test(take__and_give),
-		cmocka_unit_test(scatter__runs),
-		cmocka_unit_test(scatter__other_context),
-		cmocka_unit_test(scatter__no_program),
-		cmocka_unit_test(capture__goes_on),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

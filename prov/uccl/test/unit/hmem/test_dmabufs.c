@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "hmem/dmabufs.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
@@ -25,14 +22,13 @@ static bool same(int a, int c)
 }
 
 /* The program closes its descriptor; ours is of the same dmabuf, and is gone when the region is. */
-static void give__keeps_its_own(void **state)
+TEST(give__keeps_its_own)
 {
 	uint8_t *base = (uint8_t *)(uintptr_t)0x70000000;
 	int fd = memfd_create("dmabuf", 0), keep = dup(fd), found, before;
 	struct uccl_dmabuf *d;
 	uint64_t off = 0;
 
-	(void)state;
 	uccl_dmabufs_init(&b);
 	before = dup(fd);
 	close(before);
@@ -63,14 +59,13 @@ static void give__keeps_its_own(void **state)
 	uccl_dmabufs_fini(&b);
 }
 
-static void give__several(void **state)
+TEST(give__several)
 {
 	uint8_t *base = (uint8_t *)(uintptr_t)0x70000000;
 	struct uccl_dmabuf *d[3];
 	int fd[3], found;
 	uint64_t off;
 
-	(void)state;
 	uccl_dmabufs_init(&b);
 	for (int i = 0; i < 3; i++) {
 		fd[i] = memfd_create("dmabuf", 0);
@@ -93,13 +88,12 @@ static void give__several(void **state)
 	uccl_dmabufs_fini(&b);
 }
 
-static void give__nonsense(void **state)
+TEST(give__nonsense)
 {
 	int fd = memfd_create("dmabuf", 0);
 	struct uccl_dmabuf *d;
 	uint64_t off;
 
-	(void)state;
 	uccl_dmabufs_init(&b);
 	assert_int_equal(uccl_dmabufs_give(&b, &b, 10, -1, 0, &d), -FI_EBADF);
 	assert_int_equal(uccl_dmabufs_give(&b, &b, UINT64_MAX, fd, 0, &d), -FI_EINVAL);
@@ -109,13 +103,4 @@ static void give__nonsense(void **state)
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(give__keeps_its_own),
-		cmocka_unit_test(give__several),
-		cmocka_unit_test(give__nonsense),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,10 +2,7 @@
 /* That it copies what it should is seen on a GPU (util/uccl_scatter); here, that it fits who launches it. */
 #include "hmem/scatter_ptx.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +20,8 @@ static size_t number_after(const char *text)
 }
 
 /* Its parameter is the structure, with the same places in it. */
-static void scatter_ptx__parameter(void **state)
+TEST(scatter_ptx__parameter)
 {
-	(void)state;
 	assert_non_null(strstr(uccl_scatter_ptx, ".visible .entry " UCCL_SCATTER_ENTRY "("));
 	assert_int_equal(number_after(".b8 v["), sizeof(struct uccl_scatter_param));
 	assert_int_equal(number_after("ld.param.b64 %d4, [%d2+"), offsetof(struct uccl_scatter_param, from));
@@ -36,13 +32,12 @@ static void scatter_ptx__parameter(void **state)
 }
 
 /* CUDA's assembler takes it for GPUs of today, where it is installed. */
-static void scatter_ptx__assembles(void **state)
+TEST(scatter_ptx__assembles)
 {
 	char name[] = "scatter_ptx.XXXXXX", command[256];
 	FILE *f;
 	int fd;
 
-	(void)state;
 	if (system("PATH=$PATH:/usr/local/cuda/bin; command -v ptxas >/dev/null"))
 		skip();
 	fd = mkstemp(name);
@@ -56,12 +51,4 @@ static void scatter_ptx__assembles(void **state)
 	assert_int_equal(fd, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scatter_ptx__parameter),
-		cmocka_unit_test(scatter_ptx__assembles),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

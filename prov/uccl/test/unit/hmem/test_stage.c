@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "hmem/stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
@@ -72,11 +69,10 @@ static void finish(uint64_t ticket)
 	assert_int_equal(d->poll(s), ticket);
 }
 
-static void stage__there_and_back(void **state)
+TEST(stage__there_and_back)
 {
 	static const size_t sizes[] = {1, 4096, UCCL_STAGE_PIECE, UCCL_STAGE_PIECE + 1, 3u << 20, BYTES};
 
-	(void)state;
 	for (int i = 0; i < 6; i++)
 		for (int keep = 0; keep < 2; keep++) {
 			begin();
@@ -90,9 +86,8 @@ static void stage__there_and_back(void **state)
 }
 
 /* Where there is no memory for a mark, what was begun is waited for all the same. */
-static void stage__no_marks(void **state)
+TEST(stage__no_marks)
 {
-	(void)state;
 	begin();
 	fake_cuda_events(0);
 	assert_int_equal(d->put(s, gpu[0], in, 5000, true, &err), 1);
@@ -110,12 +105,11 @@ static void stage__no_marks(void **state)
 }
 
 /* What was queued first is done first, and what is taken at once may change when the call returns. */
-static void stage__in_order(void **state)
+TEST(stage__in_order)
 {
 	uint8_t one[100];
 	uint64_t last = 0;
 
-	(void)state;
 	begin();
 	for (int i = 0; i < 3000; i++) {
 		memset(one, i, sizeof(one));
@@ -131,12 +125,11 @@ static void stage__in_order(void **state)
 }
 
 /* Neighbours go together: few copies of the device for many payloads. */
-static void stage__joins_neighbours(void **state)
+TEST(stage__joins_neighbours)
 {
 	unsigned int before = fake_cuda_copies();
 	uint64_t last = 0;
 
-	(void)state;
 	begin();
 	for (size_t at = 0; at < 1000000; at += 1000)
 		last = d->put(s, gpu[0] + at, in + at, 1000, false, &err);
@@ -154,12 +147,11 @@ static void stage__joins_neighbours(void **state)
 }
 
 /* More than the ring holds is taken, but says when it should be less. */
-static void stage__room(void **state)
+TEST(stage__room)
 {
 	uint64_t last = 0;
 	int n = 0;
 
-	(void)state;
 	begin();
 	while (d->room(s)) {
 		last = d->put(s, gpu[0] + (n % 600) * 60000, in + (n % 600) * 60000, 60000, false, &err);
@@ -173,11 +165,10 @@ static void stage__room(void **state)
 	end();
 }
 
-static void stage__two_devices(void **state)
+TEST(stage__two_devices)
 {
 	uint64_t last = 0;
 
-	(void)state;
 	begin();
 	for (uint32_t i = 0; i < 100; i++) {
 		d->put(s, gpu[0] + i * 100, in + i * 5000, 100, false, &err);
@@ -196,11 +187,10 @@ static void stage__two_devices(void **state)
 }
 
 /* What is lent is written by the device itself. */
-static void stage__loans(void **state)
+TEST(stage__loans)
 {
 	uint8_t *mem[UCCL_STAGE_LOANS];
 
-	(void)state;
 	begin();
 	/* There is none before anything was copied. */
 	assert_null(d->alloc(s, 1));
@@ -225,11 +215,10 @@ static void stage__loans(void **state)
 }
 
 /* Who asked for what failed hears of it, and nobody else. */
-static void stage__failures(void **state)
+TEST(stage__failures)
 {
 	int bad = 0;
 
-	(void)state;
 	begin();
 	d->put(s, gpu[0], in, 1000, false, &err);
 	d->put(s, gpu[0] + BYTES - 10, in, 1000, false, &bad);
@@ -256,12 +245,11 @@ static void stage__failures(void **state)
 }
 
 /* Who stays for a copy that is long sleeps; one that is short is seen by looking. */
-static void stage__wait(void **state)
+TEST(stage__wait)
 {
 	unsigned int queries, sleeps = fake_cuda_sleeps();
 	uint64_t last;
 
-	(void)state;
 	begin();
 	fake_cuda_delay(8);
 	for (int i = 0; i < 20; i++) {
@@ -307,12 +295,11 @@ static void spread_check(size_t n)
 }
 
 /* Short pieces to many places, or from many, take few launches and no copies of their own. */
-static void stage__launches(void **state)
+TEST(stage__launches)
 {
 	unsigned int copies = fake_cuda_copies(), launches = fake_cuda_launches();
 	uint64_t last = 0;
 
-	(void)state;
 	/* Not unless it is wished. */
 	begin();
 	finish(spread_put(200));
@@ -348,13 +335,12 @@ static void stage__launches(void **state)
 }
 
 /* What meets in one place is done in its order; of one launch nothing is. Bytes lie in the ring as on the device. */
-static void stage__launches_in_order(void **state)
+TEST(stage__launches_in_order)
 {
 	unsigned int launches = fake_cuda_launches();
 	uint8_t one[64];
 	uint64_t last = 0;
 
-	(void)state;
 	attr.scatter = true;
 	begin();
 	for (size_t i = 0; i < 3000; i++) {
@@ -385,11 +371,10 @@ static void stage__launches_in_order(void **state)
 }
 
 /* A device that has no program, or does not run it: one copy each, as ever. */
-static void stage__launches_fail(void **state)
+TEST(stage__launches_fail)
 {
 	static const int programs[] = {0, 2};
 
-	(void)state;
 	attr.scatter = true;
 	for (int i = 0; i < 2; i++) {
 		unsigned int copies = fake_cuda_copies(), launches = fake_cuda_launches();
@@ -416,13 +401,12 @@ static void stage__launches_fail(void **state)
 #define SLAB 400000
 
 /* Short runs from what NICs were lent: few launches; what goes on where the last one ended is one run. */
-static void stage__gathers(void **state)
+TEST(stage__gathers)
 {
 	unsigned int copies, launches;
 	uint8_t *slab;
 	uint64_t last = 0;
 
-	(void)state;
 	attr.scatter = true;
 	begin();
 	slab = d->slab(s, gpu[1], SLAB);
@@ -494,12 +478,11 @@ static void stage__gathers(void **state)
 }
 
 /* There is no room for more pieces: what waits is done later, in its order. */
-static void stage__gathers_much(void **state)
+TEST(stage__gathers_much)
 {
 	uint8_t *slab;
 	uint64_t last = 0;
 
-	(void)state;
 	attr.scatter = true;
 	fake_cuda_delay(50);
 	begin();
@@ -519,7 +502,7 @@ static void stage__gathers_much(void **state)
 }
 
 /* What NICs may write to, and by which dmabuf: one of the program's comes first. */
-static void stage__direct(void **state)
+TEST(stage__direct)
 {
 	unsigned int flushes = fake_cuda_flushes();
 	struct uccl_dmabuf *one;
@@ -528,7 +511,6 @@ static void stage__direct(void **state)
 	uintptr_t start;
 	uint64_t off, len, id;
 
-	(void)state;
 	fake_cuda_direct(0, 1, 1);
 	begin();
 	assert_int_equal(d->source(s, gpu[1] + 5), 1);
@@ -573,23 +555,5 @@ static void stage__direct(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stage__there_and_back),
-		cmocka_unit_test(stage__in_order),
-		cmocka_unit_test(stage__no_marks),
-		cmocka_unit_test(stage__joins_neighbours),
-		cmocka_unit_test(stage__room),
-		cmocka_unit_test(stage__two_devices),
-		cmocka_unit_test(stage__loans),
-		cmocka_unit_test(stage__failures),
-		cmocka_unit_test(stage__wait),
-		cmocka_unit_test(stage__gathers),
-		cmocka_unit_test(stage__gathers_much),
-		cmocka_unit_test(stage__launches),
-		cmocka_unit_test(stage__launches_in_order),
-		cmocka_unit_test(stage__launches_fail),
-		cmocka_unit_test(stage__direct),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return tests_run(setup, teardown);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/gso.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -29,9 +25,8 @@ static int setup(void **state)
 	return 0;
 }
 
-static void len__alike(void **state)
+TEST_IN(len__alike, setup, NULL)
 {
-	(void)state;
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 20);
 	assert_int_equal(uccl_train_len(v, 1, UCCL_TRAIN_BYTES), 1);
 	/* 65000 bytes hold 44 of 1472. */
@@ -40,9 +35,8 @@ static void len__alike(void **state)
 }
 
 /* Only the last may be shorter, and none longer or empty. */
-static void len__lengths(void **state)
+TEST_IN(len__lengths, setup, NULL)
 {
-	(void)state;
 	v[3].payload_len = 100;
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 4);
 	v[2].tail_len = 1;
@@ -55,9 +49,8 @@ static void len__lengths(void **state)
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
 }
 
-static void len__neighbours(void **state)
+TEST_IN(len__neighbours, setup, NULL)
 {
-	(void)state;
 	v[9].single = true;
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 9);
 	assert_int_equal(uccl_train_len(v + 9, 11, UCCL_TRAIN_BYTES), 1);
@@ -70,9 +63,8 @@ static void len__neighbours(void **state)
 }
 
 /* A train has one traffic class. */
-static void len__marks(void **state)
+TEST_IN(len__marks, setup, NULL)
 {
-	(void)state;
 	v[2].ect = true;
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
 	v[0].ect = v[1].ect = true;
@@ -100,9 +92,8 @@ static void hits(enum uccl_train_fault fault, const char *want)
 	}
 }
 
-static void hit__each_fault(void **state)
+TEST_IN(hit__each_fault, setup, NULL)
 {
-	(void)state;
 	hits(UCCL_TRAIN_WHOLE, "............");
 	hits(UCCL_TRAIN_DROP, "xxxx.xxxxxxx");
 	hits(UCCL_TRAIN_CORRUPT, "xxxx.xxxxxxx");
@@ -111,15 +102,4 @@ static void hit__each_fault(void **state)
 	hits(UCCL_TRAIN_EQUAL, "xxxx....xxxx");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(len__alike, setup),
-		cmocka_unit_test_setup(len__lengths, setup),
-		cmocka_unit_test_setup(len__neighbours, setup),
-		cmocka_unit_test_setup(len__marks, setup),
-		cmocka_unit_test_setup(hit__each_fault, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/ifaddr.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -24,13 +20,12 @@ static struct uccl_nic_addr addr_of(const char *text, uint16_t port)
 	return a;
 }
 
-static void list__order(void **state)
+TEST(list__order)
 {
 	struct uccl_ifaddr *v;
 	int i, n = uccl_ifaddr_list(&v);
 	bool lo = false, v4_lo = false;
 
-	(void)state;
 	assert_true(n > 0);
 	for (i = 0; i < n; i++) {
 		assert_true(v[i].mtu >= 68);
@@ -49,14 +44,13 @@ static void list__order(void **state)
 	free(v);
 }
 
-static void find__loopback(void **state)
+TEST(find__loopback)
 {
 	static const char *const text[] = {"127.0.0.1", "127.1.2.3"};
 	struct uccl_ifaddr got;
 	struct uccl_nic_addr a;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		a = addr_of(text[i], 9);
 		assert_int_equal(uccl_ifaddr_find(&a, &got), 0);
@@ -65,21 +59,19 @@ static void find__loopback(void **state)
 	}
 }
 
-static void find__nobody(void **state)
+TEST(find__nobody)
 {
 	struct uccl_nic_addr a = addr_of("198.51.100.77", 0);
 	struct uccl_ifaddr got;
 
-	(void)state;
 	assert_int_equal(uccl_ifaddr_find(&a, &got), -FI_EADDRNOTAVAIL);
 }
 
-static void find__each_of_list(void **state)
+TEST(find__each_of_list)
 {
 	struct uccl_ifaddr *v, got;
 	int i, n = uccl_ifaddr_list(&v);
 
-	(void)state;
 	for (i = 0; i < n; i++) {
 		assert_int_equal(uccl_ifaddr_find(&v[i].addr, &got), 0);
 		assert_int_equal(got.loopback, v[i].loopback);
@@ -90,7 +82,7 @@ static void find__each_of_list(void **state)
 	free(v);
 }
 
-static void is__kinds(void **state)
+TEST(is__kinds)
 {
 	static const struct {
 		const char *text;
@@ -103,7 +95,6 @@ static void is__kinds(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		struct uccl_nic_addr a = addr_of(t[i].text, 0);
 
@@ -113,11 +104,10 @@ static void is__kinds(void **state)
 	}
 }
 
-static void equal__each_field(void **state)
+TEST(equal__each_field)
 {
 	struct uccl_nic_addr a = addr_of("fe80::1", 7), b;
 
-	(void)state;
 	a.scope = 2;
 	b = a;
 	b.pad = 99; /* not part of the address */
@@ -132,14 +122,13 @@ static void equal__each_field(void **state)
 	assert_false(uccl_ifaddr_equal(&a, &b));
 }
 
-static void to_sock__families(void **state)
+TEST(to_sock__families)
 {
 	struct uccl_nic_addr v4 = addr_of("192.0.2.1", 0x1234), v6 = addr_of("2001:db8::1", 0x1234);
 	struct sockaddr_storage s;
 	struct sockaddr_in6 *s6 = (struct sockaddr_in6 *)&s;
 	struct sockaddr_in *s4 = (struct sockaddr_in *)&s;
 
-	(void)state;
 	assert_int_equal(uccl_ifaddr_to_sock(&s, &v4, AF_UNSPEC), sizeof(*s4));
 	assert_int_equal(s4->sin_family, AF_INET);
 	assert_int_equal(ntohs(s4->sin_port), 0x1234);
@@ -152,7 +141,7 @@ static void to_sock__families(void **state)
 	assert_int_equal(uccl_ifaddr_to_sock(&s, &v6, AF_INET), 0);
 }
 
-static void from_sock__round_trip(void **state)
+TEST(from_sock__round_trip)
 {
 	static const char *const text[] = {"192.0.2.1", "2001:db8::1", "fe80::5"};
 	struct sockaddr_storage s;
@@ -160,7 +149,6 @@ static void from_sock__round_trip(void **state)
 	socklen_t len;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 3; i++) {
 		a = addr_of(text[i], 4711);
 		a.scope = i == 2 ? 3 : 0;
@@ -176,12 +164,11 @@ static void from_sock__round_trip(void **state)
 	assert_int_equal(b.scope, 0);
 }
 
-static void from_sock__refuses(void **state)
+TEST(from_sock__refuses)
 {
 	struct sockaddr_storage s = {.ss_family = AF_UNIX};
 	struct uccl_nic_addr a;
 
-	(void)state;
 	assert_int_equal(uccl_ifaddr_from_sock(&a, (struct sockaddr *)&s, sizeof(s)), -FI_EINVAL);
 	s.ss_family = AF_INET6;
 	assert_int_equal(uccl_ifaddr_from_sock(&a, (struct sockaddr *)&s, sizeof(struct sockaddr_in)), -FI_EINVAL);
@@ -189,15 +176,4 @@ static void from_sock__refuses(void **state)
 	assert_int_equal(uccl_ifaddr_from_sock(&a, (struct sockaddr *)&s, 4), -FI_EINVAL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list__order),	      cmocka_unit_test(find__loopback),
-		cmocka_unit_test(find__nobody),	      cmocka_unit_test(find__each_of_list),
-		cmocka_unit_test(is__kinds),	      cmocka_unit_test(equal__each_field),
-		cmocka_unit_test(to_sock__families),  cmocka_unit_test(from_sock__round_trip),
-		cmocka_unit_test(from_sock__refuses),
-	};
-
-	return cmocka_run_group_tests_name("nic/ifaddr", tests, NULL, NULL);
-}
+TESTS_MAIN

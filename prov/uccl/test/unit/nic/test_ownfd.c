@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/ownfd.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -62,13 +58,12 @@ static bool sees_end(int fd, int ms)
 }
 
 /* A child sleeps. The connection ends with the parent's descriptor, both that it made and that it accepted. */
-static void own_socket__child_sleeps(void **state)
+TEST(own_socket__child_sleeps)
 {
 	struct sockaddr_in at;
 	int l = listener(&at), other, fd;
 	pid_t child;
 
-	(void)state;
 	other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(other, (struct sockaddr *)&at, sizeof(at)), 0);
 	fd = uccl_own_accept(l, 0);
@@ -87,13 +82,12 @@ static void own_socket__child_sleeps(void **state)
 }
 
 /* An ordinary socket is what it would be otherwise: so the test above can fail. */
-static void own_socket__others_are_left_alone(void **state)
+TEST(own_socket__others_are_left_alone)
 {
 	struct sockaddr_in at;
 	int l = listener(&at), other, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	pid_t child;
 
-	(void)state;
 	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	other = uccl_own_accept(l, 0);
 	child = sleeper();
@@ -121,12 +115,11 @@ static bool is_null(int fd)
 }
 
 /* The numbers stay taken there, end with exec, and what the child puts there is not touched by forks of its own. */
-static void own_socket__in_the_child(void **state)
+TEST(own_socket__in_the_child)
 {
 	int fd = uccl_own_socket(AF_INET, SOCK_DGRAM), pipes[2];
 	pid_t child;
 
-	(void)state;
 	assert_true(fd >= 0);
 	child = fork();
 	if (!child) {
@@ -149,21 +142,10 @@ static void own_socket__in_the_child(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
-static void own_socket__error(void **state)
+TEST(own_socket__error)
 {
-	(void)state;
 	assert_int_equal(uccl_own_socket(-1, SOCK_STREAM), -1);
 	assert_int_equal(uccl_own_accept(-1, 0), -1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_socket__child_sleeps),
-		cmocka_unit_test(own_socket__others_are_left_alone),
-		cmocka_unit_test(own_socket__in_the_child),
-		cmocka_unit_test(own_socket__error),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

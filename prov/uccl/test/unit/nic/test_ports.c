@@ -2,11 +2,7 @@
 /* The range of ports. Which ports are free is the system's business: tests look for a free range and hold it. */
 #include "nic/ports.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <netinet/in.h>
 #include <sched.h>
@@ -84,11 +80,10 @@ static struct uccl_ports range_hold(int *fd)
 	return (struct uccl_ports){0};
 }
 
-static void parse__good(void **state)
+TEST(parse__good)
 {
 	struct uccl_ports p = {7, 7};
 
-	(void)state;
 	assert_int_equal(uccl_ports_parse("", &p), 0);
 	assert_false(uccl_ports_limited(&p));
 	assert_int_equal(uccl_ports_count(&p), 0);
@@ -101,7 +96,7 @@ static void parse__good(void **state)
 	assert_int_equal(uccl_ports_count(&p), 2);
 }
 
-static void parse__bad(void **state)
+TEST(parse__bad)
 {
 	static const char *const bad[] = {
 		"abc",	"5-1",	"0-99999", "5-5", "0-5",  "5",	   "-5",    "5-",		      "5-65536",
@@ -109,7 +104,6 @@ static void parse__bad(void **state)
 	};
 	struct uccl_ports p = {3, 4};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(uccl_ports_parse(bad[i], &p), -FI_EINVAL);
 		assert_int_equal(p.first, 3);
@@ -118,24 +112,22 @@ static void parse__bad(void **state)
 }
 
 /* Processes that start together must not all ask for the same port first. */
-static void walk__begins_anywhere(void **state)
+TEST(walk__begins_anywhere)
 {
 	uint32_t first = uccl_ports_walk().start;
 	int others = 0;
 
-	(void)state;
 	for (int i = 0; i < 16; i++)
 		others += uccl_ports_walk().start != first;
 	assert_true(others > 12);
 	assert_int_equal(uccl_ports_walk().tried, 0);
 }
 
-static void next__once_each(void **state)
+TEST(next__once_each)
 {
 	struct uccl_ports r = {65534, 65535}, none = {0};
 	struct uccl_ports_walk walk = {.start = UINT32_MAX};
 
-	(void)state;
 	assert_int_equal(uccl_ports_next(&r, &walk), 65535);
 	assert_int_equal(uccl_ports_next(&r, &walk), 65534);
 	assert_int_equal(uccl_ports_next(&r, &walk), 0);
@@ -144,13 +136,12 @@ static void next__once_each(void **state)
 }
 
 /* From its start on and round the end, each port once. */
-static void bind__order(void **state)
+TEST(bind__order)
 {
 	struct uccl_ports_walk walk = {.start = N * 5 + 6};
 	int held[N], fd[N];
 	struct uccl_ports r = range_hold(held);
 
-	(void)state;
 	close_all(held, N);
 	for (int i = 0; i < N; i++) {
 		assert_int_equal(bind_next(&r, &walk, &fd[i]), 0);
@@ -160,13 +151,12 @@ static void bind__order(void **state)
 	close_all(fd, N);
 }
 
-static void bind__passes_neighbours(void **state)
+TEST(bind__passes_neighbours)
 {
 	struct uccl_ports_walk walk = {.start = 1};
 	int held[N], fd;
 	struct uccl_ports r = range_hold(held);
 
-	(void)state;
 	close(held[4]);
 	assert_int_equal(bind_next(&r, &walk, &fd), 0);
 	assert_int_equal(port_of(fd), r.first + 4);
@@ -175,13 +165,12 @@ static void bind__passes_neighbours(void **state)
 	close_all(held, N);
 }
 
-static void bind__exhausted(void **state)
+TEST(bind__exhausted)
 {
 	struct uccl_ports_walk walk = {.start = 3};
 	int held[N], fd;
 	struct uccl_ports r = range_hold(held);
 
-	(void)state;
 	assert_int_equal(bind_next(&r, &walk, &fd), -FI_EADDRINUSE);
 	assert_int_equal(walk.tried, N);
 	close(fd);
@@ -189,14 +178,13 @@ static void bind__exhausted(void **state)
 }
 
 /* Errors of the address are none of the port: nothing is tried further. */
-static void bind__other_error(void **state)
+TEST(bind__other_error)
 {
 	struct uccl_ports r = {20000, 30000};
 	struct uccl_ports_walk walk = {0};
 	struct sockaddr_storage at = loopback(0);
 	int fd = udp_socket();
 
-	(void)state;
 	((struct sockaddr_in *)&at)->sin_addr.s_addr = htonl(0xc6336401); /* 198.51.100.1 is nobody's */
 	assert_int_equal(uccl_ports_bind(fd, &at, sizeof(struct sockaddr_in), &r, &walk), -FI_EADDRNOTAVAIL);
 	assert_int_equal(walk.tried, 1);
@@ -204,14 +192,13 @@ static void bind__other_error(void **state)
 }
 
 /* What the application chose goes first, and without a range the system chooses. */
-static void bind__outside(void **state)
+TEST(bind__outside)
 {
 	struct uccl_ports r = {1, 2}, none = {0};
 	struct uccl_ports_walk walk = {0};
 	struct sockaddr_storage at;
 	int held, fd = udp_socket();
 
-	(void)state;
 	assert_int_equal(bind_next(&none, &walk, &held), 0);
 	assert_true(port_of(held) > 2);
 	at = loopback(port_of(held));
@@ -245,12 +232,11 @@ static int spare_child(void)
 	return uccl_ports_spare(AF_INET) || !uccl_ports_spare(AF_INET6);
 }
 
-static void spare__a_quarter(void **state)
+TEST(spare__a_quarter)
 {
 	int status = 0;
 	pid_t pid = fork();
 
-	(void)state;
 	assert_true(pid >= 0);
 	if (!pid)
 		_exit(spare_child());
@@ -261,16 +247,4 @@ static void spare__a_quarter(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parse__good),	    cmocka_unit_test(parse__bad),
-		cmocka_unit_test(walk__begins_anywhere), cmocka_unit_test(next__once_each),
-		cmocka_unit_test(bind__order),
-		cmocka_unit_test(bind__passes_neighbours), cmocka_unit_test(bind__exhausted),
-		cmocka_unit_test(bind__other_error), cmocka_unit_test(bind__outside),
-		cmocka_unit_test(spare__a_quarter),
-	};
-
-	return cmocka_run_group_tests_name("nic/ports", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,7 @@
 /* Several NICs as one (rails.c), on the fake RDMA NICs. */
 #include "nic/nic.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -173,9 +169,8 @@ static void link_set(int s, int r, enum ibv_port_state state)
 }
 
 /* Until the places are known all goes over the first; then half of it over each. */
-static void tx__both_rails(void **state)
+TEST_IN(tx__both_rails, begin, end)
 {
-	(void)state;
 	assert_int_equal(nic[0]->caps.labels % RAILS, 0);
 	assert_false(nic[0]->caps.marks);
 	/* If it is so with one of them. PROTOCOL R255 */
@@ -193,7 +188,7 @@ static void tx__both_rails(void **state)
 }
 
 /* Writes go by the first one, as with it alone. */
-static void writes__first_rail(void **state)
+TEST_IN(writes__first_rail, begin, end)
 {
 	static uint8_t src[4096], dst[4096];
 	struct uccl_rx v[8];
@@ -201,7 +196,6 @@ static void writes__first_rail(void **state)
 	void *mr;
 	int n;
 
-	(void)state;
 	assert_int_equal(nic[0]->ops->prepare(nic[0], peer[0]), -FI_EAGAIN);
 	talk();
 	assert_int_equal(nic[1]->ops->prepare(nic[1], peer[1]), 0);
@@ -234,9 +228,8 @@ static void writes__first_rail(void **state)
 }
 
 /* Any rail may go: what has a link carries all, and nobody is told before the last is gone. */
-static void link__one_of_two(void **state)
+TEST_IN(link__one_of_two, begin, end)
 {
-	(void)state;
 	talk();
 	for (int r = 0; r < RAILS; r++) {
 		uint64_t before = by_device[!r];
@@ -260,9 +253,8 @@ static void link__one_of_two(void **state)
 	assert_int_equal(sixteen(0), 16);
 }
 
-static void link__all_gone(void **state)
+TEST_IN(link__all_gone, begin, end)
 {
-	(void)state;
 	talk();
 	fake_verbs_detach(fake);
 	look();
@@ -271,11 +263,10 @@ static void link__all_gone(void **state)
 	assert_int_equal(last_link, UCCL_LINK_GONE);
 }
 
-static void accept__nonsense(void **state)
+TEST_IN(accept__nonsense, begin, end)
 {
 	uint8_t good[64] = {0}, buf[64];
 
-	(void)state;
 	assert_int_equal(nic[0]->ops->offer(nic[0], peer[0], good, sizeof(good)), 32);
 	for (uint32_t len = 1; len < 64; len++)
 		if (len != 32)
@@ -307,12 +298,11 @@ static void accept__nonsense(void **state)
 	assert_int_equal(sixteen(0), 16);
 }
 
-static void open__refused(void **state)
+TEST_IN(open__refused, begin, end)
 {
 	struct uccl_nic_attr attr = {.ifname = "rxe0"};
 	struct uccl_nic *two[2], *out;
 
-	(void)state;
 	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &two[0]), 0);
 	assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &two[1]), 0);
 	assert_int_equal(uccl_nic_rails_open(two, 2, &out), -FI_EINVAL);
@@ -320,11 +310,10 @@ static void open__refused(void **state)
 	assert_int_equal(uccl_nic_rails_open(two, 1, &out), -FI_EINVAL);
 }
 
-static void wait_fd__either(void **state)
+TEST_IN(wait_fd__either, begin, end)
 {
 	struct pollfd f = {.events = POLLIN};
 
-	(void)state;
 	talk();
 	f.fd = nic[1]->ops->wait_fd(nic[1]);
 	assert_true(f.fd >= 0);
@@ -361,14 +350,13 @@ static int ghost_range(void *arg, const void *p, uintptr_t *start, uint64_t *len
 static const struct uccl_nic_device ghost_device = {.dmabuf = fake_no_dmabuf, .range = ghost_range};
 
 /* Each rail reads it by a registration of its own. PROTOCOL R221 */
-static void source__of_each_rail(void **state)
+TEST_IN(source__of_each_rail, begin, end)
 {
 	struct uccl_rx v[16];
 	uint64_t came = 0;
 	void *source;
 	int mrs = fake->mrs;
 
-	(void)state;
 	talk();
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 11 + 3);
@@ -403,21 +391,7 @@ static void source__of_each_rail(void **state)
 	assert_int_equal(fake->violations, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(tx__both_rails, begin, end),
-		cmocka_unit_test_setup_teardown(writes__first_rail, begin, end),
-		cmocka_unit_test_setup_teardown(source__of_each_rail, begin, end),
-		cmocka_unit_test_setup_teardown(link__one_of_two, begin, end),
-		cmocka_unit_test_setup_teardown(link__all_gone, begin, end),
-		cmocka_unit_test_setup_teardown(accept__nonsense, begin, end),
-		cmocka_unit_test_setup_teardown(open__refused, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__either, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

@@ -5,11 +5,7 @@
  */
 #include "nic/udp/udp_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -44,11 +40,10 @@ static void shoot_short(void)
 }
 
 /* What the sandbox should have taken away is away, and nothing else. */
-static void guard__parts(void **state)
+TEST_IN(guard__parts, open_one, stranger_close)
 {
 	int by_type[256];
 
-	(void)state;
 	assert_int_equal(udp_of(nic)->handshake.socket[0].fd >= 0, has_handshake_sockets);
 	shoot_short();
 	assert_int_equal(take(by_type), !has_filter);
@@ -56,11 +51,10 @@ static void guard__parts(void **state)
 }
 
 /* Every type of packet comes all the same, once; of what is none of ours only what the filter does not see. */
-static void rx__every_type(void **state)
+TEST_IN(rx__every_type, open_one, stranger_close)
 {
 	int by_type[256];
 
-	(void)state;
 	for (int type = 0; type < 256; type++) {
 		bool known = uccl_type_known((uint8_t)type);
 
@@ -71,12 +65,11 @@ static void rx__every_type(void **state)
 }
 
 /* However many come, and however often one looks: no more than so many a second are taken, whoever sends them. */
-static void hello__rate(void **state)
+TEST_IN(hello__rate, open_one, stranger_close)
 {
 	uint64_t began = ns_now(), took;
 	int by_type[256], hellos = 0;
 
-	(void)state;
 	/* A busy host may have no time for more than one round in that time. */
 	for (int i = 0; i < 3 || (took = ns_now() - began) < 100 * UCCL_NS_PER_MS; i++) {
 		for (int k = 0; k < 512; k++)
@@ -102,13 +95,12 @@ static void hello__rate(void **state)
 }
 
 /* Those that come as one are counted one by one; more than is allowed go together. */
-static void hello__in_trains(void **state)
+TEST_IN(hello__in_trains, open_one, stranger_close)
 {
 	uint8_t p[50 * UCCL_HDR_LEN];
 	uint64_t began = ns_now(), took;
 	int each = UCCL_HDR_LEN, hellos = 0;
 
-	(void)state;
 	assert_int_equal(setsockopt(out, IPPROTO_UDP, UDP_SEGMENT, &each, sizeof(each)), 0);
 	for (int i = 0; i < 50; i++)
 		packet(p + i * UCCL_HDR_LEN, UCCL_PKT_HELLO, 0);
@@ -126,12 +118,11 @@ static void hello__in_trains(void **state)
 }
 
 /* Of those that say something new each time only few are answered, and who repeats himself is among the answered. */
-static void hello__first_and_again(void **state)
+TEST_IN(hello__first_and_again, open_one, stranger_close)
 {
 	uint64_t began, took;
 	int by_type[256], news = 0, again = 0;
 
-	(void)state;
 	/* On a usual day everybody is. */
 	for (int i = 0; i < 100; i++)
 		shoot_new_hello(0);
@@ -170,12 +161,11 @@ static void hello__first_and_again(void **state)
 }
 
 /* INIT takes a bounded part of the work, too. */
-static void init__rate(void **state)
+TEST_IN(init__rate, open_one, stranger_close)
 {
 	uint64_t began = ns_now(), took;
 	int by_type[256], inits = 0;
 
-	(void)state;
 	/* A busy host may have had no time for more than one round. */
 	do {
 		for (int i = 0; i < 512; i++)
@@ -198,7 +188,7 @@ static uint16_t out_bound(void)
 }
 
 /* An answer to a stranger leaves from our port. */
-static void answer__leaves(void **state)
+TEST_IN(answer__leaves, open_one, stranger_close)
 {
 	struct uccl_nic_addr at = v4_loopback, own;
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .answer = true, .hdr_len = UCCL_HDR_LEN, .to = &at};
@@ -207,7 +197,6 @@ static void answer__leaves(void **state)
 	struct pollfd p = {.fd = out, .events = POLLIN};
 	uint8_t buf[128];
 
-	(void)state;
 	nic->ops->addr(nic, &own);
 	at.port = out_bound();
 	assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
@@ -217,13 +206,12 @@ static void answer__leaves(void **state)
 }
 
 /* What comes back because of answers to strangers is none of the labels' business: no work, and no news of anybody. */
-static void answer__to_a_closed_port(void **state)
+TEST_IN(answer__to_a_closed_port, open_one, stranger_close)
 {
 	struct uccl_nic_addr closed = v4_loopback;
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .answer = true, .hdr_len = UCCL_HDR_LEN, .to = &closed};
 	int by_type[256];
 
-	(void)state;
 	closed.port = 9;
 	for (int i = 0; i < 50; i++)
 		assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
@@ -232,23 +220,21 @@ static void answer__to_a_closed_port(void **state)
 }
 
 /* Nobody joins the port, with or without sockets of ours beside. */
-static void guard__port_stays_ours(void **state)
+TEST_IN(guard__port_stays_ours, open_one, stranger_close)
 {
 	struct uccl_nic_attr attr = {0};
 	struct uccl_nic *other;
 
-	(void)state;
 	nic->ops->addr(nic, &attr.bind);
 	assert_int_equal(uccl_nic_udp_open(&attr, &other), -FI_EADDRINUSE);
 }
 
-static void wait_fd__wakes(void **state)
+TEST_IN(wait_fd__wakes, open_one, stranger_close)
 {
 	static const uint8_t types[] = {UCCL_PKT_HELLO, UCCL_PKT_INIT, UCCL_PKT_CHUNK};
 	struct pollfd p = {.fd = nic->ops->wait_fd(nic), .events = POLLIN};
 	struct uccl_rx v[8];
 
-	(void)state;
 	nic->watched = true;
 	assert_int_equal(poll(&p, 1, 0), 0);
 	for (size_t i = 0; i < sizeof(types); i++) {
@@ -284,14 +270,13 @@ static struct uccl_engine *engine_open(struct uccl_nic **mine)
 	return e;
 }
 
-static void engine__refuses_by_itself(void **state)
+TEST_IN(engine__refuses_by_itself, open_one, stranger_close)
 {
 	const struct uccl_stats *s;
 	struct uccl_nic *mine;
 	struct uccl_engine *e;
 	uint64_t end;
 
-	(void)state;
 	e = engine_open(&mine);
 	s = uccl_engine_stats(e);
 	/* Too short; of no type; a token of nobody; INIT to another incarnation. */
@@ -317,7 +302,7 @@ static void engine__refuses_by_itself(void **state)
 }
 
 /* Of HELLOs that are new it answers few, whoever sorts them; what it does not answer is counted, as nothing else. */
-static void engine__answers_few(void **state)
+TEST_IN(engine__answers_few, open_one, stranger_close)
 {
 	const struct uccl_stats *s;
 	struct uccl_stats kernel = {0};
@@ -328,7 +313,6 @@ static void engine__answers_few(void **state)
 	uint64_t took, began;
 	uint16_t port = out_bound();
 
-	(void)state;
 	e = engine_open(&mine);
 	s = uccl_engine_stats(e);
 	began = ns_now();
@@ -358,27 +342,12 @@ static void engine__answers_few(void **state)
 
 static int here(bool filter, bool handshake_sockets)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(guard__parts, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(rx__every_type, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(hello__rate, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(hello__in_trains, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(hello__first_and_again, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(init__rate, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(answer__leaves, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(answer__to_a_closed_port, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(guard__port_stays_ours, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(wait_fd__wakes, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(engine__refuses_by_itself, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(engine__answers_few, open_one, stranger_close),
-	};
-
 	has_filter = filter;
 	has_handshake_sockets = handshake_sockets;
 	if ((!filter && !sandbox_refuse(SO_ATTACH_FILTER)) ||
 	    (!handshake_sockets && !sandbox_refuse(SO_ATTACH_REUSEPORT_CBPF)))
 		return 77;
-	return cmocka_run_group_tests_name("nic/udp_bare", tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }
 
 int main(void)

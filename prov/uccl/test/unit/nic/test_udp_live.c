@@ -2,11 +2,7 @@
 /* Liveness on loopback. Time is ours: `now` jumps as the test likes, only the kernel's sockets are real. */
 #include "nic/udp_live.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -91,21 +87,20 @@ static void settle(struct uccl_udp_live *a, struct uccl_udp_live *b, uint64_t *n
 	assert_int_equal(poll_until_gone(a, b, now, gone, 20), 0);
 }
 
-static void open__port_taken(void **state)
+TEST(open__port_taken)
 {
 	struct uccl_udp_live *live = NULL;
 	struct uccl_nic_addr at;
 	uint16_t port = 0;
 	int fd = listener(&port);
 
-	(void)state;
 	at = loopback(port);
 	assert_int_equal(uccl_udp_live_open(&at, 1, &any_port, &live), -FI_EADDRINUSE);
 	assert_null(live);
 	close(fd);
 }
 
-static void poll__peer_closed(void **state)
+TEST(poll__peer_closed)
 {
 	struct uccl_nic_addr at_a, at_b;
 	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
@@ -114,7 +109,6 @@ static void poll__peer_closed(void **state)
 	void *gone[4];
 	int x, y;
 
-	(void)state;
 	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &pa), 0);
 	assert_int_equal(uccl_udp_live_connect(b, &at_a, &y, now, &pb), 0);
 	settle(a, b, &now);
@@ -128,14 +122,13 @@ static void poll__peer_closed(void **state)
 }
 
 /* A peer that stops to watch us is as alive as before. */
-static void disconnect__says_nothing(void **state)
+TEST(disconnect__says_nothing)
 {
 	struct uccl_nic_addr at_a, at_b;
 	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
 	struct uccl_udp_live_peer *pa, *pb;
 	uint64_t now = 1000;
 
-	(void)state;
 	assert_int_equal(uccl_udp_live_connect(a, &at_b, NULL, now, &pa), 0);
 	assert_int_equal(uccl_udp_live_connect(b, &at_a, NULL, now, &pb), 0);
 	settle(a, b, &now);
@@ -148,7 +141,7 @@ static void disconnect__says_nothing(void **state)
 }
 
 /* Gone is known, but the owner lets the peer go before it hears of it. */
-static void disconnect__before_report(void **state)
+TEST(disconnect__before_report)
 {
 	struct uccl_nic_addr at_a, at_b, at_c;
 	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2), *c = open_at(&at_c, 3);
@@ -157,7 +150,6 @@ static void disconnect__before_report(void **state)
 	void *gone[4];
 	int x, y, i;
 
-	(void)state;
 	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &pb), 0);
 	assert_int_equal(uccl_udp_live_connect(a, &at_c, &y, now, &pc), 0);
 	settle(a, b, &now);
@@ -177,7 +169,7 @@ static void disconnect__before_report(void **state)
 }
 
 /* Nothing listens, and never did: that may be a peer without liveness. */
-static void connect__refused_first(void **state)
+TEST(connect__refused_first)
 {
 	struct uccl_nic_addr at_a, to;
 	struct uccl_udp_live *a = open_at(&at_a, 1);
@@ -185,7 +177,6 @@ static void connect__refused_first(void **state)
 	uint64_t now = 1000;
 	uint16_t port = 0;
 
-	(void)state;
 	close(listener(&port));
 	to = loopback(port);
 	assert_int_equal(uccl_udp_live_connect(a, &to, NULL, now, &p), 0);
@@ -195,7 +186,7 @@ static void connect__refused_first(void **state)
 }
 
 /* It listens if it lives: one refusal is enough, also the first. */
-static void ask__refused(void **state)
+TEST(ask__refused)
 {
 	struct uccl_nic_addr at_a, at_b;
 	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
@@ -204,7 +195,6 @@ static void ask__refused(void **state)
 	void *gone[4];
 	int x;
 
-	(void)state;
 	assert_int_equal(uccl_udp_live_ask(a, &at_b, &x, now, &p), 0);
 	settle(a, b, &now);
 	uccl_udp_live_disconnect(a, p);
@@ -218,7 +208,7 @@ static void ask__refused(void **state)
 }
 
 /* The same port, another process: the one that we knew is gone. */
-static void poll__restarted(void **state)
+TEST(poll__restarted)
 {
 	struct uccl_nic_addr at_a, at_b;
 	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
@@ -227,7 +217,6 @@ static void poll__restarted(void **state)
 	void *gone[4];
 	int x;
 
-	(void)state;
 	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &p), 0);
 	settle(a, b, &now);
 	uccl_udp_live_close(b);
@@ -239,7 +228,7 @@ static void poll__restarted(void **state)
 }
 
 /* A broken connection alone (here: reset by a middle) proves nothing. */
-static void poll__broken_but_alive(void **state)
+TEST(poll__broken_but_alive)
 {
 	struct linger hard = {.l_onoff = 1};
 	uint8_t hello[16] = "UCCLlive\1\2\3\4\5\6\7";
@@ -251,7 +240,6 @@ static void poll__broken_but_alive(void **state)
 	uint16_t port = 0;
 	int fd = listener(&port), conn, i;
 
-	(void)state;
 	a = open_at(&at_a, 1);
 	to = loopback(port);
 	assert_int_equal(uccl_udp_live_connect(a, &to, &port, now, &p), 0);
@@ -277,7 +265,7 @@ static void poll__broken_but_alive(void **state)
 }
 
 /* What listens there does not speak our language, or speaks too much: not watched, never reported. */
-static void poll__foreign_listener(void **state)
+TEST(poll__foreign_listener)
 {
 	static const char *const words[] = {"220 mail.example ESMTP", "UCCLlive12345678 and more"};
 	struct uccl_udp_live_peer *p;
@@ -288,7 +276,6 @@ static void poll__foreign_listener(void **state)
 	int fd, conn;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		port = 0;
 		fd = listener(&port);
@@ -308,7 +295,7 @@ static void poll__foreign_listener(void **state)
 }
 
 /* Always accepted and dropped at once: tried some times, ever more seldom, then left alone. */
-static void poll__gives_up(void **state)
+TEST(poll__gives_up)
 {
 	struct uccl_udp_live_peer *p;
 	struct uccl_udp_live *a;
@@ -318,7 +305,6 @@ static void poll__gives_up(void **state)
 	uint16_t port = 0;
 	int fd = listener(&port), conn, seen = 0, round;
 
-	(void)state;
 	a = open_at(&at_a, 1);
 	to = loopback(port);
 	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
@@ -338,7 +324,7 @@ static void poll__gives_up(void **state)
 	uccl_udp_live_close(a);
 }
 
-static void poll__garbage_costs_its_connection(void **state)
+TEST(poll__garbage_costs_its_connection)
 {
 	struct uccl_nic_addr at_a;
 	struct uccl_udp_live *a = open_at(&at_a, 0x1122334455667788ull);
@@ -347,7 +333,6 @@ static void poll__garbage_costs_its_connection(void **state)
 	uint64_t now = 1000;
 	uint8_t buf[32];
 
-	(void)state;
 	assert_int_equal(poll(&pfd, 1, 5000), 1);
 	settle(a, NULL, &now);
 	assert_int_equal(send(noisy, "x", 1, MSG_NOSIGNAL), 1);
@@ -400,14 +385,13 @@ static void strangers_come(struct uccl_udp_live *live, uint16_t port, uint64_t *
 }
 
 /* Anybody can connect, and is held for a while only: the latest 64. */
-static void accept__few_unauthenticated(void **state)
+TEST(accept__few_unauthenticated)
 {
 	struct uccl_nic_addr at;
 	struct uccl_udp_live *a = open_at(&at, 1);
 	uint64_t now = 1000;
 	int fd[DIALS];
 
-	(void)state;
 	strangers_come(a, at.port, &now, fd);
 	for (int i = 0; i < DIALS; i++) {
 		assert_int_equal(is_closed(fd[i]), i < DIALS - 64);
@@ -417,7 +401,7 @@ static void accept__few_unauthenticated(void **state)
 }
 
 /* Those that come from where a peer is stay, whether they came before we knew it or after; not any number of them. */
-static void accept__peers_stay(void **state)
+TEST(accept__peers_stay)
 {
 	struct uccl_nic_addr at, to = loopback(1);
 	struct uccl_udp_live *a = open_at(&at, 1);
@@ -425,7 +409,6 @@ static void accept__peers_stay(void **state)
 	uint64_t now = 1000;
 	int fd[DIALS], early, late, more[4];
 
-	(void)state;
 	early = dial_from(1, at.port);
 	settle(a, NULL, &now);
 	assert_int_equal(uccl_udp_live_connect(a, &to, NULL, now, &p), 0);
@@ -451,7 +434,7 @@ static void accept__peers_stay(void **state)
 }
 
 /* It connects from the address by which peers know it. */
-static void connect__from_own_address(void **state)
+TEST(connect__from_own_address)
 {
 	struct uccl_nic_addr at = loopback(0), to = loopback(0);
 	struct sockaddr_in from;
@@ -460,7 +443,6 @@ static void connect__from_own_address(void **state)
 	struct uccl_udp_live *live;
 	int fd = listener(&to.port), conn;
 
-	(void)state;
 	at.ip[15] = 7;
 	do
 		close(listener(&at.port));
@@ -475,7 +457,7 @@ static void connect__from_own_address(void **state)
 }
 
 /* With the lower half of the table used up nobody is watched, nobody is let in, and nothing fails. */
-static void connect__no_descriptors(void **state)
+TEST(connect__no_descriptors)
 {
 	struct rlimit old, tight;
 	struct uccl_nic_addr at_a, at_b;
@@ -485,7 +467,6 @@ static void connect__no_descriptors(void **state)
 	int conn;
 	uint8_t byte;
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	tight = old;
 	tight.rlim_cur = 24;
@@ -549,7 +530,7 @@ static uint16_t accept_from(int fd)
 }
 
 /* We listen at one of two ports: the other one serves connections to several peers, and a new one to each of them. */
-static void connect__from_range(void **state)
+TEST(connect__from_range)
 {
 	struct uccl_ports range = range_find();
 	struct uccl_nic_addr at = loopback(range.first), to[3];
@@ -557,7 +538,6 @@ static void connect__from_range(void **state)
 	struct uccl_udp_live *live;
 	int peer[3];
 
-	(void)state;
 	assert_int_equal(uccl_udp_live_open(&at, 1, &range, &live), 0);
 	for (int i = 0; i < 3; i++) {
 		uint16_t port = 0;
@@ -573,7 +553,7 @@ static void connect__from_range(void **state)
 }
 
 /* Somebody listens at both: no connection is made from elsewhere, and the peer is just not watched. */
-static void connect__range_taken(void **state)
+TEST(connect__range_taken)
 {
 	struct uccl_ports range = range_find();
 	uint16_t second = range.last, port = 0;
@@ -582,7 +562,6 @@ static void connect__range_taken(void **state)
 	struct uccl_udp_live *live;
 	int other = listener(&second), peer = listener(&port);
 
-	(void)state;
 	to = loopback(port);
 	assert_int_equal(uccl_udp_live_open(&at, 1, &range, &live), 0);
 	assert_int_equal(uccl_udp_live_connect(live, &to, NULL, 1000, &p), 0);
@@ -593,27 +572,4 @@ static void connect__range_taken(void **state)
 	close(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__port_taken),
-		cmocka_unit_test(poll__peer_closed),
-		cmocka_unit_test(disconnect__says_nothing),
-		cmocka_unit_test(disconnect__before_report),
-		cmocka_unit_test(connect__refused_first),
-		cmocka_unit_test(ask__refused),
-		cmocka_unit_test(poll__restarted),
-		cmocka_unit_test(poll__broken_but_alive),
-		cmocka_unit_test(poll__foreign_listener),
-		cmocka_unit_test(poll__gives_up),
-		cmocka_unit_test(poll__garbage_costs_its_connection),
-		cmocka_unit_test(accept__few_unauthenticated),
-		cmocka_unit_test(accept__peers_stay),
-		cmocka_unit_test(connect__from_own_address),
-		cmocka_unit_test(connect__no_descriptors),
-		cmocka_unit_test(connect__from_range),
-		cmocka_unit_test(connect__range_taken),
-	};
-
-	return cmocka_run_group_tests_name("nic/udp_live", tests, NULL, NULL);
-}
+TESTS_MAIN

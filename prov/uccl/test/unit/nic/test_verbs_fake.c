@@ -2,11 +2,7 @@
 /* The fake NIC is as strict, and as treacherous, as a real one: what was measured on Soft-RoCE happens here too. */
 #include "fake_verbs.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -192,12 +188,11 @@ static void hook(enum fake_fate f, uint32_t from, uint32_t to)
 	fake->hook = some;
 }
 
-static void modify_qp__transitions(void **state)
+TEST_IN(modify_qp__transitions, begin, NULL)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RC};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 3; i++) {
 		qp[0] = qp_new(types[i]);
 		fake->violations = 0;
@@ -219,11 +214,10 @@ static void modify_qp__transitions(void **state)
 	ends();
 }
 
-static void write__whole(void **state)
+TEST_IN(write__whole, begin, NULL)
 {
 	struct ibv_wc wc;
 
-	(void)state;
 	connect_pair(IBV_QPT_UC);
 	receives(1);
 	assert_int_equal(write_imm(10 * MTU + 1, 0xabcd), 0);
@@ -241,12 +235,11 @@ static void write__whole(void **state)
 
 /* E1, E2: part of it is there, nobody is told, and on Soft-RoCE the queue pair is dead. E3: not after a first packet.
  */
-static void write__lost_packets(void **state)
+TEST_IN(write__lost_packets, begin, NULL)
 {
 	static const uint32_t first[] = {5, 15, 0};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 6; i++) {
 		dev->wedges = i / 3;
 		connect_pair(IBV_QPT_UC);
@@ -277,9 +270,8 @@ static void write__lost_packets(void **state)
 }
 
 /* E4: an empty receive queue costs UC the message without a word, RC its connection with one. */
-static void write__nothing_posted(void **state)
+TEST_IN(write__nothing_posted, begin, NULL)
 {
-	(void)state;
 	connect_pair(IBV_QPT_UC);
 	assert_int_equal(write_imm(100, 1), 0);
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
@@ -298,9 +290,8 @@ static void write__nothing_posted(void **state)
 }
 
 /* E6: UC hands up what the network doubled, twice. RC does not. */
-static void write__doubled(void **state)
+TEST_IN(write__doubled, begin, NULL)
 {
-	(void)state;
 	connect_pair(IBV_QPT_UC);
 	receives(3);
 	hook(FAKE_DUP, 0, 1);
@@ -319,12 +310,11 @@ static void write__doubled(void **state)
 }
 
 /* E8 to E11: a late write hits memory, unless its queue pair or its region is gone; RESET does not help. */
-static void write__late(void **state)
+TEST_IN(write__late, begin, NULL)
 {
 	struct ibv_qp *late;
 	int round;
 
-	(void)state;
 	for (round = 0; round < 4; round++) {
 		connect_pair(IBV_QPT_UC);
 		receives(1);
@@ -416,12 +406,11 @@ static void windows_begin(void)
 }
 
 /* E13: a window of type 1 is the protection domain's, one of type 2 its queue pair's. */
-static void bind_mw__both_types(void **state)
+TEST_IN(bind_mw__both_types, begin, NULL)
 {
 	struct ibv_mw *mw[2];
 	uint32_t key;
 
-	(void)state;
 	windows_begin();
 	write_to(TARGET, 100, mr->rkey, IBV_WC_REM_ACCESS_ERR);
 	mw[0] = v->alloc_mw(pd, IBV_MW_TYPE_1);
@@ -454,12 +443,11 @@ static void bind_mw__both_types(void **state)
 }
 
 /* E11: a late write finds an unbound window, or one that is gone. */
-static void bind_mw__late(void **state)
+TEST_IN(bind_mw__late, begin, NULL)
 {
 	struct ibv_mw *mw;
 	uint32_t key;
 
-	(void)state;
 	windows_begin();
 	for (int round = 0; round < 3; round++) {
 		mw = v->alloc_mw(pd, IBV_MW_TYPE_1);
@@ -487,13 +475,12 @@ static void bind_mw__late(void **state)
 }
 
 /* What is bound to a wrong place, or with a wrong old key, ends the queue pair, and the window is as before. */
-static void bind_mw__refused(void **state)
+TEST_IN(bind_mw__refused, begin, NULL)
 {
 	struct ibv_mw_bind none = {0};
 	struct ibv_mw *mw;
 	uint32_t key;
 
-	(void)state;
 	assert_null(v->alloc_mw(pd, IBV_MW_TYPE_1));
 	windows_begin();
 	mw = v->alloc_mw(pd, IBV_MW_TYPE_1);
@@ -518,11 +505,10 @@ static void bind_mw__refused(void **state)
 }
 
 /* E15: a full completion queue kills what uses it. */
-static void cq__overflows(void **state)
+TEST_IN(cq__overflows, begin, NULL)
 {
 	int i;
 
-	(void)state;
 	sq_depth = 2 * ENTRIES;
 	connect_pair(IBV_QPT_UC);
 	receives(ENTRIES);
@@ -541,11 +527,10 @@ static void cq__overflows(void **state)
 }
 
 /* Only what completions told of makes room in the send queue. */
-static void sq__overflows(void **state)
+TEST_IN(sq__overflows, begin, NULL)
 {
 	int i;
 
-	(void)state;
 	connect_pair(IBV_QPT_UC);
 	for (i = 0; i < 4; i++)
 		assert_int_equal(write_imm(1, 1), 0);
@@ -557,9 +542,8 @@ static void sq__overflows(void **state)
 	ends();
 }
 
-static void send__outside_of_the_region(void **state)
+TEST_IN(send__outside_of_the_region, begin, NULL)
 {
-	(void)state;
 	connect_pair(IBV_QPT_UC);
 	mr->length = 50;
 	assert_int_equal(write_imm(51, 1), 0);
@@ -570,9 +554,8 @@ static void send__outside_of_the_region(void **state)
 	ends();
 }
 
-static void destroy__in_use(void **state)
+TEST_IN(destroy__in_use, begin, NULL)
 {
-	(void)state;
 	connect_pair(IBV_QPT_UC);
 	assert_int_equal(v->destroy_cq(cq), EBUSY);
 	assert_int_equal(v->destroy_srq(srq), EBUSY);
@@ -581,26 +564,7 @@ static void destroy__in_use(void **state)
 	ends();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(modify_qp__transitions, begin),
-		cmocka_unit_test_setup(write__whole, begin),
-		cmocka_unit_test_setup(write__lost_packets, begin),
-		cmocka_unit_test_setup(write__nothing_posted, begin),
-		cmocka_unit_test_setup(write__doubled, begin),
-		cmocka_unit_test_setup(write__late, begin),
-		cmocka_unit_test_setup(bind_mw__both_types, begin),
-		cmocka_unit_test_setup(bind_mw__late, begin),
-		cmocka_unit_test_setup(bind_mw__refused, begin),
-		cmocka_unit_test_setup(cq__overflows, begin),
-		cmocka_unit_test_setup(sq__overflows, begin),
-		cmocka_unit_test_setup(send__outside_of_the_region, begin),
-		cmocka_unit_test_setup(destroy__in_use, begin),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
+#include "../tests.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -97,13 +98,12 @@ static void nothing(struct node *n)
  * Whoever reads an empty queue does not touch what another one reads as often: only b's own reads take its lock. (On a
  * machine that is slow, or lets other programs run in between, it does look left alone: those reads are told apart.)
  */
-static void poll__others_read_theirs(void **state)
+TEST(poll__others_read_theirs)
 {
 	uint64_t before, began = 0, ended;
 	int slow = 0;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	for (int i = 0; i < READS; i++) {
 		before = began;
@@ -122,12 +122,11 @@ static void poll__others_read_theirs(void **state)
 }
 
 /* A NIC looks for what would wake a sleeper only while there is one: not for who once slept and reads since. */
-static void poll__who_sleeps_says_so(void **state)
+TEST(poll__who_sleeps_says_so)
 {
 	struct fi_cq_tagged_entry e;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	nothing(&t.b);
 	assert_int_equal(seen.watched, 0);
@@ -140,14 +139,13 @@ static void poll__who_sleeps_says_so(void **state)
 }
 
 /* But who is left alone is driven by those who read: its messages leave, and its timers run. */
-static void poll__who_is_left_alone(void **state)
+TEST(poll__who_is_left_alone)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8];
 	fi_addr_t to_a;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	to_a = node_insert(&t.b, &t.a);
 	assert_int_equal(fi_recv(t.a.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
@@ -164,7 +162,7 @@ static void poll__who_is_left_alone(void **state)
 }
 
 /* Under FI_PROGRESS_AUTO the endpoint's own thread drives it, and nobody else does. */
-static void poll__has_its_own_thread(void **state)
+TEST(poll__has_its_own_thread)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	struct pollfd arrived = { .events = POLLIN }, told = { .events = POLLIN };
@@ -172,7 +170,6 @@ static void poll__has_its_own_thread(void **state)
 	char out[8] = "x", in[8];
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_AUTO);
 	for (int i = 0; i < READS; i++) {
 		nothing(&t.a);
@@ -204,11 +201,10 @@ static void poll__has_its_own_thread(void **state)
 }
 
 /* Asked again it says the same, without its lock, until somebody had to do with it. */
-static void expiry__kept(void **state)
+TEST(expiry__kept)
 {
 	struct uccl_driver d = { 0 };
 
-	(void)state;
 	uccl_driver_init(&d, &counting, true, NULL);
 	assert_true(uccl_driver_expiry(&d) == UCCL_NEVER);
 	d.expiry_ns = 5;
@@ -222,12 +218,11 @@ static void expiry__kept(void **state)
 }
 
 /* A round moves it, though it found nothing. */
-static void expiry__after_a_round(void **state)
+TEST(expiry__after_a_round)
 {
 	uint64_t changes;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	changes = inside(&t.b)->changes;
 	nothing(&t.b);
@@ -235,16 +230,4 @@ static void expiry__after_a_round(void **state)
 	two_close(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(poll__others_read_theirs),
-		cmocka_unit_test(poll__who_sleeps_says_so),
-		cmocka_unit_test(poll__who_is_left_alone),
-		cmocka_unit_test(poll__has_its_own_thread),
-		cmocka_unit_test(expiry__kept),
-		cmocka_unit_test(expiry__after_a_round),
-	};
-
-	return cmocka_run_group_tests_name("driver", tests, NULL, NULL);
-}
+TESTS_MAIN

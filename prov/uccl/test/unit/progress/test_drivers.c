@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
+#include "../tests.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -45,13 +46,12 @@ static void two_close(struct two *t)
 	world_close(&t->w);
 }
 
-static void list__add_and_remove(void **state)
+TEST(list__add_and_remove)
 {
 	struct uccl_drivers l;
 	struct uccl_driver *a, *b;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	a = inside(&t.a);
 	b = inside(&t.b);
@@ -74,14 +74,13 @@ static void list__add_and_remove(void **state)
 }
 
 /* A message needs both lists: one round of each after the other, until it is there. */
-static void list__poll_moves_data(void **state)
+TEST(list__poll_moves_data)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8];
 	struct uccl_drivers l;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	uccl_drivers_init(&l, true);
 	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
@@ -106,13 +105,12 @@ static void list__poll_moves_data(void **state)
 }
 
 /* Who was read lately is in good hands; who is left alone gets a turn, and as soon as it is due. */
-static void list__attend(void **state)
+TEST(list__attend)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS, called;
 	struct uccl_drivers l, none;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	uccl_drivers_init(&none, true);
 	uccl_drivers_init(&l, true);
@@ -143,13 +141,12 @@ static void list__attend(void **state)
 }
 
 /* Whoever was looked at in the caller's own round is in good hands, however long that took. */
-static void list__attend_after_a_long_round(void **state)
+TEST(list__attend_after_a_long_round)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS, began = uccl_clock(), called;
 	struct uccl_drivers l, polled;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	uccl_drivers_init(&l, true);
 	uccl_drivers_init(&polled, true);
@@ -179,14 +176,13 @@ static int descriptors(void)
 }
 
 /* A descriptor that stayed open after a nap would have its share of the work for each packet from then on. */
-static void nap__leaves_nothing(void **state)
+TEST(nap__leaves_nothing)
 {
 	struct uccl_drivers l;
 	struct world w;
 	struct node a;
 	int n;
 
-	(void)state;
 	world_open(&w);
 	/* Nobody can sleep on its queue, so nothing tells of it before. */
 	node_open_flags(&a, &w, FI_WAIT_NONE, 0);
@@ -203,13 +199,12 @@ static void nap__leaves_nothing(void **state)
 	world_close(&w);
 }
 
-static void sleep__time(void **state)
+TEST(sleep__time)
 {
 	struct uccl_wait w;
 	struct uccl_sleep s;
 	uint64_t began;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	began = uccl_clock();
 	uccl_sleep_begin(&s, &w, NULL, NULL, 20);
@@ -231,7 +226,7 @@ static void sleep__time(void **state)
 }
 
 /* A sleeper gets up for the timers of either list, though his own time is far away. */
-static void sleep__for_timers(void **state)
+TEST(sleep__for_timers)
 {
 	char out[8] = "x";
 	struct uccl_drivers l;
@@ -240,7 +235,6 @@ static void sleep__for_timers(void **state)
 	uint64_t began;
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	uccl_drivers_init(&l, true);
 	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
@@ -260,13 +254,12 @@ static void sleep__for_timers(void **state)
 }
 
 /* Nobody calls, and it arrives. */
-static void automatic__moves_data(void **state)
+TEST(automatic__moves_data)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8];
 	struct two t;
 
-	(void)state;
 	two_open(&t, FI_PROGRESS_AUTO);
 	assert_true(inside(&t.a)->automatic);
 	world_post(fi_recv(t.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), &t.a, &t.b);
@@ -327,11 +320,10 @@ static void crowd_end(pthread_t *t)
 }
 
 /* Threads asleep on one object wake once or twice for what is signalled, and not each other for ever. */
-static void sleep__wakes_are_few(void **state)
+TEST(sleep__wakes_are_few)
 {
 	pthread_t t[MANY];
 
-	(void)state;
 	crowd_start(t);
 	crowd.looks = 0;
 	for (int i = 0; i < 10; i++) {
@@ -350,11 +342,10 @@ static void sleep__wakes_are_few(void **state)
 }
 
 /* Each waits for another value: whatever is signalled, nobody sleeps through it, also when others end meanwhile. */
-static void sleep__nobody_is_missed(void **state)
+TEST(sleep__nobody_is_missed)
 {
 	pthread_t t[MANY];
 
-	(void)state;
 	for (int round = 0; round < 30; round++) {
 		uint64_t end;
 
@@ -372,17 +363,4 @@ static void sleep__nobody_is_missed(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list__add_and_remove), cmocka_unit_test(list__poll_moves_data),
-		cmocka_unit_test(list__attend), cmocka_unit_test(list__attend_after_a_long_round),
-		cmocka_unit_test(nap__leaves_nothing),
-		cmocka_unit_test(sleep__time),
-		cmocka_unit_test(sleep__for_timers),	cmocka_unit_test(automatic__moves_data),
-		cmocka_unit_test(sleep__wakes_are_few),
-		cmocka_unit_test(sleep__nobody_is_missed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "progress/idle.h"
 
@@ -25,11 +21,10 @@ static int rounds(struct uccl_idle *i, int n, enum uccl_idle_do kind, uint64_t t
 }
 
 /* Alone on its core: no call at all for a while, then a quick one now and then, and never a nap. */
-static void idle_next__alone(void **state)
+TEST(idle_next__alone)
 {
 	struct uccl_idle i = {0};
 
-	(void)state;
 	assert_int_equal(rounds(&i, 511, UCCL_IDLE_SPIN, US), 511);
 	assert_int_equal(rounds(&i, 1, UCCL_IDLE_YIELD, US), 1);
 	assert_int_equal(rounds(&i, 1600, UCCL_IDLE_YIELD, US), 100);
@@ -40,11 +35,10 @@ static void idle_next__alone(void **state)
 }
 
 /* Others want the core: naps from now on, early, also after something came; now and then a look whether that is so. */
-static void idle_next__crowded(void **state)
+TEST(idle_next__crowded)
 {
 	struct uccl_idle i = {0};
 
-	(void)state;
 	rounds(&i, 512, UCCL_IDLE_YIELD, 1000 * US);
 	uccl_idle_reset(&i);
 	assert_int_equal(rounds(&i, 15, UCCL_IDLE_SPIN, 0), 15);
@@ -60,12 +54,11 @@ static void idle_next__crowded(void **state)
 }
 
 /* A thread of ours: a while, and not where others want the core, which it tries now and then. */
-static void idle_stay__until_crowded(void **state)
+TEST(idle_stay__until_crowded)
 {
 	struct uccl_idle i = {0};
 	int stayed = 0;
 
-	(void)state;
 	assert_true(uccl_idle_stay(&i, 0));
 	uccl_idle_yielded(&i, US, true);
 	assert_true(uccl_idle_stay(&i, 199 * US));
@@ -86,23 +79,12 @@ static void idle_stay__until_crowded(void **state)
 }
 
 /* A yield tells by itself: alone on the core, or not, it is one that was measured. */
-static void idle_yield__tells(void **state)
+TEST(idle_yield__tells)
 {
 	struct uccl_idle i = {.naps = 7};
 
-	(void)state;
 	uccl_idle_yield(&i);
 	assert_int_equal(i.naps, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(idle_next__alone),
-		cmocka_unit_test(idle_next__crowded),
-		cmocka_unit_test(idle_stay__until_crowded),
-		cmocka_unit_test(idle_yield__tells),
-	};
-
-	return cmocka_run_group_tests_name("idle", tests, NULL, NULL);
-}
+TESTS_MAIN

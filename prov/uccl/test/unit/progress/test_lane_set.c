@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
+#include "../tests.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -24,7 +25,7 @@
 
 static uint8_t src[BYTES], dst[BYTES];
 
-static void count__leaves_one_to_the_program(void **state)
+TEST(count__leaves_one_to_the_program)
 {
 	static const struct {
 		uint64_t want;
@@ -36,14 +37,12 @@ static void count__leaves_one_to_the_program(void **state)
 		{UCCL_LANES_AUTO, 64, 4},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(v); i++)
 		assert_int_equal(uccl_lanes_count(v[i].want, v[i].processors), v[i].lanes);
 }
 
-static void paths__shared(void **state)
+TEST(paths__shared)
 {
-	(void)state;
 	assert_int_equal(uccl_lane_paths(64, 1), 64);
 	assert_int_equal(uccl_lane_paths(64, 4), 16);
 	assert_int_equal(uccl_lane_paths(64, 16), 8);
@@ -81,11 +80,10 @@ static void one_message(struct node *a, struct node *b, fi_addr_t to_b)
 }
 
 /* Two threads at each side carry what home did before, whoever drives home. */
-static void set__carries(void **state)
+TEST(set__carries)
 {
 	static const enum fi_progress modes[] = {FI_PROGRESS_MANUAL, FI_PROGRESS_AUTO};
 
-	(void)state;
 	for (size_t i = 0; i < BYTES; i++)
 		src[i] = (uint8_t)(i * 31 + i / 4096);
 	setenv("FI_UCCL_LANES", "2", 1);
@@ -142,14 +140,13 @@ static int threads_bound(int cpu)
 }
 
 /* Threads of lanes go where they are told, and nobody else does. */
-static void bind__threads_of_lanes(void **state)
+TEST(bind__threads_of_lanes)
 {
 	cpu_set_t may, one, after;
 	struct world w;
 	struct node a;
 	int last = -1;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(may), &may), 0);
 	if (CPU_COUNT(&may) < 2)
 		skip();
@@ -187,7 +184,7 @@ static void region_open(struct world *w, struct fid_mr **mr, struct fid_cntr **c
  * An endpoint is closed while a child has its descriptors, too, of which some are readable: who sleeps on a counter is
  * not kept awake by them.
  */
-static void set__closed_after_a_fork(void **state)
+TEST(set__closed_after_a_fork)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	struct timespec from, to;
@@ -199,7 +196,6 @@ static void set__closed_after_a_fork(void **state)
 	fi_addr_t to_b;
 	pid_t child;
 
-	(void)state;
 	setenv("FI_UCCL_LANES", "2", 1);
 	h->caps = FI_MSG | FI_RMA | FI_RMA_EVENT;
 	h->domain_attr->mr_mode = FI_MR_RMA_EVENT;
@@ -262,7 +258,7 @@ static bool readable(int fd)
 }
 
 /* Home looks while a lane is about to wake it: it is woken, and once. */
-static void heard__while_it_is_said(void **state)
+TEST(heard__while_it_is_said)
 {
 	struct uccl_driver *d;
 	pthread_t lane;
@@ -270,7 +266,6 @@ static void heard__while_it_is_said(void **state)
 	struct node a;
 	int fd;
 
-	(void)state;
 	world_rescue_off();
 	setenv("FI_UCCL_LANES", "1", 1);
 	world_open(&w);
@@ -341,13 +336,12 @@ static void *post_main(void *arg)
 }
 
 /* No letter is put in just when the other side goes to sleep, and lies there. PROTOCOL R185 */
-static void cmds__wake(void **state)
+TEST(cmds__wake)
 {
 	uint64_t end = uccl_clock() + 3 * UCCL_NS_PER_S;
 	pthread_t thread;
 	uint32_t n;
 
-	(void)state;
 	assert_true(uccl_mailbox_init(&post.box, 2));
 	assert_int_equal(uccl_wait_open(&post.wait), 0);
 	assert_int_equal(pthread_create(&thread, NULL, post_main, NULL), 0);
@@ -387,12 +381,11 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 }
 
 /* A lane that cannot have a thread is none: what home says to it would wait for ever. */
-static void set__without_threads(void **state)
+TEST(set__without_threads)
 {
 	struct world w;
 	struct node a;
 
-	(void)state;
 	world_rescue_off();
 	setenv("FI_UCCL_LANES", "3", 1);
 	for (int n = 0; n < 3; n++) {
@@ -591,9 +584,8 @@ static const struct {
 };
 
 /* Packets of RDMA NICs go over lanes as those of sockets do. */
-static void set__carries_over_verbs(void **state)
+TEST(set__carries_over_verbs)
 {
-	(void)state;
 	for (size_t k = 0; k < 2 * uccl_array_len(r_kinds); k++) {
 		unsigned int n = 0;
 
@@ -617,11 +609,10 @@ static void set__carries_over_verbs(void **state)
  * What NICs write into memory home hands to them. A lane has no part in it: neither of the queue pairs, nor of the
  * receives for writes.
  */
-static void set__leaves_writes_to_primary(void **state)
+TEST(set__leaves_writes_to_primary)
 {
 	static const enum ibv_qp_type kinds[] = {IBV_QPT_UC, IBV_QPT_RC};
 
-	(void)state;
 	for (size_t k = 0; k < uccl_array_len(kinds); k++) {
 		uint64_t end = uccl_clock() + PATIENCE_NS, made;
 
@@ -645,12 +636,11 @@ static void set__leaves_writes_to_primary(void **state)
 }
 
 /* Nobody sends anything: no lane's thread looks for it. */
-static void set__sleeps_over_verbs(void **state)
+TEST(set__sleeps_over_verbs)
 {
 	const struct timespec settle = {.tv_nsec = 300 * UCCL_NS_PER_MS}, quiet = {.tv_nsec = 500 * UCCL_NS_PER_MS};
 	unsigned int polls;
 
-	(void)state;
 	r_open(IBV_QPT_UD, UCCL_SECURITY_TRUSTED);
 	r_meet();
 	nanosleep(&settle, NULL);
@@ -675,11 +665,10 @@ static enum fake_fate r_late(void *arg, const struct fake_packet *p)
 }
 
 /* One side is gone while payload is at lanes: the other one is told, and gets its memory back. PROTOCOL R186 */
-static void set__peer_ends_over_verbs(void **state)
+TEST(set__peer_ends_over_verbs)
 {
 	uint32_t home[2];
 
-	(void)state;
 	for (size_t k = 0; k < uccl_array_len(r_kinds); k++) {
 		for (int i = 0; i < 2; i++) {
 			uint64_t packets;
@@ -708,24 +697,4 @@ static void set__peer_ends_over_verbs(void **state)
 
 #endif
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(count__leaves_one_to_the_program),
-		cmocka_unit_test(paths__shared),
-		cmocka_unit_test(set__carries),
-		cmocka_unit_test(bind__threads_of_lanes),
-		cmocka_unit_test(set__closed_after_a_fork),
-		cmocka_unit_test(heard__while_it_is_said),
-		cmocka_unit_test(cmds__wake),
-		cmocka_unit_test(set__without_threads),
-#ifdef HAVE_VERBS
-		cmocka_unit_test(set__carries_over_verbs),
-		cmocka_unit_test(set__leaves_writes_to_primary),
-		cmocka_unit_test(set__sleeps_over_verbs),
-		cmocka_unit_test(set__peer_ends_over_verbs),
-#endif
-	};
-
-	return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
-}
+TESTS_MAIN

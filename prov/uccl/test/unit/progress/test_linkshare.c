@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "progress/linkshare.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,11 +46,10 @@ static struct uccl_linkshare *open_one(void)
 }
 
 /* A file that somebody cuts off ends nobody who has it open; who comes later shares with those who come after that. */
-static void open__cut_off(void **state)
+TEST_IN(open__cut_off, begin, end)
 {
 	struct uccl_linkshare *s = open_one(), *late, *later;
 
-	(void)state;
 	assert_int_equal(truncate(file, 0), 0);
 	assert_int_equal(uccl_linkshare_busy(s, BEGIN), 1);
 	late = open_one();
@@ -67,11 +62,10 @@ static void open__cut_off(void **state)
 }
 
 /* Those count that handed something out lately. */
-static void busy__counts(void **state)
+TEST_IN(busy__counts, begin, end)
 {
 	struct uccl_linkshare *s[5];
 
-	(void)state;
 	for (int i = 0; i < 5; i++)
 		s[i] = open_one();
 	for (int i = 0; i < 5; i++)
@@ -85,11 +79,10 @@ static void busy__counts(void **state)
 	assert_int_equal(access(file, F_OK), -1);
 }
 
-static void open__another_nic(void **state)
+TEST_IN(open__another_nic, begin, end)
 {
 	struct uccl_linkshare *a = open_one(), *b = uccl_linkshare_open(dir, "../etc/x");
 
-	(void)state;
 	assert_non_null(b);
 	assert_int_equal(uccl_linkshare_busy(a, BEGIN), 1);
 	assert_int_equal(uccl_linkshare_busy(b, BEGIN), 1);
@@ -98,14 +91,13 @@ static void open__another_nic(void **state)
 }
 
 /* Another process counts; one that was killed does not for long, and its seat is taken by others. */
-static void busy__processes(void **state)
+TEST_IN(busy__processes, begin, end)
 {
 	struct uccl_linkshare *s;
 	int up[2], status;
 	pid_t child;
 	char c;
 
-	(void)state;
 	assert_int_equal(pipe(up), 0);
 	child = fork();
 	if (!child) {
@@ -127,13 +119,12 @@ static void busy__processes(void **state)
 
 /* Nonsense in the file, and more endpoints than it has room for. */
 /* A child that does nothing has all that was open, and must keep nobody out. */
-static void close__while_a_child_lives(void **state)
+TEST_IN(close__while_a_child_lives, begin, end)
 {
 	struct uccl_linkshare *s[2] = {open_one(), open_one()};
 	pid_t child, closer;
 	int status;
 
-	(void)state;
 	child = fork();
 	if (!child) {
 		pause();
@@ -156,7 +147,7 @@ static void close__while_a_child_lives(void **state)
 	uccl_linkshare_close(s[1]);
 }
 
-static void busy__nonsense(void **state)
+TEST_IN(busy__nonsense, begin, end)
 {
 	struct uccl_linkshare *s = open_one(), *more;
 	int fd = open(file, O_RDWR);
@@ -164,7 +155,6 @@ static void busy__nonsense(void **state)
 	size_t bytes;
 	uint32_t n;
 
-	(void)state;
 	assert_true(fd >= 0 && !uccl_shm_segment_find(fd, false, (void **)&word, &bytes));
 	memset(word, 0xff, bytes);
 	n = uccl_linkshare_busy(s, BEGIN);
@@ -185,9 +175,8 @@ static void busy__nonsense(void **state)
 }
 
 /* Neither a folder that others may write to, nor a link that somebody laid. */
-static void open__not_ours(void **state)
+TEST_IN(open__not_ours, begin, end)
 {
-	(void)state;
 	assert_int_equal(chmod(dir, 0777), 0);
 	assert_null(uccl_linkshare_open(dir, "mlx5_0:1"));
 	assert_int_equal(errno, EPERM);
@@ -198,14 +187,13 @@ static void open__not_ours(void **state)
 }
 
 /* Only who hands out credit by a rate that is known has something to share. */
-static void join__decides(void **state)
+TEST_IN(join__decides, begin, end)
 {
 	struct uccl_nic nic = { .caps.link_bps = 1000000000 };
 	struct uccl_config config;
 	struct uccl_engine_attr attr = { .nic = &nic, .config = &config, .interface = "mlx5_0:1" };
 	struct uccl_linkshare *s, *other;
 
-	(void)state;
 	uccl_config_default(&config);
 	config.credit = "none";
 	assert_null(uccl_linkshare_join(dir, &attr));
@@ -229,18 +217,4 @@ static void join__decides(void **state)
 	assert_int_equal(chmod(dir, 0700), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(open__cut_off, begin, end),
-		cmocka_unit_test_setup_teardown(busy__counts, begin, end),
-		cmocka_unit_test_setup_teardown(open__another_nic, begin, end),
-		cmocka_unit_test_setup_teardown(busy__processes, begin, end),
-		cmocka_unit_test_setup_teardown(close__while_a_child_lives, begin, end),
-		cmocka_unit_test_setup_teardown(busy__nonsense, begin, end),
-		cmocka_unit_test_setup_teardown(open__not_ours, begin, end),
-		cmocka_unit_test_setup_teardown(join__decides, begin, end),
-	};
-
-	return cmocka_run_group_tests_name("linkshare", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "progress/ranks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -25,9 +21,8 @@ static int nothing_said(void **state)
 	return 0;
 }
 
-static void here__each_launcher(void **state)
+TEST_IN(here__each_launcher, nothing_said, NULL)
 {
-	(void)state;
 	assert_int_equal(uccl_ranks_here(), 1);
 	for (size_t i = 0; i < NAMES; i++) {
 		assert_int_equal(setenv(names[i], "12", 1), 0);
@@ -40,11 +35,10 @@ static void here__each_launcher(void **state)
 	assert_int_equal(uccl_ranks_here(), 4);
 }
 
-static void here__nonsense(void **state)
+TEST_IN(here__nonsense, nothing_said, NULL)
 {
 	static const char *const bad[] = {"", "x", "0", "-1", "5000", "99999999999999999999"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv("MPI_LOCALNRANKS", bad[i], 1);
 		assert_int_equal(uccl_ranks_here(), 1);
@@ -54,7 +48,7 @@ static void here__nonsense(void **state)
 	assert_int_equal(uccl_ranks_here(), 3);
 }
 
-static void share__bound_or_not(void **state)
+TEST_IN(share__bound_or_not, nothing_said, NULL)
 {
 	static const struct {
 		uint32_t ours, all, ranks, share;
@@ -64,18 +58,16 @@ static void share__bound_or_not(void **state)
 		{4, 0, 4, 1},	 {4, 1, 2, 2},	  {0, 0, 0, 1}, /* the parent is unknown, or bound as we are */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		assert_int_equal(uccl_ranks_share(v[i].ours, v[i].all, v[i].ranks), v[i].share);
 }
 
 /* Whoever is bound to one core has one, whatever the launcher says. */
-static void processors__bound(void **state)
+TEST_IN(processors__bound, nothing_said, NULL)
 {
 	cpu_set_t was, one;
 	int cpu = sched_getcpu();
 
-	(void)state;
 	assert_true(cpu >= 0);
 	assert_int_equal(sched_getaffinity(0, sizeof(was), &was), 0);
 	setenv("MPI_LOCALNRANKS", "1", 1);
@@ -90,14 +82,4 @@ static void processors__bound(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(was), &was), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(here__each_launcher, nothing_said),
-		cmocka_unit_test_setup(here__nonsense, nothing_said),
-		cmocka_unit_test_setup(share__bound_or_not, nothing_said),
-		cmocka_unit_test_setup(processors__bound, nothing_said),
-	};
-
-	return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
+#include "../tests.h"
 
 #include <sys/resource.h>
 #include <time.h>
@@ -81,9 +82,8 @@ static int stranded(const char *rescue, uint64_t patience)
 	return got;
 }
 
-static void rescue__lost_messages(void **state)
+TEST(rescue__lost_messages)
 {
-	(void)state;
 	assert_int_equal(stranded("10", PATIENCE_NS), 39);
 }
 
@@ -125,31 +125,27 @@ static void early(unsigned int peer_ms)
 	world_close(&wb);
 }
 
-static void rescue__early_messages(void **state)
+TEST(rescue__early_messages)
 {
-	(void)state;
 	early(0);
 }
 
-static void rescue__early_messages_to_a_slow_peer(void **state)
+TEST(rescue__early_messages_to_a_slow_peer)
 {
-	(void)state;
 	early(20);
 }
 
-static void rescue__none(void **state)
+TEST(rescue__none)
 {
-	(void)state;
 	assert_true(stranded("0", 300 * UCCL_NS_PER_MS) < 39);
 }
 
 /* A thread for each domain, if the program wants it and has no progress thread anyway. */
-static void rescue__threads(void **state)
+TEST(rescue__threads)
 {
 	int before = threads();
 	struct world w[3];
 
-	(void)state;
 	setenv_world(&w[0], "10", NULL, FI_PROGRESS_MANUAL);
 	assert_int_equal(threads(), before + 1);
 	setenv_world(&w[1], "0", NULL, FI_PROGRESS_MANUAL);
@@ -161,14 +157,13 @@ static void rescue__threads(void **state)
 }
 
 /* With nothing in flight it falls asleep for good; what is posted then is watched again. */
-static void rescue__sleeps_and_wakes(void **state)
+TEST(rescue__sleeps_and_wakes)
 {
 	char in[8], out[8] = "x";
 	struct world wa, wb;
 	struct node a, b;
 	fi_addr_t to_b;
 
-	(void)state;
 	setenv_world(&wa, "1", "drop=0.5,seed=9", FI_PROGRESS_MANUAL);
 	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
 	node_open(&a, &wa);
@@ -198,7 +193,7 @@ static void rescue__sleeps_and_wakes(void **state)
  * A program that sleeps in the library with peers that are looked at now and then: the thread does not wake for itself,
  * but what is lost later is found again.
  */
-static void rescue__sleeps_with_peers(void **state)
+TEST(rescue__sleeps_with_peers)
 {
 	struct rusage use[2];
 	struct world wa, wb;
@@ -207,7 +202,6 @@ static void rescue__sleeps_with_peers(void **state)
 	fi_addr_t to_b;
 	char in[8];
 
-	(void)state;
 	setenv_world(&wa, "10", NULL, FI_PROGRESS_MANUAL);
 	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
 	node_open(&a, &wa);
@@ -233,17 +227,4 @@ static void rescue__sleeps_with_peers(void **state)
 	world_close(&wb);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rescue__lost_messages),
-		cmocka_unit_test(rescue__early_messages),
-		cmocka_unit_test(rescue__early_messages_to_a_slow_peer),
-		cmocka_unit_test(rescue__none),
-		cmocka_unit_test(rescue__threads),
-		cmocka_unit_test(rescue__sleeps_and_wakes),
-		cmocka_unit_test(rescue__sleeps_with_peers),
-	};
-
-	return cmocka_run_group_tests_name("rescue", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,22 +23,20 @@ static int teardown(void **state)
 	return rmdir(scratch);
 }
 
-static void folder_path__room(void **state)
+TEST(folder_path__room)
 {
 	char path[64], little[8];
 
-	(void)state;
 	assert_int_equal(uccl_shm_dir_path(path, sizeof(path)), 0);
 	assert_true(uccl_shm_dir_path(little, sizeof(little)) < 0);
 }
 
-static void folder_open__made_private(void **state)
+TEST(folder_open__made_private)
 {
 	char path[64];
 	struct stat st;
 	int fd;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/a", scratch);
 	fd = uccl_shm_dir_open(path);
 	assert_true(fd >= 0);
@@ -60,11 +54,10 @@ static void folder_open__made_private(void **state)
 }
 
 /* A link that somebody laid there leads nowhere. */
-static void folder_open__link(void **state)
+TEST(folder_open__link)
 {
 	char path[64], link[64];
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/a", scratch);
 	snprintf(link, sizeof(link), "%s/b", scratch);
 	assert_int_equal(mkdir(path, 0700), 0);
@@ -76,11 +69,5 @@ static void folder_open__link(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(folder_path__room),
-		cmocka_unit_test(folder_open__made_private),
-		cmocka_unit_test(folder_open__link),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return tests_run(setup, teardown);
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "progress/shm_segment.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,12 +34,11 @@ static int end(void **state)
 	return 0;
 }
 
-static void find__the_same(void **state)
+TEST_IN(find__the_same, begin, end)
 {
 	uint8_t *a = NULL, *b = NULL, *c = NULL;
 	size_t bytes = 0;
 
-	(void)state;
 	assert_int_equal(uccl_shm_segment_find(file, false, (void **)&b, &bytes), -EINVAL);
 	assert_int_equal(uccl_shm_segment_make(file, BYTES, (void **)&a), 0);
 	assert_int_equal((uintptr_t)a % 64, 0);
@@ -63,12 +60,11 @@ static void find__the_same(void **state)
 }
 
 /* Whoever cuts the file off keeps others out; who has the segment reads and writes on. */
-static void find__cut_off(void **state)
+TEST_IN(find__cut_off, begin, end)
 {
 	uint8_t *a = NULL, *b = NULL;
 	size_t bytes = 0;
 
-	(void)state;
 	assert_int_equal(uccl_shm_segment_make(file, BYTES, (void **)&a), 0);
 	for (int len = 31; len >= 0; len--) {
 		assert_int_equal(ftruncate(file, len), 0);
@@ -80,13 +76,12 @@ static void find__cut_off(void **state)
 }
 
 /* Any nonsense in the file leads to nothing that is not the right segment. */
-static void find__nonsense(void **state)
+TEST_IN(find__nonsense, begin, end)
 {
 	uint64_t words[4], bad[4];
 	uint8_t *a = NULL, *b = NULL;
 	size_t bytes = 0;
 
-	(void)state;
 	assert_int_equal(uccl_shm_segment_make(file, BYTES, (void **)&a), 0);
 	assert_int_equal(pread(file, words, sizeof(words), 0), sizeof(words));
 	for (int bit = 0; bit < 256; bit++) {
@@ -102,14 +97,13 @@ static void find__nonsense(void **state)
 }
 
 /* A process that is killed leaves nothing behind. */
-static void make__killed(void **state)
+TEST_IN(make__killed, begin, end)
 {
 	uint8_t *a = NULL;
 	size_t bytes = 0;
 	int status;
 	pid_t pid = fork();
 
-	(void)state;
 	if (!pid) {
 		if (!uccl_shm_segment_make(file, BYTES, (void **)&a))
 			kill(getpid(), SIGKILL);
@@ -122,14 +116,4 @@ static void make__killed(void **state)
 	uccl_shm_segment_drop(a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(find__the_same, begin, end),
-		cmocka_unit_test_setup_teardown(find__cut_off, begin, end),
-		cmocka_unit_test_setup_teardown(find__nonsense, begin, end),
-		cmocka_unit_test_setup_teardown(make__killed, begin, end),
-	};
-
-	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);
-}
+TESTS_MAIN

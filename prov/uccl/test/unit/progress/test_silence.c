@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
+#include "../tests.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -149,13 +150,12 @@ static bool some_left_alone(struct some *t)
 }
 
 /* Nobody looks at who is silent; a packet is enough to be looked at again. */
-static void silent__until_something_comes(void **state)
+TEST(silent__until_something_comes)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8];
 	struct some t;
 
-	(void)state;
 	some_open(&t);
 	some_meet(&t, 2);
 	assert_int_equal(fi_recv(t.n[2].ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
@@ -186,12 +186,11 @@ static void some_send(struct some *t, int i, char *out, char *in)
 }
 
 /* Who has nothing while others have something is silent soon, and stays so if it has something now and then. */
-static void silent__among_busy_ones(void **state)
+TEST(silent__among_busy_ones)
 {
 	char out[8] = "x", in[8];
 	struct some t;
 
-	(void)state;
 	some_open(&t);
 	some_meet(&t, 2);
 	/* As if others had been busy since. No time passes; but on a busy host something may come late. */
@@ -216,12 +215,11 @@ static void silent__among_busy_ones(void **state)
 }
 
 /* Of many who have something by turns each is silent when others had something: most looks would be in vain. */
-static void silent__among_many(void **state)
+TEST(silent__among_many)
 {
 	struct uccl_silence *s;
 	struct some t;
 
-	(void)state;
 	some_open(&t);
 	uccl_drivers_poll(&t.l);
 	s = &t.l.silence;
@@ -242,14 +240,13 @@ static void silent__among_many(void **state)
 }
 
 /* Who was posted to is looked at, and so is who has a timer: one that asks a peer that does not answer. */
-static void silent__until_posted_or_due(void **state)
+TEST(silent__until_posted_or_due)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	fi_addr_t to_other;
 	char out[8] = "x";
 	struct some t;
 
-	(void)state;
 	some_open(&t);
 	to_other = node_insert(&t.n[1], &t.other);
 	some_calm(&t);
@@ -273,11 +270,10 @@ static void silent__until_posted_or_due(void **state)
 }
 
 /* Numbers change, and nothing is lost. */
-static void silent__remove(void **state)
+TEST(silent__remove)
 {
 	struct some t;
 
-	(void)state;
 	some_open(&t);
 	some_calm(&t);
 	uccl_drivers_remove(&t.l, seen.of[0]);
@@ -298,13 +294,12 @@ static void silent__remove(void **state)
 }
 
 /* A forked child leaves the parent's descriptor as it is. */
-static void silent__fork(void **state)
+TEST(silent__fork)
 {
 	struct some t;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	some_open(&t);
 	some_meet(&t, 3);
 	some_calm(&t);
@@ -327,16 +322,4 @@ static void silent__fork(void **state)
 	some_close(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(silent__until_something_comes),
-		cmocka_unit_test(silent__among_busy_ones),
-		cmocka_unit_test(silent__among_many),
-		cmocka_unit_test(silent__until_posted_or_due),
-		cmocka_unit_test(silent__remove),
-		cmocka_unit_test(silent__fork),
-	};
-
-	return cmocka_run_group_tests_name("silence", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -23,13 +19,12 @@ static bool fault(int i)
 }
 
 /* Every other signal that can be is blocked in the thread, and who started it takes those that it took. */
-static void thread_start__no_signals(void **state)
+TEST(thread_start__no_signals)
 {
 	sigset_t before, after, inside;
 	pthread_t t;
 	void *out;
 
-	(void)state;
 	sigemptyset(&before);
 	sigaddset(&before, SIGUSR2);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -47,11 +42,4 @@ static void thread_start__no_signals(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(thread_start__no_signals),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

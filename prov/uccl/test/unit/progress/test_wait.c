@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
+#include "../tests.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -37,12 +38,11 @@ static uint64_t sleep_until(struct uccl_wait *w, uint64_t until)
 }
 
 /* One that is closed does nothing. */
-static void init__closed(void **state)
+TEST(init__closed)
 {
 	int fd = next_fd();
 	struct uccl_wait w;
 
-	(void)state;
 	uccl_wait_init(&w);
 	assert_false(uccl_wait_opened(&w));
 	assert_int_equal(uccl_wait_add(&w, 0), 0);
@@ -53,13 +53,12 @@ static void init__closed(void **state)
 }
 
 /* Whichever of its descriptors cannot be had, the others are given back. */
-static void open__no_descriptors(void **state)
+TEST(open__no_descriptors)
 {
 	struct rlimit keep, few;
 	struct uccl_wait w;
 	int fd = next_fd();
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &keep), 0);
 	for (int n = 0; n < 3; n++) {
 		few = keep;
@@ -72,12 +71,11 @@ static void open__no_descriptors(void **state)
 	}
 }
 
-static void add__and_remove(void **state)
+TEST(add__and_remove)
 {
 	struct uccl_wait w;
 	int p[2];
 
-	(void)state;
 	assert_int_equal(pipe(p), 0);
 	assert_int_equal(uccl_wait_open(&w), 0);
 	assert_int_equal(uccl_wait_add(&w, -1), 0);
@@ -95,11 +93,10 @@ static void add__and_remove(void **state)
 	close(p[1]);
 }
 
-static void signal__only_sleepers(void **state)
+TEST(signal__only_sleepers)
 {
 	struct uccl_wait w;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	/* Nobody is there: nothing is left behind. */
 	uccl_wait_signal(&w);
@@ -121,12 +118,11 @@ static void signal__only_sleepers(void **state)
 }
 
 /* A signal for one who is awake costs no system call, and he does not sleep over it. */
-static void signal__awake(void **state)
+TEST(signal__awake)
 {
 	struct uccl_wait w;
 	uint64_t began = uccl_clock();
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_enter(&w);
 	uccl_wait_signal(&w);
@@ -160,12 +156,11 @@ static void signal__awake(void **state)
 }
 
 /* Only a time before the sleeper's own wakes him. */
-static void kick__earlier_only(void **state)
+TEST(kick__earlier_only)
 {
 	struct uccl_wait w;
 	uint64_t now;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_enter(&w);
 	now = uccl_clock();
@@ -188,12 +183,11 @@ static void kick__earlier_only(void **state)
 	uccl_wait_close(&w);
 }
 
-static void sleep__time(void **state)
+TEST(sleep__time)
 {
 	struct uccl_wait w;
 	uint64_t until;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	until = uccl_clock() + 20 * UCCL_NS_PER_MS;
 	sleep_until(&w, until);
@@ -214,13 +208,12 @@ static void *second(void *arg)
 }
 
 /* One who goes wakes the others, who may have counted on his time; the last one clears up. */
-static void leave__others_look_again(void **state)
+TEST(leave__others_look_again)
 {
 	uint64_t began = uccl_clock();
 	struct uccl_wait w;
 	pthread_t t;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_enter(&w);
 	uccl_wait_enter(&w); /* for the other one */
@@ -245,12 +238,11 @@ static void *comes_and_goes(void *arg)
 }
 
 /* He who clears up after the last one must not take the wake-up of one who came meanwhile. */
-static void leave__takes_nothing_from_who_comes(void **state)
+TEST(leave__takes_nothing_from_who_comes)
 {
 	struct uccl_wait w;
 	pthread_t t;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	assert_int_equal(pthread_create(&t, NULL, comes_and_goes, &w), 0);
 	for (int n = 0; n < ROUNDS; n++) {
@@ -266,12 +258,11 @@ static void leave__takes_nothing_from_who_comes(void **state)
 }
 
 /* The application sleeps on the descriptor itself. */
-static void outside__timer_and_signal(void **state)
+TEST(outside__timer_and_signal)
 {
 	struct uccl_wait w;
 	struct pollfd p;
 
-	(void)state;
 	assert_int_equal(uccl_wait_open(&w), 0);
 	p = (struct pollfd){ .fd = w.epfd, .events = POLLIN };
 	uccl_wait_enter_outside(&w);
@@ -330,13 +321,12 @@ static uint64_t work_expiry(void *arg)
 	return uccl_clock() + UCCL_NS_PER_MS;
 }
 
-static void serve__until_stopped(void **state)
+TEST(serve__until_stopped)
 {
 	struct work k = { .polls = 0 };
 	const struct uccl_wait_work work = { .poll = work_poll, .expiry = work_expiry, .arg = &k };
 	struct uccl_wait w;
 
-	(void)state;
 	uccl_wait_init(&w);
 	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_serve(&w, &k.stop, &work);
@@ -355,7 +345,7 @@ static bool work_stay(void *arg)
 	return ((struct work *)arg)->polls % 2;
 }
 
-static void serve__stays_awake(void **state)
+TEST(serve__stays_awake)
 {
 	struct work k = { .polls = 0 };
 	const struct uccl_wait_work work = {
@@ -363,7 +353,6 @@ static void serve__stays_awake(void **state)
 	};
 	struct uccl_wait w;
 
-	(void)state;
 	uccl_wait_init(&w);
 	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_serve(&w, &k.stop, &work);
@@ -373,17 +362,4 @@ static void serve__stays_awake(void **state)
 	uccl_wait_close(&w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__closed),		 cmocka_unit_test(open__no_descriptors),
-		cmocka_unit_test(add__and_remove),	 cmocka_unit_test(signal__only_sleepers),
-		cmocka_unit_test(signal__awake),
-		cmocka_unit_test(kick__earlier_only),	 cmocka_unit_test(sleep__time),
-		cmocka_unit_test(leave__others_look_again), cmocka_unit_test(outside__timer_and_signal),
-		cmocka_unit_test(leave__takes_nothing_from_who_comes),
-		cmocka_unit_test(serve__until_stopped),	 cmocka_unit_test(serve__stays_awake),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,7 @@
 /* The fault wrapper around a back end that only writes down what it is given. */
 #include "nic/fault/fault.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <stdio.h>
@@ -264,7 +260,7 @@ static void send_range(struct uccl_nic *nic, int from, int to)
 	}
 }
 
-static void open__bad_specs(void **state)
+TEST(open__bad_specs)
 {
 	static const char *const bad[] = {
 		"drop",
@@ -316,7 +312,6 @@ static void open__bad_specs(void **state)
 	const char *why;
 	size_t i;
 
-	(void)state;
 	memset(&fake, 0, sizeof(fake));
 	fake.nic.ops = &all_ops;
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -329,7 +324,7 @@ static void open__bad_specs(void **state)
 	assert_false(fake.closed); /* still ours */
 }
 
-static void open__good_specs(void **state)
+TEST(open__good_specs)
 {
 	static const char *const good[] = {
 		"drop=0.1:blackhole=3@5-:train=drop,blackhole=*@1-2:dup=0.5",
@@ -348,7 +343,6 @@ static void open__good_specs(void **state)
 	struct uccl_nic *nic;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		nic = open_spec(good[i], true);
 		nic->ops->close(nic);
@@ -356,7 +350,7 @@ static void open__good_specs(void **state)
 	}
 }
 
-static void open__passes_all_else_through(void **state)
+TEST(open__passes_all_else_through)
 {
 	struct uccl_nic *nic = open_spec("", true);
 	struct uccl_nic_peer *peer;
@@ -367,7 +361,6 @@ static void open__passes_all_else_through(void **state)
 	const char *why;
 	void *mr;
 
-	(void)state;
 	assert_int_equal(nic->caps.mtu, 1400);
 	assert_int_equal(nic->caps.labels, 9);
 	assert_int_equal(nic->ops->connect(nic, &there, 40, 2, &peer), 0);
@@ -407,12 +400,11 @@ static void open__passes_all_else_through(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__untouched_go_together(void **state)
+TEST(tx__untouched_go_together)
 {
 	struct uccl_nic *nic = open_spec("", true);
 	int i;
 
-	(void)state;
 	send_range(nic, 0, 32);
 	assert_int_equal(fake.calls, 1);
 	assert_int_equal(fake.n, 32);
@@ -424,12 +416,11 @@ static void tx__untouched_go_together(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__full_and_failing(void **state)
+TEST(tx__full_and_failing)
 {
 	struct uccl_nic *nic = open_spec("", true);
 	struct uccl_tx v[4] = {packet(0), packet(1), packet(2), packet(3)};
 
-	(void)state;
 	fake.room = 2;
 	assert_int_equal(nic->ops->tx(nic, v, 4), 2);
 	assert_int_equal(nic->ops->tx(nic, v + 2, 2), 0);
@@ -447,11 +438,10 @@ static void tx__full_and_failing(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__drop_share(void **state)
+TEST(tx__drop_share)
 {
 	struct uccl_nic *nic = open_spec("drop=0.1,seed=1", true);
 
-	(void)state;
 	send_range(nic, 0, 10000);
 	/* 1000 expected, standard deviation 30. */
 	assert_in_range(uccl_nic_fault_stats(nic)->dropped, 850, 1150);
@@ -459,13 +449,12 @@ static void tx__drop_share(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__same_seed_same_faults(void **state)
+TEST(tx__same_seed_same_faults)
 {
 	static struct seen first[SEEN_MAX];
 	struct uccl_nic *nic;
 	int n, i;
 
-	(void)state;
 	nic = open_spec("drop=0.2,dup=0.1,corrupt=0.1,seed=5", true);
 	send_range(nic, 0, 2000);
 	nic->ops->close(nic);
@@ -485,14 +474,13 @@ static void tx__same_seed_same_faults(void **state)
 }
 
 /* Loss alone is drawn in a quick way: the same packets are lost as beside faults that never come about. */
-static void tx__only_loss_draws_alike(void **state)
+TEST(tx__only_loss_draws_alike)
 {
 	static struct seen first[SEEN_MAX];
 	struct uccl_nic *nic;
 	char spec[100];
 	int n;
 
-	(void)state;
 	for (int drop = 0; drop <= 10; drop++) {
 		snprintf(spec, sizeof(spec), "drop=%.1f,seed=5", drop / 10.0);
 		nic = open_spec(spec, true);
@@ -510,13 +498,12 @@ static void tx__only_loss_draws_alike(void **state)
 }
 
 /* Bursts: the share stays, the number of separate gaps falls by the mean length. */
-static void tx__burst(void **state)
+TEST(tx__burst)
 {
 	struct uccl_nic *nic = open_spec("drop=0.1,burst=10,seed=3", true);
 	uint64_t lost;
 	int i, gaps = 0;
 
-	(void)state;
 	send_range(nic, 0, 19000);
 	lost = uccl_nic_fault_stats(nic)->dropped;
 	for (i = 1; i < fake.n; i++)
@@ -528,12 +515,11 @@ static void tx__burst(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__drop_control(void **state)
+TEST(tx__drop_control)
 {
 	struct uccl_nic *nic = open_spec("drop_control=1", true);
 	struct uccl_tx v[4] = {packet(0), packet(1), packet(2), packet(3)};
 
-	(void)state;
 	v[1].control = v[2].control = true;
 	assert_int_equal(nic->ops->tx(nic, v, 4), 4);
 	assert_int_equal(fake.n, 2);
@@ -542,12 +528,11 @@ static void tx__drop_control(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__path_filter(void **state)
+TEST(tx__path_filter)
 {
 	struct uccl_nic *nic = open_spec("drop=1,path=2", true);
 	int i;
 
-	(void)state;
 	send_range(nic, 0, 100);
 	assert_int_equal(fake.n, 75);
 	for (i = 0; i < fake.n; i++)
@@ -556,14 +541,13 @@ static void tx__path_filter(void **state)
 }
 
 /* A network that loses one packet of a train delivers the others as they were sent: in one go. */
-static void tx__drop_keeps_neighbours(void **state)
+TEST(tx__drop_keeps_neighbours)
 {
 	static const int through[] = {0, 1, 3, 4, 5, 7};
 	struct uccl_nic *nic = open_spec("drop=1,path=2", true);
 	struct uccl_tx v[8];
 	int i;
 
-	(void)state;
 	for (i = 0; i < 8; i++)
 		v[i] = packet(i);
 	assert_int_equal(nic->ops->tx(nic, v, 8), 8);
@@ -585,7 +569,7 @@ static void tx__drop_keeps_neighbours(void **state)
 }
 
 /* Trains that are cut wrong: what the inner back end would have sent as one is hit, single packets are not. */
-static void tx__broken_trains(void **state)
+TEST(tx__broken_trains)
 {
 	/* Of 8: a train of three, one by itself, a train of four whose last is shorter. */
 	static const struct {
@@ -596,7 +580,6 @@ static void tx__broken_trains(void **state)
 	struct uccl_tx v[8];
 	int i;
 
-	(void)state;
 	for (size_t k = 0; k < uccl_array_len(t); k++) {
 		struct uccl_nic *nic;
 
@@ -625,12 +608,11 @@ static void tx__broken_trains(void **state)
 	}
 }
 
-static void tx__damaged_trains(void **state)
+TEST(tx__damaged_trains)
 {
 	struct uccl_nic *nic = open_spec("train=corrupt", true);
 	struct uccl_tx v[6];
 
-	(void)state;
 	nic->caps.train_bytes = 60000;
 	for (int i = 0; i < 6; i++) {
 		v[i] = packet(i);
@@ -644,7 +626,7 @@ static void tx__damaged_trains(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__blackhole_window(void **state)
+TEST(tx__blackhole_window)
 {
 	/* ms after open, and the packets of 0..11 that must come through: label is i % 4, path i % 3. */
 	static const struct {
@@ -654,7 +636,6 @@ static void tx__blackhole_window(void **state)
 	struct uccl_nic *nic = open_spec("blackhole=3@10-20,blackhole_path=1@20-,blackhole=*@100-", true);
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		now_ns = 1000 * UCCL_NS_PER_S + t[i].ms * UCCL_NS_PER_MS;
 		fake.n = 0;
@@ -666,14 +647,13 @@ static void tx__blackhole_window(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__corrupt_one_bit_of_a_copy(void **state)
+TEST(tx__corrupt_one_bit_of_a_copy)
 {
 	struct uccl_nic *nic = open_spec("corrupt=1", true);
 	struct uccl_tx t = packet(1), before;
 	uint8_t payload[8] = "payload";
 	int i, j, bits, hdr = 0, body = 0, tail = 0;
 
-	(void)state;
 	t.hdr_len = t.tail_len = 8;
 	t.payload = payload;
 	t.payload_len = 8;
@@ -704,13 +684,12 @@ static void tx__corrupt_one_bit_of_a_copy(void **state)
 	nic->ops->close(nic);
 }
 
-static void rx__delay_keeps_order(void **state)
+TEST(rx__delay_keeps_order)
 {
 	struct uccl_nic *nic = open_spec("delay_us=500", true);
 	struct uccl_rx v[4];
 	int i;
 
-	(void)state;
 	send_range(nic, 0, 50);
 	assert_int_equal(fake.n, 0);
 	now_ns += 499 * UCCL_NS_PER_US;
@@ -729,13 +708,12 @@ static void rx__delay_keeps_order(void **state)
 }
 
 /* When the next of them is due; what the inner back end cannot take is due at once. */
-static void expiry__delayed(void **state)
+TEST(expiry__delayed)
 {
 	struct uccl_nic *nic = open_spec("delay_us=500", true);
 	uint64_t start = now_ns;
 	struct uccl_rx v[4];
 
-	(void)state;
 	assert_true(nic->ops->expiry(nic) == UCCL_NEVER);
 	send_range(nic, 0, 2);
 	now_ns += UCCL_NS_PER_US;
@@ -756,12 +734,11 @@ static void expiry__delayed(void **state)
 }
 
 /* Nor does anybody else tell of packets that were lost here, or copied. */
-static void expiry__sent(void **state)
+TEST(expiry__sent)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_rx v[4];
 
-	(void)state;
 	send_range(nic, 0, 1);
 	assert_int_equal(nic->ops->expiry(nic), 0);
 	assert_int_equal(nic->ops->rx(nic, v, 4, NULL, 0), 1);
@@ -770,12 +747,11 @@ static void expiry__sent(void **state)
 	nic->ops->close(nic);
 }
 
-static void rx__full_keeps_held(void **state)
+TEST(rx__full_keeps_held)
 {
 	struct uccl_nic *nic = open_spec("delay_us=1", true);
 	struct uccl_rx v[4];
 
-	(void)state;
 	send_range(nic, 0, 10);
 	now_ns += UCCL_NS_PER_MS;
 	fake.room = 3;
@@ -796,12 +772,11 @@ static void rx__full_keeps_held(void **state)
 	nic->ops->close(nic);
 }
 
-static void rx__held_is_bounded(void **state)
+TEST(rx__held_is_bounded)
 {
 	struct uccl_nic *nic = open_spec("delay_us=1000", true);
 	struct uccl_rx v[1];
 
-	(void)state;
 	send_range(nic, 0, 5000);
 	assert_int_equal(uccl_nic_fault_stats(nic)->overflow, 5000 - 4096);
 	now_ns += UCCL_NS_PER_S;
@@ -815,7 +790,7 @@ static void rx__held_is_bounded(void **state)
 	nic->ops->close(nic);
 }
 
-static void tx__reorder_and_jitter_lose_nothing(void **state)
+TEST(tx__reorder_and_jitter_lose_nothing)
 {
 	static const char *const spec[] = {"reorder=0.1,seed=2", "jitter_us=50,seed=2"};
 	static uint8_t have[2000];
@@ -823,7 +798,6 @@ static void tx__reorder_and_jitter_lose_nothing(void **state)
 	struct uccl_nic *nic;
 	int i, k, back;
 
-	(void)state;
 	for (k = 0; k < 2; k++) {
 		nic = open_spec(spec[k], true);
 		memset(have, 0, sizeof(have));
@@ -847,12 +821,11 @@ static void tx__reorder_and_jitter_lose_nothing(void **state)
 	}
 }
 
-static void tx__dup_follows(void **state)
+TEST(tx__dup_follows)
 {
 	struct uccl_nic *nic = open_spec("dup=1,delay_us=10", true);
 	struct uccl_rx v[1];
 
-	(void)state;
 	send_range(nic, 0, 3);
 	now_ns += UCCL_NS_PER_MS;
 	nic->ops->rx(nic, v, 1, NULL, 0);
@@ -864,14 +837,13 @@ static void tx__dup_follows(void **state)
 }
 
 /* Every cookie comes back exactly once, whatever happened to its packet; ours never show. */
-static void rx__sent_once_each(void **state)
+TEST(rx__sent_once_each)
 {
 	struct uccl_nic *nic = open_spec("drop=0.3,dup=0.3,corrupt=0.3,reorder=0.3,blackhole=1@0-,seed=4", false);
 	static uint8_t sent[1001];
 	struct uccl_rx v[7];
 	int i, k, n;
 
-	(void)state;
 	memset(sent, 0, sizeof(sent));
 	for (i = 0; i < 1200; i++) {
 		if (i < 1000)
@@ -890,7 +862,7 @@ static void rx__sent_once_each(void **state)
 }
 
 /* Who waits for a cookie knows it by the peer; the handle may be gone, the id stays. */
-static void rx__sent_names_peer(void **state)
+TEST(rx__sent_names_peer)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_nic_peer *peer[20];
@@ -898,7 +870,6 @@ static void rx__sent_names_peer(void **state)
 	struct uccl_tx t;
 	int i;
 
-	(void)state;
 	for (i = 0; i < 20; i++) {
 		assert_int_equal(nic->ops->connect(nic, &there, 100 + (uint64_t)i, 1, &peer[i]), 0);
 		t = packet(i);
@@ -921,14 +892,13 @@ static void rx__sent_names_peer(void **state)
 }
 
 /* Cookies wait in a bounded queue: beyond it tx says full. */
-static void tx__sent_queue_bounded(void **state)
+TEST(tx__sent_queue_bounded)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_rx v[32];
 	struct uccl_tx t = packet(8192);
 	int i, n;
 
-	(void)state;
 	send_range(nic, 0, 8192);
 	assert_int_equal(nic->ops->tx(nic, &t, 1), 0);
 	for (i = 0; i < 8192; i += n) {
@@ -940,9 +910,8 @@ static void tx__sent_queue_bounded(void **state)
 }
 
 /* What only the NIC can read is not copied, so such packets are lost or pass, and nothing else. */
-static void tx__writes_only_drop(void **state)
+TEST(tx__writes_only_drop)
 {
-	(void)state;
 	for (int sync = 0; sync < 2; sync++) {
 		struct uccl_nic *nic = open_spec("dup=1,corrupt=1,delay_us=100,reorder=1", sync);
 		struct uccl_tx v[2] = {packet(0), packet(1)};
@@ -958,13 +927,12 @@ static void tx__writes_only_drop(void **state)
 }
 
 /* Packets were copied by the inner back end, writes were not: of those that are lost here it is told. */
-static void rx__sent_of_lost_writes(void **state)
+TEST(rx__sent_of_lost_writes)
 {
 	struct uccl_nic *nic = open_spec("drop=1", true);
 	struct uccl_tx v[3] = {packet(0), packet(1), packet(2)};
 	struct uccl_rx r[4];
 
-	(void)state;
 	nic->caps.write_async = true;
 	v[1].kind = UCCL_TX_WRITE;
 	assert_int_equal(nic->ops->tx(nic, v, 3), 3);
@@ -975,13 +943,12 @@ static void rx__sent_of_lost_writes(void **state)
 	nic->ops->close(nic);
 }
 
-static void rx__hints_move_on(void **state)
+TEST(rx__hints_move_on)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_rx_placement hint[4] = {{0}};
 	struct uccl_rx v[4];
 
-	(void)state;
 	send_range(nic, 0, 3);
 	assert_int_equal(nic->ops->rx(nic, v, 4, hint, 4), 3);
 	assert_int_equal(fake.nhints, 1); /* three places went to cookies */
@@ -992,13 +959,12 @@ static void rx__hints_move_on(void **state)
 	nic->ops->close(nic);
 }
 
-static void disconnect__forgets_held(void **state)
+TEST(disconnect__forgets_held)
 {
 	struct uccl_nic *nic = open_spec("delay_us=10", true);
 	struct uccl_tx v[2] = {packet(0), packet(1)};
 	struct uccl_rx r[1];
 
-	(void)state;
 	v[0].peer = (struct uccl_nic_peer *)8;
 	v[1].peer = (struct uccl_nic_peer *)16;
 	assert_int_equal(nic->ops->tx(nic, v, 2), 2);
@@ -1010,40 +976,4 @@ static void disconnect__forgets_held(void **state)
 	nic->ops->close(nic);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__bad_specs),
-		cmocka_unit_test(open__good_specs),
-		cmocka_unit_test(open__passes_all_else_through),
-		cmocka_unit_test(tx__untouched_go_together),
-		cmocka_unit_test(tx__full_and_failing),
-		cmocka_unit_test(tx__drop_share),
-		cmocka_unit_test(tx__same_seed_same_faults),
-		cmocka_unit_test(tx__only_loss_draws_alike),
-		cmocka_unit_test(tx__burst),
-		cmocka_unit_test(tx__drop_control),
-		cmocka_unit_test(tx__path_filter),
-		cmocka_unit_test(tx__drop_keeps_neighbours),
-		cmocka_unit_test(tx__broken_trains),
-		cmocka_unit_test(tx__damaged_trains),
-		cmocka_unit_test(tx__blackhole_window),
-		cmocka_unit_test(tx__corrupt_one_bit_of_a_copy),
-		cmocka_unit_test(rx__delay_keeps_order),
-		cmocka_unit_test(expiry__delayed),
-		cmocka_unit_test(expiry__sent),
-		cmocka_unit_test(rx__full_keeps_held),
-		cmocka_unit_test(rx__held_is_bounded),
-		cmocka_unit_test(tx__reorder_and_jitter_lose_nothing),
-		cmocka_unit_test(tx__dup_follows),
-		cmocka_unit_test(rx__sent_once_each),
-		cmocka_unit_test(rx__sent_names_peer),
-		cmocka_unit_test(tx__sent_queue_bounded),
-		cmocka_unit_test(tx__writes_only_drop),
-		cmocka_unit_test(rx__sent_of_lost_writes),
-		cmocka_unit_test(rx__hints_move_on),
-		cmocka_unit_test(disconnect__forgets_held),
-	};
-
-	return cmocka_run_group_tests_name("nic/fault", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,7 @@
 /* Two udp back ends on loopback (udp.c, udp_tx.c, udp_rx.c). */
 #include "nic/udp/udp_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,12 +145,11 @@ static void tx_all(struct uccl_nic *nic, struct uccl_tx *v, int n)
 
 /* open */
 
-static void open__loopback_caps(void **state)
+TEST(open__loopback_caps)
 {
 	struct uccl_nic *nic = open_plain(0);
 	struct uccl_nic_addr a = addr_of(nic);
 
-	(void)state;
 	assert_string_equal(nic->ops->name, "udp");
 	assert_int_equal(nic->caps.mtu, 65507);
 	assert_true(nic->caps.tx_sync && nic->caps.placements && !nic->caps.reliable);
@@ -171,12 +166,11 @@ static void open__loopback_caps(void **state)
 	nic->ops->close(nic);
 }
 
-static void open__refuses(void **state)
+TEST(open__refuses)
 {
 	struct uccl_nic_attr attr = {.ifname = "no-such-if0"};
 	struct uccl_nic *nic = NULL;
 
-	(void)state;
 	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_ENODEV);
 	attr = (struct uccl_nic_attr){.bind = v4_loopback, .mtu = 100};
 	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_EINVAL);
@@ -186,13 +180,12 @@ static void open__refuses(void **state)
 	assert_null(nic);
 }
 
-static void open__fixed_port(void **state)
+TEST(open__fixed_port)
 {
 	struct uccl_nic *nic = open_plain(0), *other = NULL;
 	struct uccl_nic_attr attr = {.bind = addr_of(nic)};
 	uint16_t port = attr.bind.port;
 
-	(void)state;
 	assert_int_equal(uccl_nic_udp_open(&attr, &other), -FI_EADDRINUSE);
 	nic->ops->close(nic);
 	nic = open_attr(&attr);
@@ -201,7 +194,7 @@ static void open__fixed_port(void **state)
 }
 
 /* A TCP listener of somebody else at our fixed port costs liveness only. */
-static void open__fixed_port_without_tcp(void **state)
+TEST(open__fixed_port_without_tcp)
 {
 	struct uccl_nic_attr attr = {.liveness = true};
 	struct sockaddr_storage sa;
@@ -210,7 +203,6 @@ static void open__fixed_port_without_tcp(void **state)
 	socklen_t len;
 	int fd = -1, rc = -FI_EADDRINUSE, tries;
 
-	(void)state;
 	/* A TCP port that is taken; its UDP twin may belong to another program, then another one. */
 	for (tries = 0; tries < 100 && rc == -FI_EADDRINUSE; tries++) {
 		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -291,12 +283,11 @@ static void send_labels(struct uccl_nic *from, struct uccl_nic *to, int labels)
 }
 
 /* Every socket of two endpoints is in the range, and labels are as many as were asked for. */
-static void open__in_range(void **state)
+TEST(open__in_range)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .labels = 4, .ports = range_find(12), .liveness = true};
 	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
 
-	(void)state;
 	assert_int_equal(a->caps.labels, 4);
 	send_labels(a, b, 4);
 	send_labels(b, a, 4);
@@ -314,12 +305,11 @@ static void open__in_range(void **state)
 }
 
 /* The range bounds labels, too; the last of its ports goes to who comes first, the other shares what it has. */
-static void open__range_shared(void **state)
+TEST(open__range_shared)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(5)};
 	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr), *c = NULL;
 
-	(void)state;
 	assert_int_equal(a->caps.labels, 4);
 	said[0] = '\0';
 	uccl_log_set(note, UCCL_LOG_WARN);
@@ -342,13 +332,12 @@ static void open__range_shared(void **state)
 }
 
 /* A foreign listener at each port: endpoints open all the same, and say what they go without. */
-static void open__range_without_tcp(void **state)
+TEST(open__range_without_tcp)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(3), .liveness = true};
 	struct uccl_nic *nic;
 	int fd[3];
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct uccl_nic_addr at = v4_loopback;
 		struct sockaddr_storage sa;
@@ -379,13 +368,12 @@ static void open__range_without_tcp(void **state)
 }
 
 /* The application's own port goes first; it still sends from the range. */
-static void open__port_outside_range(void **state)
+TEST(open__port_outside_range)
 {
 	struct uccl_nic *other = open_plain(0);
 	struct uccl_nic_attr attr = {.bind = addr_of(other), .ports = range_find(4)};
 	struct uccl_nic *nic;
 
-	(void)state;
 	other->ops->close(other);
 	nic = open_attr(&attr);
 	assert_int_equal(addr_of(nic).port, attr.bind.port);
@@ -394,25 +382,23 @@ static void open__port_outside_range(void **state)
 	nic->ops->close(nic);
 }
 
-static void open__by_interface_name(void **state)
+TEST(open__by_interface_name)
 {
 	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.ifname = "lo"});
 	struct uccl_nic_addr a = addr_of(nic);
 
-	(void)state;
 	assert_true(uccl_ifaddr_is_loopback(&a));
 	nic->ops->close(nic);
 }
 
 /* The wildcard: a reachable address is given out, and it really reaches us. */
-static void open__wildcard(void **state)
+TEST(open__wildcard)
 {
 	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.liveness = true}), *gone = open_plain(0);
 	struct uccl_nic_addr a = addr_of(nic), lo = v4_loopback;
 	struct uccl_rx v[4];
 	struct uccl_tx t[2];
 
-	(void)state;
 	assert_false(uccl_ifaddr_is_any(&a));
 	assert_int_not_equal(a.port, 0);
 	lo.port = a.port;
@@ -436,7 +422,7 @@ static void open__wildcard(void **state)
 	nic->ops->close(nic);
 }
 
-static void open__ipv6(void **state)
+TEST(open__ipv6)
 {
 	struct uccl_nic_attr attr = {.bind = v6_loopback, .liveness = true};
 	struct uccl_nic *a = NULL, *b;
@@ -444,7 +430,6 @@ static void open__ipv6(void **state)
 	struct uccl_rx v[2];
 	struct uccl_tx t;
 
-	(void)state;
 	if (uccl_nic_udp_open(&attr, &a)) {
 		print_message("no IPv6 loopback here\n");
 		skip();
@@ -468,7 +453,7 @@ static void open__ipv6(void **state)
 
 /* tx and rx */
 
-static void tx__sizes(void **state)
+TEST(tx__sizes)
 {
 	static const uint32_t sizes[] = {0, 1, 100, 1400, 8000, 60000, 65507 - 64 - 16};
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
@@ -477,7 +462,6 @@ static void tx__sizes(void **state)
 	struct uccl_tx t;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		t = packet(&to, (uint8_t)i, sizes[i], 16);
 		tx_all(a, &t, 1);
@@ -491,7 +475,7 @@ static void tx__sizes(void **state)
 	b->ops->close(b);
 }
 
-static void tx__labels_are_ports(void **state)
+TEST(tx__labels_are_ports)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -500,7 +484,6 @@ static void tx__labels_are_ports(void **state)
 	uint16_t port[4] = {0};
 	int i, j, k = 0;
 
-	(void)state;
 	for (i = 0; i < 16; i++) {
 		t[i] = packet(&to, (uint8_t)i, 50, 0);
 		t[i].label = (uint16_t)(i / 2 % 4 + 300);
@@ -527,7 +510,7 @@ static void tx__labels_are_ports(void **state)
  * Trains: neighbours of one size, a shorter last one, a longer one, another destination between; received by arrays
  * of any length. Everything comes once, whole, in order.
  */
-static void tx__trains(void **state)
+TEST(tx__trains)
 {
 	static const uint32_t len[] = {200, 200, 200, 90, 200, 200, 300, 300, 100, 200, 200, 200};
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *c = open_plain(0);
@@ -536,7 +519,6 @@ static void tx__trains(void **state)
 	struct uccl_tx t[12];
 	int n, i, got, seen;
 
-	(void)state;
 	assert_true(udp_of(a)->tx.gso);
 	for (n = 1; n <= 8; n++) {
 		for (i = 0; i < 12; i++)
@@ -564,7 +546,7 @@ static void tx__trains(void **state)
 }
 
 /* What must go by itself does: the receiver is handed what is before it, it, and what is behind it. */
-static void tx__singles(void **state)
+TEST(tx__singles)
 {
 	static const uint32_t together[] = {3, 1, 1, 2};
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
@@ -573,7 +555,6 @@ static void tx__singles(void **state)
 	struct uccl_rx v[8], one;
 	int i, seen = 0, got, came = 0;
 
-	(void)state;
 	assert_true(udp_of(a)->tx.gso && udp_of(b)->rx.gro);
 	for (i = 0; i < 7; i++) {
 		t[i] = packet(&to, (uint8_t)i, 200, 0);
@@ -599,7 +580,7 @@ static void tx__singles(void **state)
  * Short trains of payload that may be read leave as one piece of memory, as many as there is room for; others as they
  * are, and what cannot be read is told of.
  */
-static void tx__short_trains_in_one_piece(void **state)
+TEST(tx__short_trains_in_one_piece)
 {
 	static const struct {
 		int n, not_ours; /* packets; the first so many are the program's */
@@ -613,7 +594,6 @@ static void tx__short_trains_in_one_piece(void **state)
 	struct uccl_tx t[40];
 	uint8_t *hole;
 
-	(void)state;
 	assert_true(udp_of(a)->tx.gso);
 	for (size_t r = 0; r < sizeof(row) / sizeof(row[0]); r++) {
 		int n = row[r].n, seen = 0, got;
@@ -652,7 +632,7 @@ static void tx__short_trains_in_one_piece(void **state)
 	b->ops->close(b);
 }
 
-static void tx__many(void **state)
+TEST(tx__many)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -660,7 +640,6 @@ static void tx__many(void **state)
 	struct uccl_rx v[32], one;
 	int i, got, seen = 0, calls = 0, merged = 0;
 
-	(void)state;
 	for (i = 0; i < 300; i++)
 		t[i] = packet(&to, (uint8_t)i, 136, 0);
 	tx_all(a, t, 300);
@@ -684,7 +663,7 @@ static void tx__many(void **state)
 }
 
 /* A kernel that cannot cut trains: the same packets one by one. */
-static void tx__without_gso(void **state)
+TEST(tx__without_gso)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -692,7 +671,6 @@ static void tx__without_gso(void **state)
 	struct uccl_rx v[32];
 	int i, seen = 0, got;
 
-	(void)state;
 	udp_of(a)->tx.gso = false;
 	for (i = 0; i < 20; i++)
 		t[i] = packet(&to, (uint8_t)i, 100, 0);
@@ -710,7 +688,7 @@ static void tx__without_gso(void **state)
 }
 
 /* The kernel refuses to cut (no checksum, as behind some tunnels): trains end for good, packets still arrive. */
-static void tx__gso_refused(void **state)
+TEST(tx__gso_refused)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -718,7 +696,6 @@ static void tx__gso_refused(void **state)
 	struct uccl_rx v[32];
 	int i, one = 1, seen = 0, got;
 
-	(void)state;
 	assert_int_equal(setsockopt(uccl_udp_sock(udp_of(a), 0)->fd, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
 	for (i = 0; i < 6; i++)
 		t[i] = packet(&to, (uint8_t)i, 100, 0);
@@ -735,7 +712,7 @@ static void tx__gso_refused(void **state)
 }
 
 /* What can never be sent is lost, not in the way of what follows. */
-static void tx__hopeless_is_lost(void **state)
+TEST(tx__hopeless_is_lost)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b), v6 = v6_loopback;
@@ -743,7 +720,6 @@ static void tx__hopeless_is_lost(void **state)
 	struct uccl_rx v[4];
 	int k, seen = 0;
 
-	(void)state;
 	v6.port = 9;
 	t[0] = packet(&v6, 0, 100, 0); /* our sockets cannot name it */
 	t[1] = packet(&to, 1, 100, 0);
@@ -770,7 +746,7 @@ static void tx__hopeless_is_lost(void **state)
 }
 
 /* What the interface does not carry is lost, once, and nothing is fragmented. */
-static void tx__too_long(void **state)
+TEST(tx__too_long)
 {
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic_addr to = addr_of(a);
@@ -779,7 +755,6 @@ static void tx__too_long(void **state)
 	int label, value;
 	socklen_t len = sizeof(value);
 
-	(void)state;
 	t[0] = packet(&to, 1, 66000, 0);
 	t[1] = packet(&to, 2, 100, 0);
 	t[1].label = 1;
@@ -812,13 +787,12 @@ static long table_size(void)
 }
 
 /* What many labels need is there from the start: a table that grows makes a thread wait. First, as it never shrinks. */
-static void labels__table_grown_before(void **state)
+TEST(labels__table_grown_before)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .labels = 300};
 	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
 	long size = table_size();
 
-	(void)state;
 	assert_true(size > 300);
 	send_labels(a, b, 200);
 	assert_int_equal(table_size(), size);
@@ -827,7 +801,7 @@ static void labels__table_grown_before(void **state)
 }
 
 /* Descriptors run out: labels share sockets, nothing fails, and the application keeps a quarter. */
-static void tx__descriptors_run_out(void **state)
+TEST(tx__descriptors_run_out)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -836,7 +810,6 @@ static void tx__descriptors_run_out(void **state)
 	struct uccl_rx v[1];
 	int label, i, free_fd[3];
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	/* The lowest three that are free; whoever started this program may have left others open between them. */
 	for (i = 0; i < 3; i++)
@@ -888,12 +861,11 @@ static int ports_child(void)
 	return udp_of(b)->labels.nsocks != 1;
 }
 
-static void tx__ports_run_out(void **state)
+TEST(tx__ports_run_out)
 {
 	int status = 0;
 	pid_t pid = fork();
 
-	(void)state;
 	assert_true(pid >= 0);
 	if (!pid)
 		_exit(ports_child());
@@ -905,7 +877,7 @@ static void tx__ports_run_out(void **state)
 }
 
 /* Error queues are looked at when nobody answers. */
-static void rx__errors_unanswered(void **state)
+TEST(rx__errors_unanswered)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b);
@@ -914,7 +886,6 @@ static void rx__errors_unanswered(void **state)
 	struct uccl_rx v[1];
 	uint64_t began;
 
-	(void)state;
 	/* Again if this process was away, for then it is time anyway. */
 	do {
 		began = u->reports.errors_at = uccl_udp_now();
@@ -943,7 +914,7 @@ static void rx__errors_unanswered(void **state)
 }
 
 /* One who answers does not hide for long that another is gone. */
-static void rx__unreachable_beside_answers(void **state)
+TEST(rx__unreachable_beside_answers)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *gone = open_plain(0);
 	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b), to_gone = addr_of(gone);
@@ -952,7 +923,6 @@ static void rx__unreachable_beside_answers(void **state)
 	bool told = false;
 	struct uccl_rx v[8];
 
-	(void)state;
 	gone->ops->close(gone);
 	/* By another socket than what follows, which would bring the news itself. */
 	out.label = 1;
@@ -970,14 +940,13 @@ static void rx__unreachable_beside_answers(void **state)
 }
 
 /* Whoever asked wait_fd, and knows that nothing is there, is spared the look. */
-static void rx__empty(void **state)
+TEST(rx__empty)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_tx t = packet(&to, 1, 10, 0);
 	struct uccl_rx v[1];
 
-	(void)state;
 	tx_all(a, &t, 1);
 	b->empty = true;
 	assert_int_equal(b->ops->rx(b, v, 1, NULL, 0), 0);
@@ -989,7 +958,7 @@ static void rx__empty(void **state)
 }
 
 /* A receiver that does not read: packets are lost in its queue, and the sender is never stuck. */
-static void tx__receiver_overrun(void **state)
+TEST(tx__receiver_overrun)
 {
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .rx_bytes = 1 << 18});
@@ -999,7 +968,6 @@ static void tx__receiver_overrun(void **state)
 	struct uccl_tx t;
 	int i, k, seen = 0;
 
-	(void)state;
 	for (i = 0; i < 200; i++) {
 		t = packet(&to, (uint8_t)i, 65507 - 64, 0);
 		tx_all(a, &t, 1);
@@ -1014,7 +982,7 @@ static void tx__receiver_overrun(void **state)
 
 /* hints */
 
-static void rx__hint_split(void **state)
+TEST(rx__hint_split)
 {
 	/* payload bytes, hint bytes */
 	static const uint32_t t[][2] = {{1000, 1000}, {1000, 400}, {1000, 4000}, {0, 100}, {60000, 60000}, {30000, 1}};
@@ -1026,7 +994,6 @@ static void rx__hint_split(void **state)
 	uint8_t *dst;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		dst = malloc(t[i][1] + 8); /* exact: writing past it is seen */
 		memset(dst, 0x5a, t[i][1] + 8);
@@ -1052,7 +1019,7 @@ static void rx__hint_split(void **state)
 	b->ops->close(b);
 }
 
-static void rx__hint_per_slot(void **state)
+TEST(rx__hint_per_slot)
 {
 	/* So long that no two of them share a train. */
 	static uint8_t dst[3][33000];
@@ -1063,7 +1030,6 @@ static void rx__hint_per_slot(void **state)
 	struct uccl_tx t[5];
 	int i;
 
-	(void)state;
 	for (i = 0; i < 5; i++)
 		t[i] = packet(&to, (uint8_t)i, 33000, 24);
 	tx_all(a, t, 5);
@@ -1082,7 +1048,7 @@ static void rx__hint_per_slot(void **state)
  * Trains and hints together: a train that lands on a hint is put together again; a packet behind a train is not told
  * by the hint of another slot.
  */
-static void rx__hint_and_train(void **state)
+TEST(rx__hint_and_train)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -1091,7 +1057,6 @@ static void rx__hint_and_train(void **state)
 	struct uccl_tx t[8];
 	int n, i, got, seen;
 
-	(void)state;
 	for (n = 1; n <= 8; n++) {
 		for (i = 0; i < 8; i++)
 			t[i] = packet(&to, (uint8_t)i, i < 4 ? 300 : 9000, 0);
@@ -1174,9 +1139,8 @@ static void row_check(uint32_t len, int n, int room, uint32_t each)
 	b->ops->close(b);
 }
 
-static void rx__predicted_gro_batch(void **state)
+TEST(rx__predicted_gro_batch)
 {
-	(void)state;
 	for (int n = 1; n <= 8; n++)
 		for (int room = 2; room <= 9; room += 3) {
 			row_check(1000, n, room, 1064);
@@ -1185,7 +1149,7 @@ static void rx__predicted_gro_batch(void **state)
 		}
 }
 
-static void rx__timestamps(void **state)
+TEST(rx__timestamps)
 {
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .timestamps = true});
@@ -1195,7 +1159,6 @@ static void rx__timestamps(void **state)
 	uint64_t age = 0;
 	int round;
 
-	(void)state;
 	/* The kernel begins to stamp some time after it was asked; until then it stamps late. */
 	for (round = 0; round < 100 && age < 15 * UCCL_NS_PER_MS; round++) {
 		tx_all(a, &t, 1);
@@ -1210,7 +1173,7 @@ static void rx__timestamps(void **state)
 }
 
 /* Foreign datagrams, also empty ones, are handed up as they are: it is not the back end that judges. */
-static void rx__foreign_datagrams(void **state)
+TEST(rx__foreign_datagrams)
 {
 	struct uccl_nic *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b);
@@ -1220,7 +1183,6 @@ static void rx__foreign_datagrams(void **state)
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct uccl_rx v[2];
 
-	(void)state;
 	assert_int_equal(sendto(fd, "", 0, 0, (struct sockaddr *)&sa, len), 0);
 	assert_int_equal(rx_wait(b, v, 2, &hint, 1), 1);
 	assert_int_equal(v[0].len, 0);
@@ -1235,7 +1197,7 @@ static void rx__foreign_datagrams(void **state)
 
 /* events */
 
-static void rx__unreachable(void **state)
+TEST(rx__unreachable)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_nic_addr to = addr_of(b), alive;
@@ -1243,7 +1205,6 @@ static void rx__unreachable(void **state)
 	struct uccl_tx t;
 	int round, k;
 
-	(void)state;
 	b->ops->close(b);
 	t = packet(&to, 1, 10, 0);
 	tx_all(a, &t, 1);
@@ -1270,7 +1231,7 @@ static void rx__unreachable(void **state)
 	b->ops->close(b);
 }
 
-static void event__bounded_and_single(void **state)
+TEST(event__bounded_and_single)
 {
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic_addr to = v4_loopback;
@@ -1278,7 +1239,6 @@ static void event__bounded_and_single(void **state)
 	struct udp_event event;
 	int i;
 
-	(void)state;
 	for (i = 0; i < UDP_EVENTS; i++) {
 		to.port = (uint16_t)(i / 2 + 1);
 		event = (struct udp_event){.kind = UCCL_RX_UNREACH, .src = to, .quote_len = 2, .quote = {1, i & 1}};
@@ -1312,7 +1272,7 @@ static void peer_process(int in, int out)
 }
 
 /* It is killed: proven within the test's patience, although nobody sends anything. */
-static void rx__gone_when_killed(void **state)
+TEST(rx__gone_when_killed)
 {
 	struct uccl_nic_peer *peer;
 	struct uccl_nic_addr to;
@@ -1321,7 +1281,6 @@ static void rx__gone_when_killed(void **state)
 	int down[2], up[2], round;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(down), 0);
 	assert_int_equal(pipe(up), 0);
 	pid = fork();
@@ -1356,7 +1315,7 @@ static void rx__gone_when_killed(void **state)
 }
 
 /* The handle goes while its event waits: nobody hears of a handle that is freed. */
-static void disconnect__drops_event(void **state)
+TEST(disconnect__drops_event)
 {
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic_addr to[2] = {v4_loopback, v4_loopback};
@@ -1364,7 +1323,6 @@ static void disconnect__drops_event(void **state)
 	struct uccl_rx v[4];
 	int i;
 
-	(void)state;
 	to[0].port = 1;
 	to[1].port = 2;
 	assert_int_equal(a->ops->connect(a, &to[0], 1, 1, &peer[0]), 0);
@@ -1382,7 +1340,7 @@ static void disconnect__drops_event(void **state)
 }
 
 /* A nap's descriptor tells of packets, and costs nothing when nobody naps: none is made for it. */
-static void nap_fd__readable(void **state)
+TEST(nap_fd__readable)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback};
 	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
@@ -1391,7 +1349,6 @@ static void nap_fd__readable(void **state)
 	struct uccl_rx v[4];
 	struct uccl_tx t = packet(&to, 1, 10, 0);
 
-	(void)state;
 	assert_int_equal(poll(&p, 1, 0), 0);
 	tx_all(a, &t, 1);
 	assert_int_equal(poll(&p, 1, 5000), 1);
@@ -1402,7 +1359,7 @@ static void nap_fd__readable(void **state)
 	b->ops->close(b);
 }
 
-static void wait_fd__readable(void **state)
+TEST(wait_fd__readable)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .liveness = true};
 	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
@@ -1412,7 +1369,6 @@ static void wait_fd__readable(void **state)
 	struct uccl_rx v[4];
 	struct uccl_tx t = packet(&to, 1, 10, 0);
 
-	(void)state;
 	p.fd = b->ops->wait_fd(b);
 	assert_true(p.fd >= 0);
 	assert_int_equal(b->ops->wait_fd(b), p.fd);
@@ -1458,9 +1414,8 @@ static int class_of(int fd, bool v4)
  * Packets may be marked where they say so, and have the class of data or that of control packets: alone, in trains, in
  * one call with others, to IPv4 by a socket of IPv6.
  */
-static void tx__class(void **state)
+TEST(tx__class)
 {
-	(void)state;
 	for (int kind = 0; kind < 12; kind++) {
 		bool v4 = kind % 3 != 1, ecn = kind / 3 & 1;
 		uint8_t data = kind < 6 ? 0 : 10 << 2, control = kind < 6 ? 48 << 2 : 0;
@@ -1493,9 +1448,8 @@ static void tx__class(void **state)
 }
 
 /* Marks are handed up, of the one and the other family, beside all that the kernel says of a packet. */
-static void rx__marked(void **state)
+TEST(rx__marked)
 {
-	(void)state;
 	for (int kind = 0; kind < 8; kind++) {
 		bool v4 = kind & 1, ecn = kind & 2, any = kind & 4;
 		struct uccl_nic_addr wild = {.port = 0}, at = v4 ? v4_loopback : v6_loopback;
@@ -1526,49 +1480,6 @@ static void rx__marked(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(labels__table_grown_before),
-		cmocka_unit_test(open__loopback_caps),
-		cmocka_unit_test(open__refuses),
-		cmocka_unit_test(open__fixed_port),
-		cmocka_unit_test(open__fixed_port_without_tcp),
-		cmocka_unit_test(open__in_range), cmocka_unit_test(open__range_shared),
-		cmocka_unit_test(open__range_without_tcp), cmocka_unit_test(open__port_outside_range),
-		cmocka_unit_test(open__by_interface_name),
-		cmocka_unit_test(open__wildcard),
-		cmocka_unit_test(open__ipv6),
-		cmocka_unit_test(tx__sizes),
-		cmocka_unit_test(tx__labels_are_ports),
-		cmocka_unit_test(tx__trains),
-		cmocka_unit_test(tx__short_trains_in_one_piece),
-		cmocka_unit_test(tx__singles),
-		cmocka_unit_test(tx__many),
-		cmocka_unit_test(tx__without_gso),
-		cmocka_unit_test(tx__gso_refused),
-		cmocka_unit_test(tx__hopeless_is_lost),
-		cmocka_unit_test(tx__too_long),
-		cmocka_unit_test(tx__descriptors_run_out),
-		cmocka_unit_test(tx__ports_run_out),
-		cmocka_unit_test(rx__errors_unanswered),
-		cmocka_unit_test(rx__unreachable_beside_answers),
-		cmocka_unit_test(rx__empty),
-		cmocka_unit_test(tx__receiver_overrun),
-		cmocka_unit_test(rx__hint_split),
-		cmocka_unit_test(rx__hint_per_slot),
-		cmocka_unit_test(rx__hint_and_train),
-		cmocka_unit_test(rx__predicted_gro_batch),
-		cmocka_unit_test(rx__timestamps),
-		cmocka_unit_test(rx__foreign_datagrams),
-		cmocka_unit_test(rx__unreachable),
-		cmocka_unit_test(event__bounded_and_single),
-		cmocka_unit_test(rx__gone_when_killed),
-		cmocka_unit_test(disconnect__drops_event),
-		cmocka_unit_test(nap_fd__readable),
-		cmocka_unit_test(wait_fd__readable),
-		cmocka_unit_test(tx__class),
-		cmocka_unit_test(rx__marked),
-	};
-
 	payload_fill();
-	return cmocka_run_group_tests_name("nic/udp", tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

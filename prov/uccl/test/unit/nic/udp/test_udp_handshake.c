@@ -2,11 +2,7 @@
 /* What strangers send to a udp back end on loopback: the kernel's programs and the doors. */
 #include "nic/udp/udp_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -22,11 +18,10 @@ static int open_one(void **state)
 	return stranger_open(64 << 10);
 }
 
-static void filter__types(void **state)
+TEST_IN(filter__types, open_one, stranger_close)
 {
 	int by_type[256], good = 0, known = 0;
 
-	(void)state;
 	for (int type = 0; type < 256; type++) {
 		shoot_packet((uint8_t)type, INCARNATION);
 		good += uccl_type_known((uint8_t)type);
@@ -44,12 +39,11 @@ static void filter__types(void **state)
 }
 
 /* Shorter than a header, of another magic or version: no call of rx() hears of it. */
-static void filter__shape(void **state)
+TEST_IN(filter__shape, open_one, stranger_close)
 {
 	uint8_t p[UCCL_HDR_LEN];
 	int by_type[256], n = 0;
 
-	(void)state;
 	packet(p, UCCL_PKT_ACK, 0);
 	for (size_t len = 0; len < UCCL_HDR_LEN; len++, n++)
 		shoot(p, len);
@@ -64,13 +58,12 @@ static void filter__shape(void **state)
 
 /* Of the former version handshakes come, as they are answered: HELLO, INIT, and what has a token of ours. PROTOCOL R333
  */
-static void filter__former(void **state)
+TEST_IN(filter__former, open_one, stranger_close)
 {
 	static const uint8_t types[] = {UCCL_PKT_HELLO, UCCL_PKT_INIT, UCCL_PKT_COOKIE};
 	uint8_t p[UCCL_HDR_LEN];
 	int by_type[256];
 
-	(void)state;
 	for (int version = 0; version < 4; version++) {
 		for (int i = 0; i < 3; i++) {
 			packet(p, types[i], INCARNATION);
@@ -87,14 +80,13 @@ static void filter__former(void **state)
 }
 
 /* Every bit of a token's beginning counts, and those of the rest do not; so with INIT and all of an incarnation. */
-static void filter__tokens_and_incarnations(void **state)
+TEST_IN(filter__tokens_and_incarnations, open_one, stranger_close)
 {
 	static const uint8_t types[] = {UCCL_PKT_COOKIE, UCCL_PKT_INIT_ACK, UCCL_PKT_ELSEWHERE, UCCL_PKT_ACK,
 					UCCL_PKT_CHUNK};
 	uint8_t p[UCCL_HDR_LEN];
 	int by_type[256], n = 0;
 
-	(void)state;
 	for (size_t t = 0; t < sizeof(types); t++) {
 		for (int bit = 0; bit < 16; bit++, n++) {
 			packet(p, types[t], 0);
@@ -115,11 +107,10 @@ static void filter__tokens_and_incarnations(void **state)
 }
 
 /* A flood of HELLO fills its door, and what peers send finds room; who knows us is not behind strangers. */
-static void doors__apart(void **state)
+TEST_IN(doors__apart, open_one, stranger_close)
 {
 	int by_type[256];
 
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		shoot_packet(UCCL_PKT_HELLO, i & 1 ? 0 : INCARNATION ^ 1);
 	shoot_packet(UCCL_PKT_CHUNK, 0);
@@ -143,11 +134,10 @@ static void doors__apart(void **state)
 }
 
 /* A flood of INIT fills its door only. */
-static void doors__init(void **state)
+TEST_IN(doors__init, open_one, stranger_close)
 {
 	struct uccl_rx v[64];
 
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		shoot_packet(UCCL_PKT_INIT, INCARNATION);
 	shoot_packet(UCCL_PKT_CHUNK, 0);
@@ -157,13 +147,12 @@ static void doors__init(void **state)
 }
 
 /* The longest INIT comes whole. */
-static void doors__longest_init(void **state)
+TEST_IN(doors__longest_init, open_one, stranger_close)
 {
 	uint8_t p[UCCL_HDR_LEN + UCCL_INIT_MAX] = {0};
 	struct uccl_rx v[8];
 	int n;
 
-	(void)state;
 	packet(p, UCCL_PKT_INIT, INCARNATION);
 	memset(p + UCCL_HDR_LEN, 0x5a, UCCL_INIT_MAX);
 	shoot(p, sizeof(p));
@@ -175,7 +164,7 @@ static void doors__longest_init(void **state)
 }
 
 /* What comes back because of answers to strangers is none of the labels' business; answers come from our port. */
-static void answers__from_the_door(void **state)
+TEST_IN(answers__from_the_door, open_one, stranger_close)
 {
 	struct uccl_nic_addr at, own;
 	struct sockaddr_storage from;
@@ -184,7 +173,6 @@ static void answers__from_the_door(void **state)
 	socklen_t len = sizeof(from);
 	uint8_t buf[128];
 
-	(void)state;
 	nic->ops->addr(nic, &own);
 	at = own;
 	at.port = 9;
@@ -206,23 +194,21 @@ static void answers__from_the_door(void **state)
 }
 
 /* The doors share our port with us and with nobody else. */
-static void guard__port_stays_ours(void **state)
+TEST_IN(guard__port_stays_ours, open_one, stranger_close)
 {
 	struct uccl_nic_attr attr = {0};
 	struct uccl_nic *other;
 
-	(void)state;
 	nic->ops->addr(nic, &attr.bind);
 	assert_int_equal(uccl_nic_udp_open(&attr, &other), -FI_EADDRINUSE);
 }
 
 /* HELLO wakes who sleeps, and when it was taken the next sleep is one. */
-static void wait_fd__hello(void **state)
+TEST_IN(wait_fd__hello, open_one, stranger_close)
 {
 	struct pollfd p = {.fd = nic->ops->wait_fd(nic), .events = POLLIN};
 	struct uccl_rx v[8];
 
-	(void)state;
 	nic->watched = true;
 	assert_int_equal(poll(&p, 1, 0), 0);
 	for (int i = 0; i < 3; i++) {
@@ -234,7 +220,7 @@ static void wait_fd__hello(void **state)
 }
 
 /* However many come, who sleeps is woken a bounded number of times a second for them; for others at once. */
-static void wait_fd__flood(void **state)
+TEST_IN(wait_fd__flood, open_one, stranger_close)
 {
 	struct pollfd p = {.fd = nic->ops->wait_fd(nic), .events = POLLIN};
 	static const uint8_t types[] = {UCCL_PKT_HELLO, UCCL_PKT_INIT};
@@ -242,7 +228,6 @@ static void wait_fd__flood(void **state)
 	uint64_t began, took;
 	int wakes, n;
 
-	(void)state;
 	nic->watched = true;
 	for (int k = 0; k < 2; k++) {
 		began = ns_now();
@@ -282,21 +267,4 @@ static void wait_fd__flood(void **state)
 	assert_int_equal(poll(&p, 1, 0), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(filter__types, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(filter__shape, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(filter__former, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(filter__tokens_and_incarnations, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(doors__apart, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(doors__init, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(doors__longest_init, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(answers__from_the_door, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(guard__port_stays_ours, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(wait_fd__hello, open_one, stranger_close),
-		cmocka_unit_test_setup_teardown(wait_fd__flood, open_one, stranger_close),
-	};
-
-	return cmocka_run_group_tests_name("nic/udp_handshake_socket", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/xdp/frame.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +63,7 @@ static uint32_t slow_sum(const uint8_t *p, size_t n, uint32_t sum)
 }
 
 /* "hello" as it left a socket of Linux, its checksums by the kernel, not the NIC. */
-static void parse__known(void **state)
+TEST_IN(parse__known, setup, NULL)
 {
 	static const uint8_t known[] = {
 		0x02, 0x01, 0x02, 0x03, 0x04, 0x05, 0x02, 0x09, 0x08, 0x07, 0x06, 0x05, 0x08, 0x00, 0x45, 0x00,
@@ -77,7 +73,6 @@ static void parse__known(void **state)
 	struct uccl_frame f;
 	uint8_t copy[sizeof(known)];
 
-	(void)state;
 	memcpy(copy, known, sizeof(known));
 	/* The two sums are checked against the slow way first. */
 	assert_int_equal(slow_sum(copy + 14, 20, 0), 0xffff);
@@ -93,9 +88,8 @@ static void parse__known(void **state)
 }
 
 /* Whatever was put together is what is read, for each length, and both checksums are right. */
-static void build__every_length(void **state)
+TEST_IN(build__every_length, setup, NULL)
 {
-	(void)state;
 	for (int v4 = 0; v4 < 2; v4++)
 		for (uint32_t len = 0; len <= MOST; len += len < 2200 ? 1 : 97) {
 			uint32_t headers = v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6;
@@ -121,26 +115,24 @@ static void build__every_length(void **state)
 		}
 }
 
-static void build__pieces(void **state)
+TEST_IN(build__pieces, setup, NULL)
 {
 	struct iovec piece[4] = {{payload, 3}, {NULL, 0}, {payload + 3, 60}, {payload + 63, 1}};
 	uint8_t whole[200];
 	uint32_t all = make(true, 64, 0);
 
-	(void)state;
 	memcpy(whole, frame, all);
 	assert_int_equal(uccl_frame_build(frame, &way4, 777, &to4, 0, piece, 4), all);
 	assert_memory_equal(frame, whole, all);
 }
 
 /* Never a packet that IP cannot hold, or of two families. */
-static void build__refused(void **state)
+TEST_IN(build__refused, setup, NULL)
 {
 	uint8_t *big = calloc(1, 1 << 18);
 	struct iovec piece = {big, 65507};
 	struct uccl_frame f;
 
-	(void)state;
 	assert_non_null(big);
 	assert_int_equal(uccl_frame_build(big + 100000, &way4, 1, &to4, 0, &piece, 1), 65507 + UCCL_FRAME_V4);
 	assert_int_equal(uccl_frame_parse(big + 100000, 65507 + UCCL_FRAME_V4, &f), UCCL_FRAME_GOOD);
@@ -155,12 +147,11 @@ static void build__refused(void **state)
 }
 
 /* A checksum that happens to be zero is sent as all ones. */
-static void build__zero_checksum(void **state)
+TEST_IN(build__zero_checksum, setup, NULL)
 {
 	struct iovec piece = {payload, 2};
 	struct uccl_frame f;
 
-	(void)state;
 	for (int i = 0; i < 0x10000; i++) {
 		payload[0] = (uint8_t)(i >> 8);
 		payload[1] = (uint8_t)i;
@@ -171,13 +162,12 @@ static void build__zero_checksum(void **state)
 }
 
 /* IPv6: other ports are other flows for a network that looks at labels only. */
-static void build__flow_label(void **state)
+TEST_IN(build__flow_label, setup, NULL)
 {
 	struct iovec piece = {payload, 2};
 	uint8_t first[4];
 	int same = 0;
 
-	(void)state;
 	uccl_frame_build(frame, &way6, 1000, &to6, 0, &piece, 1);
 	memcpy(first, frame + 14, 4);
 	for (int i = 1; i < 64; i++) {
@@ -187,11 +177,10 @@ static void build__flow_label(void **state)
 	assert_int_equal(same, 0);
 }
 
-static void parse__short(void **state)
+TEST_IN(parse__short, setup, NULL)
 {
 	struct uccl_frame f;
 
-	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		uint32_t all = make(v4, 100, 0);
 
@@ -204,11 +193,10 @@ static void parse__short(void **state)
 }
 
 /* Every bit that is covered by a checksum, or says what kind of packet it is. */
-static void parse__each_bit(void **state)
+TEST_IN(parse__each_bit, setup, NULL)
 {
 	struct uccl_frame f;
 
-	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		uint32_t all = make(v4, 64, 0), ip = UCCL_FRAME_ETHER, bit;
 
@@ -241,7 +229,7 @@ static void sums_mend(bool v4, uint32_t udp_len)
 	frame[udp + 7] = (uint8_t)sum;
 }
 
-static void parse__foreign(void **state)
+TEST_IN(parse__foreign, setup, NULL)
 {
 	static const struct {
 		bool v4;
@@ -254,7 +242,6 @@ static void parse__foreign(void **state)
 	};
 	struct uccl_frame f;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(change); i++) {
 		uint32_t all = make(change[i].v4, 64, 0);
 
@@ -266,11 +253,10 @@ static void parse__foreign(void **state)
 }
 
 /* Each length that UDP can claim, in an IP packet of one length, and IP lengths that leave no room. */
-static void parse__lengths(void **state)
+TEST_IN(parse__lengths, setup, NULL)
 {
 	struct uccl_frame f;
 
-	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		uint32_t udp = (v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6) - 8, all = make(v4, 64, 0);
 
@@ -297,11 +283,10 @@ static void parse__lengths(void **state)
 }
 
 /* None is well with IPv4 only; that of the pseudo header alone comes from a neighbour on this host. */
-static void parse__checksum_forms(void **state)
+TEST_IN(parse__checksum_forms, setup, NULL)
 {
 	struct uccl_frame f;
 
-	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		uint32_t all = make(v4, 64, 0), udp = (v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6) - 8, ips = v4 ? 8 : 32;
 		uint32_t sum = slow_sum(frame + udp - ips, ips, 17 + 72);
@@ -316,12 +301,11 @@ static void parse__checksum_forms(void **state)
 	}
 }
 
-static void parse__sources(void **state)
+TEST_IN(parse__sources, setup, NULL)
 {
 	struct uccl_frame f;
 	uint32_t all = make(true, 64, 0);
 
-	(void)state;
 	for (int first = 0; first < 256; first++) {
 		frame[26] = (uint8_t)first;
 		sums_mend(true, 72);
@@ -351,11 +335,10 @@ static void parse__sources(void **state)
 }
 
 /* A traffic class, with what may be marked, and what is. */
-static void parse__marks(void **state)
+TEST_IN(parse__marks, setup, NULL)
 {
 	struct uccl_frame f;
 
-	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		uint8_t shift = v4 ? 0 : 4;
 
@@ -373,23 +356,4 @@ static void parse__marks(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(parse__known, setup),
-		cmocka_unit_test_setup(parse__short, setup),
-		cmocka_unit_test_setup(parse__each_bit, setup),
-		cmocka_unit_test_setup(parse__foreign, setup),
-		cmocka_unit_test_setup(parse__lengths, setup),
-		cmocka_unit_test_setup(parse__checksum_forms, setup),
-		cmocka_unit_test_setup(parse__sources, setup),
-		cmocka_unit_test_setup(parse__marks, setup),
-		cmocka_unit_test_setup(build__every_length, setup),
-		cmocka_unit_test_setup(build__pieces, setup),
-		cmocka_unit_test_setup(build__refused, setup),
-		cmocka_unit_test_setup(build__zero_checksum, setup),
-		cmocka_unit_test_setup(build__flow_label, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,7 @@
 /* Routes and neighbours as the kernel has them (ways.c, netlink.c). Without privileges nothing can be said here. */
 #include "nic/xdp/routes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <arpa/inet.h>
 #include <linux/rtnetlink.h>
@@ -76,7 +72,7 @@ static int setup(void **state)
 			skip();                                                                                        \
 	} while (0)
 
-static void find__neighbour(void **state)
+TEST_IN(find__neighbour, setup, NULL)
 {
 	struct uccl_nic_addr from = at("10.88.0.1");
 	const struct uccl_frame_route *route;
@@ -98,7 +94,7 @@ static void find__neighbour(void **state)
 }
 
 /* This host itself, another interface, nobody there yet, another family, a multicast group. */
-static void find__by_socket(void **state)
+TEST_IN(find__by_socket, setup, NULL)
 {
 	static const char *const others[] = {"10.88.0.1", "127.0.0.1", "10.88.0.9",
 					     "192.0.2.1", "fd88::2",   "224.0.0.1"};
@@ -115,7 +111,7 @@ static void find__by_socket(void **state)
 	uccl_routes_close(w);
 }
 
-static void find__router(void **state)
+TEST_IN(find__router, setup, NULL)
 {
 	const struct uccl_frame_route *route;
 	struct uccl_routes *w;
@@ -137,7 +133,7 @@ static void find__router(void **state)
 }
 
 /* One packet every other second goes by a socket, and nothing before. */
-static void find__detour(void **state)
+TEST_IN(find__detour, setup, NULL)
 {
 	struct uccl_routes *w;
 	int detours = 0, first = 0;
@@ -155,7 +151,7 @@ static void find__detour(void **state)
 }
 
 /* Whoever comes later is found soon. */
-static void find__later(void **state)
+TEST_IN(find__later, setup, NULL)
 {
 	const struct uccl_frame_route *route = NULL;
 	struct uccl_routes *w;
@@ -172,7 +168,7 @@ static void find__later(void **state)
 }
 
 /* Another card, another router, no route: known at once, and no packet takes a socket because of news. */
-static void poll__changes(void **state)
+TEST_IN(poll__changes, setup, NULL)
 {
 	const struct uccl_frame_route *route;
 	struct uccl_routes *w;
@@ -211,7 +207,7 @@ static void poll__changes(void **state)
 }
 
 /* More places at a time than there is room for: they go by sockets, the others not. */
-static void find__many(void **state)
+TEST_IN(find__many, setup, NULL)
 {
 	struct uccl_routes *w;
 	char text[32];
@@ -233,7 +229,7 @@ static void find__many(void **state)
 	uccl_routes_close(w);
 }
 
-static void open__no_ethernet(void **state)
+TEST_IN(open__no_ethernet, setup, NULL)
 {
 	struct uccl_nic_addr from = at("127.0.0.1");
 	struct uccl_routes *w;
@@ -244,7 +240,7 @@ static void open__no_ethernet(void **state)
 }
 
 /* The kernel's own error comes back, and the answer after it is that to the next question. */
-static void ask__errors(void **state)
+TEST(ask__errors)
 {
 	struct {
 		struct nlmsghdr h;
@@ -253,7 +249,6 @@ static void ask__errors(void **state)
 	_Alignas(struct nlmsghdr) uint8_t answer[UCCL_NETLINK_ROOM];
 	int fd = uccl_netlink_open(0);
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(uccl_netlink_ask(fd, &ask.h, answer, sizeof(answer), RTM_NEWLINK), -FI_ENODEV);
 	ask.body.ifi_index = 1;
@@ -266,20 +261,8 @@ static void ask__errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ask__errors),
-		cmocka_unit_test_setup(find__neighbour, setup),
-		cmocka_unit_test_setup(find__by_socket, setup),
-		cmocka_unit_test_setup(find__router, setup),
-		cmocka_unit_test_setup(find__detour, setup),
-		cmocka_unit_test_setup(find__later, setup),
-		cmocka_unit_test_setup(find__many, setup),
-		cmocka_unit_test_setup(poll__changes, setup),
-		cmocka_unit_test_setup(open__no_ethernet, setup),
-	};
-
 	have_hosts = two_hosts();
 	if (!have_hosts)
 		print_message("no network namespaces here: most of this is skipped\n");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

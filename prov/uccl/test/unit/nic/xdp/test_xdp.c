@@ -5,11 +5,7 @@
  */
 #include "nic/xdp/xdp.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -181,32 +177,32 @@ static void lengths_try(bool v6, enum uccl_xdp_mode mode)
 	both_close(a, b);
 }
 
-static void tx_rx__v4_native(void **state)
+TEST(tx_rx__v4_native)
 {
 	NEED_HOSTS();
 	lengths_try(false, UCCL_XDP_NATIVE);
 }
 
-static void tx_rx__v6_native(void **state)
+TEST(tx_rx__v6_native)
 {
 	NEED_HOSTS();
 	lengths_try(true, UCCL_XDP_NATIVE);
 }
 
-static void tx_rx__v4_generic(void **state)
+TEST(tx_rx__v4_generic)
 {
 	NEED_HOSTS();
 	lengths_try(false, UCCL_XDP_GENERIC);
 }
 
-static void tx_rx__v6_generic(void **state)
+TEST(tx_rx__v6_generic)
 {
 	NEED_HOSTS();
 	lengths_try(true, UCCL_XDP_GENERIC);
 }
 
 /* The other side is udp: its packets are the same. */
-static void tx_rx__with_udp(void **state)
+TEST(tx_rx__with_udp)
 {
 	static const enum uccl_xdp_mode modes[] = {UCCL_XDP_NATIVE, UCCL_XDP_GENERIC};
 
@@ -231,7 +227,7 @@ static void tx_rx__with_udp(void **state)
 }
 
 /* A packet's age is the time that it waited at its receiver, by both ways to run the program, and not its way. */
-static void rx__age(void **state)
+TEST(rx__age)
 {
 	NEED_HOSTS();
 	for (int mode = UCCL_XDP_NATIVE; mode <= UCCL_XDP_GENERIC; mode++) {
@@ -260,7 +256,7 @@ static void rx__age(void **state)
 }
 
 /* Batches that wrap all rings several times; nothing is lost while the receiver keeps up, and all is as it was sent. */
-static void tx_rx__batches(void **state)
+TEST(tx_rx__batches)
 {
 	struct uccl_nic *a, *b;
 	struct uccl_nic_addr at;
@@ -371,7 +367,7 @@ static void long_try(enum uccl_xdp_mode mode)
 	both_close(a, b);
 }
 
-static void tx_rx__jumbo(void **state)
+TEST(tx_rx__jumbo)
 {
 	NEED_HOSTS();
 	assert_true(host_run(0, "ip link set va mtu 9000") && host_run(1, "ip link set vb mtu 9000"));
@@ -381,7 +377,7 @@ static void tx_rx__jumbo(void **state)
 }
 
 /* Longer than all frames of a packet: by a socket, and it arrives. */
-static void tx_rx__too_long(void **state)
+TEST(tx_rx__too_long)
 {
 	struct uccl_nic *a, *b;
 	struct uccl_nic_addr at;
@@ -407,7 +403,7 @@ static void tx_rx__too_long(void **state)
 }
 
 /* What does not have to do with us goes on: other ports, TCP, ping, and addresses of others. */
-static void program__others_pass(void **state)
+TEST(program__others_pass)
 {
 	struct uccl_nic *a, *b;
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(4555)};
@@ -441,7 +437,7 @@ static void program__others_pass(void **state)
 }
 
 /* With a guard only what is for a peer of ours is a frame: HELLO goes where strangers are kept apart. */
-static void guard__strangers_by_socket(void **state)
+TEST(guard__strangers_by_socket)
 {
 	const struct uccl_nic_guard g = {.magic = 0x4355,
 					 .version = 1,
@@ -483,7 +479,7 @@ static void guard__strangers_by_socket(void **state)
 }
 
 /* Who sleeps is woken by frames and by what comes by sockets, and not by nothing. */
-static void wait_fd__both(void **state)
+TEST(wait_fd__both)
 {
 	struct uccl_nic *a, *b;
 	struct uccl_nic_addr at;
@@ -511,7 +507,7 @@ static void wait_fd__both(void **state)
 }
 
 /* Who went to sleep before there was a queue is woken by frames, too. */
-static void wait_fd__before_the_queue(void **state)
+TEST(wait_fd__before_the_queue)
 {
 	struct uccl_nic_attr attr = attr_of(1, false, UCCL_XDP_NATIVE);
 	struct uccl_nic *a, *b;
@@ -564,7 +560,7 @@ static struct uccl_nic *open_wide(int host)
 	return open_as(host, &attr);
 }
 
-static void open__queues(void **state)
+TEST(open__queues)
 {
 	struct uccl_nic *a[3], *b, *idle[3];
 	struct uccl_nic_attr attr = {.ifname = "wa"};
@@ -623,7 +619,7 @@ static uint64_t spread_arrives(struct uccl_nic *from, struct uccl_nic *to)
 }
 
 /* By whatever queue of theirs it comes: what is for one of those that share them is a frame. */
-static void join__all_queues(void **state)
+TEST(join__all_queues)
 {
 	static const enum uccl_xdp_mode modes[] = {UCCL_XDP_NATIVE, UCCL_XDP_GENERIC};
 
@@ -662,7 +658,7 @@ static void join__all_queues(void **state)
 }
 
 /* The guard of each is that of all of its sockets. */
-static void join__guard(void **state)
+TEST(join__guard)
 {
 	const struct uccl_nic_guard g = {.magic = 0x4355, .version = 1, .types = 1u << 8, .token_top = 0xabcd};
 	struct uccl_xsk_set *queues = NULL;
@@ -694,7 +690,7 @@ static void join__guard(void **state)
 }
 
 /* Who sleeps is woken by each queue, also by one that came later. */
-static void join__wakes(void **state)
+TEST(join__wakes)
 {
 	struct uccl_xsk_set *queues = NULL;
 	struct uccl_nic_attr attr = wide_attr(0, &queues), other = wide_attr(1, NULL);
@@ -730,7 +726,7 @@ static void join__wakes(void **state)
 }
 
 /* Of a process that was killed no rule is left on the queue that it had, while others use the program. */
-static void take__after_killed(void **state)
+TEST(take__after_killed)
 {
 	struct uccl_xdp_prog prog;
 	struct uccl_xdp_rule rule;
@@ -753,7 +749,7 @@ static void take__after_killed(void **state)
 }
 
 /* Killed, it leaves nothing behind; and a child that it forked and that sleeps holds nothing. */
-static void close__killed(void **state)
+TEST(close__killed)
 {
 	int told[2];
 	pid_t child;
@@ -795,12 +791,11 @@ static void close__killed(void **state)
 }
 
 /* What cannot be had is said in one line. */
-static void open__refused(void **state)
+TEST(open__refused)
 {
 	struct uccl_nic_attr attr = {.ifname = "nosuch0"};
 	struct uccl_nic *nic;
 
-	(void)state;
 	assert_int_equal(uccl_nic_xdp_open(&attr, &nic), -FI_ENODEV);
 	attr.ifname = NULL;
 	assert_int_equal(uccl_nic_xdp_open(&attr, &nic), -FI_ENODEV);
@@ -826,14 +821,13 @@ static void open__refused(void **state)
 }
 
 /* Key and rule as the program reads them. */
-static void rule_fill__bytes(void **state)
+TEST(rule_fill__bytes)
 {
 	const struct uccl_nic_guard g = {.magic = 0x4355, .version = 1, .types = 6, .token_top = 0x1234};
 	const struct uccl_nic_addr a = {.ip = {1, [15] = 2}, .port = 0x1267};
 	struct uccl_xdp_rule r;
 	struct uccl_xdp_key k;
 
-	(void)state;
 	memset(&k, 0xff, sizeof(k));
 	uccl_xdp_key_fill(&k, &a, 5);
 	assert_int_equal(k.queue, 5);
@@ -851,7 +845,7 @@ static void rule_fill__bytes(void **state)
 }
 
 /* A link that goes down and comes back; what is sent meanwhile is lost, nothing else. */
-static void tx__link_down(void **state)
+TEST(tx__link_down)
 {
 	struct uccl_nic *a, *b;
 	struct uccl_nic_addr at;
@@ -889,36 +883,11 @@ static void tx__link_down(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rule_fill__bytes),
-		cmocka_unit_test(open__refused),
-		cmocka_unit_test(open__queues),
-		cmocka_unit_test(join__all_queues),
-		cmocka_unit_test(join__guard),
-		cmocka_unit_test(join__wakes),
-		cmocka_unit_test(take__after_killed),
-		cmocka_unit_test(tx_rx__v4_native),
-		cmocka_unit_test(tx_rx__v6_native),
-		cmocka_unit_test(tx_rx__v4_generic),
-		cmocka_unit_test(tx_rx__v6_generic),
-		cmocka_unit_test(tx_rx__with_udp),
-		cmocka_unit_test(rx__age),
-		cmocka_unit_test(tx_rx__batches),
-		cmocka_unit_test(tx_rx__jumbo),
-		cmocka_unit_test(tx_rx__too_long),
-		cmocka_unit_test(program__others_pass),
-		cmocka_unit_test(guard__strangers_by_socket),
-		cmocka_unit_test(wait_fd__both),
-		cmocka_unit_test(wait_fd__before_the_queue),
-		cmocka_unit_test(tx__link_down),
-		cmocka_unit_test(close__killed),
-	};
-
 	for (size_t i = 0; i < sizeof(payload); i++)
 		payload[i] = (uint8_t)(i * 31 + i / 251);
 	uccl_log_set(log_keep, UCCL_LOG_WARN);
 	have_hosts = two_hosts();
 	if (!have_hosts)
 		print_message("no network namespaces here: most of this is skipped\n");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

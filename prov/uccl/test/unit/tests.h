@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Unit tests enter themselves in the list of their program, which runs them in the order of the source:
+ *
+ * TEST(function__case) { ... }				a test; `state` is cmocka's
+ * TEST_IN(function__case, setup, teardown) { ... }	likewise, between setup() and teardown(); NULL: none
+ * TESTS_MAIN						the program
+ */
+#ifndef UCCL_TEST_UNIT_TESTS_H
+#define UCCL_TEST_UNIT_TESTS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define TESTS_MOST 256
+
+static struct {
+	struct CMUnitTest test[TESTS_MOST];
+	int line[TESTS_MOST];
+	size_t n;
+} tests;
+
+/* Compilers may call constructors in any order, so the line decides. */
+static inline void tests_add(const struct CMUnitTest *test, int line)
+{
+	size_t i = tests.n++;
+
+	if (i == TESTS_MOST)
+		abort();
+	for (; i && tests.line[i - 1] > line; i--) {
+		tests.test[i] = tests.test[i - 1];
+		tests.line[i] = tests.line[i - 1];
+	}
+	tests.test[i] = *test;
+	tests.line[i] = line;
+}
+
+static inline int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+	return _cmocka_run_group_tests("tests", tests.test, tests.n, setup, teardown);
+}
+
+#define TEST_IN(name, setup, teardown)                                                                                 \
+	static void name(void **state);                                                                                \
+	__attribute__((constructor)) static void name##__add(void)                                                     \
+	{                                                                                                              \
+		tests_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL}, __LINE__);                         \
+	}                                                                                                              \
+	static void name(__attribute__((unused)) void **state)
+
+#define TEST(name) TEST_IN(name, NULL, NULL)
+
+#define TESTS_MAIN                                                                                                     \
+	int main(void)                                                                                                 \
+	{                                                                                                              \
+		return tests_run(NULL, NULL);                                                                          \
+	}
+
+#endif
