@@ -37,6 +37,21 @@ static uint64_t sleep_until(struct uccl_wait *w, uint64_t until)
 	return uccl_clock() - began;
 }
 
+static struct uccl_wait w;
+
+static int wait_open(void **state)
+{
+	(void)state;
+	return uccl_wait_open(&w);
+}
+
+static int wait_close(void **state)
+{
+	(void)state;
+	uccl_wait_close(&w);
+	return 0;
+}
+
 /* One that is closed does nothing. */
 TEST(init__closed)
 {
@@ -71,13 +86,11 @@ TEST(open__no_descriptors)
 	}
 }
 
-TEST(add__and_remove)
+TEST_IN(add__and_remove, wait_open, wait_close)
 {
-	struct uccl_wait w;
 	int p[2];
 
 	assert_int_equal(pipe(p), 0);
-	assert_int_equal(uccl_wait_open(&w), 0);
 	assert_int_equal(uccl_wait_add(&w, -1), 0);
 	assert_int_equal(uccl_wait_add(&w, p[0]), 0);
 	assert_int_equal(uccl_wait_add(&w, p[0]), 0);
@@ -88,16 +101,12 @@ TEST(add__and_remove)
 	uccl_wait_remove(&w, p[0]);
 	assert_false(readable(&w));
 	assert_int_equal(uccl_wait_add(&w, 12345), -FI_EBADF);
-	uccl_wait_close(&w);
 	close(p[0]);
 	close(p[1]);
 }
 
-TEST(signal__only_sleepers)
+TEST_IN(signal__only_sleepers, wait_open, wait_close)
 {
-	struct uccl_wait w;
-
-	assert_int_equal(uccl_wait_open(&w), 0);
 	/* Nobody is there: nothing is left behind. */
 	uccl_wait_signal(&w);
 	uccl_wait_kick(&w, 1);
@@ -114,16 +123,13 @@ TEST(signal__only_sleepers)
 	uccl_wait_enter(&w);
 	uccl_wait_leave(&w);
 	assert_false(readable(&w));
-	uccl_wait_close(&w);
 }
 
 /* A signal for one who is awake costs no system call, and he does not sleep over it. */
-TEST(signal__awake)
+TEST_IN(signal__awake, wait_open, wait_close)
 {
-	struct uccl_wait w;
 	uint64_t began = uccl_clock();
 
-	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_enter(&w);
 	uccl_wait_signal(&w);
 	assert_false(readable(&w));
@@ -152,16 +158,13 @@ TEST(signal__awake)
 	uccl_wait_signal(&w);
 	assert_true(readable(&w));
 	uccl_wait_leave(&w);
-	uccl_wait_close(&w);
 }
 
 /* Only a time before the sleeper's own wakes him. */
-TEST(kick__earlier_only)
+TEST_IN(kick__earlier_only, wait_open, wait_close)
 {
-	struct uccl_wait w;
 	uint64_t now;
 
-	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_enter(&w);
 	now = uccl_clock();
 	uccl_wait_sleep(&w, now);
@@ -180,22 +183,18 @@ TEST(kick__earlier_only)
 	uccl_wait_kick(&w, UCCL_NEVER - 1);
 	assert_true(readable(&w));
 	uccl_wait_leave(&w);
-	uccl_wait_close(&w);
 }
 
-TEST(sleep__time)
+TEST_IN(sleep__time, wait_open, wait_close)
 {
-	struct uccl_wait w;
 	uint64_t until;
 
-	assert_int_equal(uccl_wait_open(&w), 0);
 	until = uccl_clock() + 20 * UCCL_NS_PER_MS;
 	sleep_until(&w, until);
 	assert_true(uccl_clock() >= until);
 	/* In the past: not at all. */
 	assert_true(sleep_until(&w, 0) < LONG_NS / 2);
 	assert_true(sleep_until(&w, uccl_clock() - 1) < LONG_NS / 2);
-	uccl_wait_close(&w);
 }
 
 static void *second(void *arg)
@@ -208,13 +207,11 @@ static void *second(void *arg)
 }
 
 /* One who goes wakes the others, who may have counted on his time; the last one clears up. */
-TEST(leave__others_look_again)
+TEST_IN(leave__others_look_again, wait_open, wait_close)
 {
 	uint64_t began = uccl_clock();
-	struct uccl_wait w;
 	pthread_t t;
 
-	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_enter(&w);
 	uccl_wait_enter(&w); /* for the other one */
 	assert_int_equal(pthread_create(&t, NULL, second, &w), 0);
@@ -223,7 +220,6 @@ TEST(leave__others_look_again)
 	assert_true(uccl_clock() - began < LONG_NS / 2);
 	assert_int_equal(w.sleepers, 0);
 	assert_false(readable(&w));
-	uccl_wait_close(&w);
 }
 
 #define ROUNDS 30000
@@ -238,12 +234,10 @@ static void *comes_and_goes(void *arg)
 }
 
 /* He who clears up after the last one must not take the wake-up of one who came meanwhile. */
-TEST(leave__takes_nothing_from_who_comes)
+TEST_IN(leave__takes_nothing_from_who_comes, wait_open, wait_close)
 {
-	struct uccl_wait w;
 	pthread_t t;
 
-	assert_int_equal(uccl_wait_open(&w), 0);
 	assert_int_equal(pthread_create(&t, NULL, comes_and_goes, &w), 0);
 	for (int n = 0; n < ROUNDS; n++) {
 		uccl_wait_enter(&w);
@@ -254,16 +248,13 @@ TEST(leave__takes_nothing_from_who_comes)
 	pthread_join(t, NULL);
 	assert_int_equal(w.sleepers, 0);
 	assert_false(readable(&w));
-	uccl_wait_close(&w);
 }
 
 /* The application sleeps on the descriptor itself. */
-TEST(outside__timer_and_signal)
+TEST_IN(outside__timer_and_signal, wait_open, wait_close)
 {
-	struct uccl_wait w;
 	struct pollfd p;
 
-	assert_int_equal(uccl_wait_open(&w), 0);
 	p = (struct pollfd){ .fd = w.epfd, .events = POLLIN };
 	uccl_wait_enter_outside(&w);
 	uccl_wait_until_outside(&w, uccl_clock() + 5 * UCCL_NS_PER_MS);
@@ -293,7 +284,6 @@ TEST(outside__timer_and_signal)
 	uccl_wait_until_outside(&w, 0);
 	assert_int_equal(poll(&p, 1, 20000), 1);
 	uccl_wait_leave_outside(&w);
-	uccl_wait_close(&w);
 }
 
 struct work {
@@ -321,14 +311,12 @@ static uint64_t work_expiry(void *arg)
 	return uccl_clock() + UCCL_NS_PER_MS;
 }
 
-TEST(serve__until_stopped)
+TEST_IN(serve__until_stopped, wait_open, wait_close)
 {
 	struct work k = { .polls = 0 };
 	const struct uccl_wait_work work = { .poll = work_poll, .expiry = work_expiry, .arg = &k };
-	struct uccl_wait w;
 
 	uccl_wait_init(&w);
-	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_serve(&w, &k.stop, &work);
 	assert_int_equal(k.polls, 5);
 	assert_int_equal(k.asked, 2 * 2);
@@ -336,7 +324,6 @@ TEST(serve__until_stopped)
 	assert_int_equal(w.sleepers, 0);
 	uccl_wait_serve(&w, &k.stop, &work);
 	assert_int_equal(k.polls, 5);
-	uccl_wait_close(&w);
 }
 
 /* Looks again so often, each time. */
@@ -345,21 +332,18 @@ static bool work_stay(void *arg)
 	return ((struct work *)arg)->polls % 2;
 }
 
-TEST(serve__stays_awake)
+TEST_IN(serve__stays_awake, wait_open, wait_close)
 {
 	struct work k = { .polls = 0 };
 	const struct uccl_wait_work work = {
 		.poll = work_poll, .stay = work_stay, .expiry = work_expiry, .arg = &k
 	};
-	struct uccl_wait w;
 
 	uccl_wait_init(&w);
-	assert_int_equal(uccl_wait_open(&w), 0);
 	uccl_wait_serve(&w, &k.stop, &work);
 	assert_int_equal(k.polls, 5);
 	/* After the fourth alone. */
 	assert_int_equal(k.asked, 2);
-	uccl_wait_close(&w);
 }
 
 TESTS_MAIN

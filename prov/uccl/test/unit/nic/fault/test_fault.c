@@ -206,6 +206,15 @@ static uint64_t clock_read(void *arg)
 	return *(uint64_t *)arg;
 }
 
+static struct uccl_nic *opened;
+
+static int nic_close(void **state)
+{
+	(void)state;
+	opened->ops->close(opened);
+	return 0;
+}
+
 static struct uccl_nic *open_spec(const char *spec, bool tx_sync)
 {
 	struct uccl_nic *nic = NULL;
@@ -218,6 +227,7 @@ static struct uccl_nic *open_spec(const char *spec, bool tx_sync)
 	now_ns = 1000 * UCCL_NS_PER_S;
 	if (uccl_nic_fault_open(&fake.nic, spec, clock_read, &now_ns, &nic, &why))
 		fail_msg("%s: %s", spec, why);
+	opened = nic;
 	return nic;
 }
 
@@ -400,7 +410,7 @@ TEST(open__passes_all_else_through)
 	nic->ops->close(nic);
 }
 
-TEST(tx__untouched_go_together)
+TEST_IN(tx__untouched_go_together, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("", true);
 	int i;
@@ -413,7 +423,6 @@ TEST(tx__untouched_go_together)
 		assert_int_equal(fake.seen[i].cookie, 1 + i);
 	}
 	assert_int_equal(uccl_nic_fault_stats(nic)->passed, 32);
-	nic->ops->close(nic);
 }
 
 TEST(tx__full_and_failing)
@@ -438,7 +447,7 @@ TEST(tx__full_and_failing)
 	nic->ops->close(nic);
 }
 
-TEST(tx__drop_share)
+TEST_IN(tx__drop_share, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=0.1,seed=1", true);
 
@@ -446,7 +455,6 @@ TEST(tx__drop_share)
 	/* 1000 expected, standard deviation 30. */
 	assert_in_range(uccl_nic_fault_stats(nic)->dropped, 850, 1150);
 	assert_int_equal(fake.n, 10000 - uccl_nic_fault_stats(nic)->dropped);
-	nic->ops->close(nic);
 }
 
 TEST(tx__same_seed_same_faults)
@@ -498,7 +506,7 @@ TEST(tx__only_loss_draws_alike)
 }
 
 /* Bursts: the share stays, the number of separate gaps falls by the mean length. */
-TEST(tx__burst)
+TEST_IN(tx__burst, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=0.1,burst=10,seed=3", true);
 	uint64_t lost;
@@ -512,10 +520,9 @@ TEST(tx__burst)
 	assert_in_range(lost, 1100, 2700);
 	assert_in_range(gaps, 110, 270);
 	assert_in_range(lost / (uint64_t)gaps, 7, 13);
-	nic->ops->close(nic);
 }
 
-TEST(tx__drop_control)
+TEST_IN(tx__drop_control, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop_control=1", true);
 	struct uccl_tx v[4] = {packet(0), packet(1), packet(2), packet(3)};
@@ -525,10 +532,9 @@ TEST(tx__drop_control)
 	assert_int_equal(fake.n, 2);
 	assert_int_equal(number(&fake.seen[0]), 0);
 	assert_int_equal(number(&fake.seen[1]), 3);
-	nic->ops->close(nic);
 }
 
-TEST(tx__path_filter)
+TEST_IN(tx__path_filter, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=1,path=2", true);
 	int i;
@@ -537,11 +543,10 @@ TEST(tx__path_filter)
 	assert_int_equal(fake.n, 75);
 	for (i = 0; i < fake.n; i++)
 		assert_int_not_equal(fake.seen[i].label, 2);
-	nic->ops->close(nic);
 }
 
 /* A network that loses one packet of a train delivers the others as they were sent: in one go. */
-TEST(tx__drop_keeps_neighbours)
+TEST_IN(tx__drop_keeps_neighbours, NULL, nic_close)
 {
 	static const int through[] = {0, 1, 3, 4, 5, 7};
 	struct uccl_nic *nic = open_spec("drop=1,path=2", true);
@@ -565,7 +570,6 @@ TEST(tx__drop_keeps_neighbours)
 	for (i = 0; i < 12; i++)
 		assert_int_equal(number(&fake.seen[i]), through[i % 6]);
 	assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 4);
-	nic->ops->close(nic);
 }
 
 /* Trains that are cut wrong: what the inner back end would have sent as one is hit, single packets are not. */
@@ -608,7 +612,7 @@ TEST(tx__broken_trains)
 	}
 }
 
-TEST(tx__damaged_trains)
+TEST_IN(tx__damaged_trains, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("train=corrupt", true);
 	struct uccl_tx v[6];
@@ -623,10 +627,9 @@ TEST(tx__damaged_trains)
 	assert_int_equal(fake.n, 6);
 	assert_int_equal(uccl_nic_fault_stats(nic)->corrupted, 4);
 	assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 0);
-	nic->ops->close(nic);
 }
 
-TEST(tx__blackhole_window)
+TEST_IN(tx__blackhole_window, NULL, nic_close)
 {
 	/* ms after open, and the packets of 0..11 that must come through: label is i % 4, path i % 3. */
 	static const struct {
@@ -644,10 +647,9 @@ TEST(tx__blackhole_window)
 	}
 	assert_int_equal(uccl_nic_fault_stats(nic)->blackholed, 3 + 3 + 4 + 4 + 4 + 12 + 12);
 	assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 0);
-	nic->ops->close(nic);
 }
 
-TEST(tx__corrupt_one_bit_of_a_copy)
+TEST_IN(tx__corrupt_one_bit_of_a_copy, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("corrupt=1", true);
 	struct uccl_tx t = packet(1), before;
@@ -681,10 +683,9 @@ TEST(tx__corrupt_one_bit_of_a_copy)
 	t.hdr_len = t.tail_len = 0;
 	t.payload_len = 0;
 	assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
-	nic->ops->close(nic);
 }
 
-TEST(rx__delay_keeps_order)
+TEST_IN(rx__delay_keeps_order, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("delay_us=500", true);
 	struct uccl_rx v[4];
@@ -704,11 +705,10 @@ TEST(rx__delay_keeps_order)
 		assert_memory_equal(fake.seen[i].payload, "\1\2\3\4\5\6\7\10", 8);
 		assert_memory_equal(fake.seen[i].tail, "tailtail", 8);
 	}
-	nic->ops->close(nic);
 }
 
 /* When the next of them is due; what the inner back end cannot take is due at once. */
-TEST(expiry__delayed)
+TEST_IN(expiry__delayed, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("delay_us=500", true);
 	uint64_t start = now_ns;
@@ -730,11 +730,10 @@ TEST(expiry__delayed)
 	}
 	assert_int_equal(fake.n, 3);
 	assert_true(nic->ops->expiry(nic) == UCCL_NEVER);
-	nic->ops->close(nic);
 }
 
 /* Nor does anybody else tell of packets that were lost here, or copied. */
-TEST(expiry__sent)
+TEST_IN(expiry__sent, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_rx v[4];
@@ -744,10 +743,9 @@ TEST(expiry__sent)
 	assert_int_equal(nic->ops->rx(nic, v, 4, NULL, 0), 1);
 	assert_int_equal(v[0].kind, UCCL_RX_SENT);
 	assert_true(nic->ops->expiry(nic) == UCCL_NEVER);
-	nic->ops->close(nic);
 }
 
-TEST(rx__full_keeps_held)
+TEST_IN(rx__full_keeps_held, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("delay_us=1", true);
 	struct uccl_rx v[4];
@@ -769,10 +767,9 @@ TEST(rx__full_keeps_held)
 	fake.error = 0;
 	nic->ops->rx(nic, v, 4, NULL, 0);
 	assert_int_equal(fake.n, 10);
-	nic->ops->close(nic);
 }
 
-TEST(rx__held_is_bounded)
+TEST_IN(rx__held_is_bounded, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("delay_us=1000", true);
 	struct uccl_rx v[1];
@@ -787,7 +784,6 @@ TEST(rx__held_is_bounded)
 	now_ns += UCCL_NS_PER_S;
 	nic->ops->rx(nic, v, 1, NULL, 0);
 	assert_int_equal(fake.n, 4106);
-	nic->ops->close(nic);
 }
 
 TEST(tx__reorder_and_jitter_lose_nothing)
@@ -821,7 +817,7 @@ TEST(tx__reorder_and_jitter_lose_nothing)
 	}
 }
 
-TEST(tx__dup_follows)
+TEST_IN(tx__dup_follows, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("dup=1,delay_us=10", true);
 	struct uccl_rx v[1];
@@ -833,11 +829,10 @@ TEST(tx__dup_follows)
 	assert_int_equal(number(&fake.seen[0]), 0);
 	assert_int_equal(number(&fake.seen[1]), 0);
 	assert_int_equal(number(&fake.seen[5]), 2);
-	nic->ops->close(nic);
 }
 
 /* Every cookie comes back exactly once, whatever happened to its packet; ours never show. */
-TEST(rx__sent_once_each)
+TEST_IN(rx__sent_once_each, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=0.3,dup=0.3,corrupt=0.3,reorder=0.3,blackhole=1@0-,seed=4", false);
 	static uint8_t sent[1001];
@@ -858,11 +853,10 @@ TEST(rx__sent_once_each)
 	}
 	for (i = 1; i <= 1000; i++)
 		assert_int_equal(sent[i], 1);
-	nic->ops->close(nic);
 }
 
 /* Who waits for a cookie knows it by the peer; the handle may be gone, the id stays. */
-TEST(rx__sent_names_peer)
+TEST_IN(rx__sent_names_peer, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_nic_peer *peer[20];
@@ -888,11 +882,10 @@ TEST(rx__sent_names_peer)
 	assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
 	assert_int_equal(nic->ops->rx(nic, v, 20, NULL, 0), 1);
 	assert_int_equal(v[0].peer_id, 0);
-	nic->ops->close(nic);
 }
 
 /* Cookies wait in a bounded queue: beyond it tx says full. */
-TEST(tx__sent_queue_bounded)
+TEST_IN(tx__sent_queue_bounded, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_rx v[32];
@@ -906,7 +899,6 @@ TEST(tx__sent_queue_bounded)
 		assert_true(n > 0);
 	}
 	assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
-	nic->ops->close(nic);
 }
 
 /* What only the NIC can read is not copied, so such packets are lost or pass, and nothing else. */
@@ -927,7 +919,7 @@ TEST(tx__writes_only_drop)
 }
 
 /* Packets were copied by the inner back end, writes were not: of those that are lost here it is told. */
-TEST(rx__sent_of_lost_writes)
+TEST_IN(rx__sent_of_lost_writes, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=1", true);
 	struct uccl_tx v[3] = {packet(0), packet(1), packet(2)};
@@ -940,10 +932,9 @@ TEST(rx__sent_of_lost_writes)
 	assert_int_equal(nic->ops->rx(nic, r, 4, NULL, 0), 1);
 	assert_int_equal(r[0].kind, UCCL_RX_SENT);
 	assert_int_equal(r[0].cookie, 2);
-	nic->ops->close(nic);
 }
 
-TEST(rx__hints_move_on)
+TEST_IN(rx__hints_move_on, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
 	struct uccl_rx_placement hint[4] = {{0}};
@@ -956,10 +947,9 @@ TEST(rx__hints_move_on)
 	fake.nhints = -1;
 	assert_int_equal(nic->ops->rx(nic, v, 4, hint, 4), 4);
 	assert_int_equal(fake.nhints, -1);
-	nic->ops->close(nic);
 }
 
-TEST(disconnect__forgets_held)
+TEST_IN(disconnect__forgets_held, NULL, nic_close)
 {
 	struct uccl_nic *nic = open_spec("delay_us=10", true);
 	struct uccl_tx v[2] = {packet(0), packet(1)};
@@ -973,7 +963,6 @@ TEST(disconnect__forgets_held)
 	nic->ops->rx(nic, r, 1, NULL, 0);
 	assert_int_equal(fake.n, 1);
 	assert_int_equal(number(&fake.seen[0]), 1);
-	nic->ops->close(nic);
 }
 
 TESTS_MAIN
