@@ -340,7 +340,7 @@ bool uccl_verbs_present(const struct ibv_context *ctx)
 	return !path[0] || !access(path, F_OK) || errno != ENOENT;
 }
 
-enum uccl_link uccl_verbs_look(const struct uccl_verbs *lib, struct ibv_context *ctx, struct uccl_verbs_port *p)
+enum uccl_link uccl_verbs_port_state(const struct uccl_verbs *lib, struct ibv_context *ctx, struct uccl_verbs_port *p)
 {
 	struct gid_want want = {.ip = p->addr.ip};
 	struct ibv_gid_entry g;

@@ -58,6 +58,6 @@ bool uccl_verbs_present(const struct ibv_context *ctx);
  * The state of an open port. UCCL_LINK_DOWN: it is not active, or has lost the GID or LID of its address. If the GID
  * has moved to another index, p->gid_index is updated.
  */
-enum uccl_link uccl_verbs_look(const struct uccl_verbs *lib, struct ibv_context *ctx, struct uccl_verbs_port *p);
+enum uccl_link uccl_verbs_port_state(const struct uccl_verbs *lib, struct ibv_context *ctx, struct uccl_verbs_port *p);
 
 #endif

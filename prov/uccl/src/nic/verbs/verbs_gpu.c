@@ -114,8 +114,10 @@ static void keep_dereg(void *arg, void *mr)
 
 static const struct uccl_devcache_ops keep_ops = {.reg = keep_reg, .dereg = keep_dereg};
 
-int uccl_verbs_gpu_keep_open(struct uccl_verbs_gpu_keep *k)
+int uccl_verbs_gpu_keep_open(struct uccl_verbs_gpu_keep *k, struct uccl_verbs_gpus *gpus, const struct uccl_verbs *lib,
+			     struct ibv_pd *pd, const char *name)
 {
+	*k = (struct uccl_verbs_gpu_keep){.gpus = gpus, .lib = lib, .pd = pd, .name = name};
 	return uccl_devcache_open(&keep_ops, k, KEPT, KEPT_BYTES, &k->cache);
 }
 

@@ -39,8 +39,9 @@ struct uccl_verbs_gpu_keep {
 	struct uccl_devcache *cache;
 };
 
-/* The caller has set all fields before `cache`. 0 or -FI_ENOMEM. */
-int uccl_verbs_gpu_keep_open(struct uccl_verbs_gpu_keep *k);
+/* 0 or -FI_ENOMEM. */
+int uccl_verbs_gpu_keep_open(struct uccl_verbs_gpu_keep *k, struct uccl_verbs_gpus *gpus, const struct uccl_verbs *lib,
+			     struct ibv_pd *pd, const char *name);
 /* Allowed also if the open failed. */
 void uccl_verbs_gpu_keep_close(struct uccl_verbs_gpu_keep *k);
 

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -122,6 +123,25 @@ void uccl_verbs_dereg(const struct uccl_verbs *lib, struct ibv_mr *mr, const cha
 
 	if (err)
 		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", name, strerror(err));
+}
+
+int uccl_verbs_channel_open(const struct uccl_verbs *lib, struct ibv_context *ctx, struct ibv_comp_channel **channel)
+{
+	*channel = lib->create_comp_channel(ctx);
+	if (!*channel || fcntl((*channel)->fd, F_SETFL, fcntl((*channel)->fd, F_GETFL) | O_NONBLOCK) ||
+	    fcntl(ctx->async_fd, F_SETFL, fcntl(ctx->async_fd, F_GETFL) | O_NONBLOCK))
+		return uccl_verbs_error();
+	return 0;
+}
+
+int uccl_verbs_event(const struct uccl_verbs *lib, struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	errno = 0;
+	if (!lib->get_async_event(ctx, event)) {
+		lib->ack_async_event(event);
+		return 1;
+	}
+	return errno && errno != EAGAIN && errno != EINTR ? -FI_ENODEV : 0;
 }
 
 int uccl_verbs_load(struct uccl_verbs *v, const char *file, const char **missing)

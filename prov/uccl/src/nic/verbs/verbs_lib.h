@@ -72,6 +72,14 @@ static inline int uccl_verbs_error(void)
 /* End a registration. A failure is only logged, with the device `name`, since no caller could repair it. */
 void uccl_verbs_dereg(const struct uccl_verbs *lib, struct ibv_mr *mr, const char *name);
 
+/* Make a completion channel; reads of it and of the device's asynchronous events never block. 0 or an error. */
+int uccl_verbs_channel_open(const struct uccl_verbs *lib, struct ibv_context *ctx, struct ibv_comp_channel **channel);
+/*
+ * Read and acknowledge the next asynchronous event: before a queue or a queue pair ends, all its events must have been
+ * acknowledged. 1: *event is set; 0: there is none; -FI_ENODEV: the device was removed.
+ */
+int uccl_verbs_event(const struct uccl_verbs *lib, struct ibv_context *ctx, struct ibv_async_event *event);
+
 /*
  * Fill a table from the library `file`, which stays loaded. -FI_ENOSYS: no such library, or it lacks a function (then
  * it is unloaded); *missing names the library or the function.

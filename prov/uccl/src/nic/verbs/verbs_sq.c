@@ -37,7 +37,8 @@ static void slab_near(void *base, size_t len, uint64_t nodes)
 }
 
 /* Registered, or nothing. Kept out of children: a page that both have is copied under the NIC's hands. */
-static int slab_try(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl_verbs_slab *s, int access)
+static int slab_try(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl_verbs_slab *s,
+		    const struct uccl_verbs_slab_attr *attr)
 {
 	void *base;
 
@@ -46,8 +47,8 @@ static int slab_try(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl
 	if (base == MAP_FAILED)
 		return -FI_ENOMEM;
 	madvise(base, s->len, MADV_DONTFORK);
-	slab_near(base, s->len, s->nodes);
-	s->mr = lib->reg_mr(pd, base, s->len, access);
+	slab_near(base, s->len, attr->nodes);
+	s->mr = lib->reg_mr(pd, base, s->len, attr->access);
 	if (!s->mr) {
 		munmap(base, s->len);
 		return -FI_ENOMEM;
@@ -69,12 +70,14 @@ static int slab_stack(struct uccl_verbs_slab *s)
 }
 
 int uccl_verbs_slab_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const char *name, struct uccl_verbs_slab *s,
-			 uint32_t stride, uint32_t count, uint32_t least, int access, bool stack)
+			 const struct uccl_verbs_slab_attr *attr)
 {
-	s->stride = stride;
-	for (s->count = count; s->count >= least; s->count /= 2)
-		if (!slab_try(lib, pd, s, access))
-			return stack ? slab_stack(s) : 0;
+	s->stride = attr->stride;
+	s->freed = attr->freed;
+	s->arg = attr->arg;
+	for (s->count = attr->count; s->count >= attr->least; s->count /= 2)
+		if (!slab_try(lib, pd, s, attr))
+			return s->freed ? slab_stack(s) : 0;
 	UCCL_LOG(UCCL_LOG_WARN, "%s: cannot register memory: %s; is the limit of locked memory (ulimit -l) too low?",
 		 name, strerror(errno));
 	return -FI_ENOMEM;
@@ -91,11 +94,22 @@ void uccl_verbs_slab_close(const struct uccl_verbs *lib, struct uccl_verbs_slab 
 
 /* Send queues. */
 
-int uccl_verbs_sq_init(struct uccl_verbs_sq *q)
+int uccl_verbs_sq_create(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl_verbs_sq *q,
+			 struct ibv_qp_init_attr *init, uint16_t generation)
 {
 	if (!q->sent)
 		q->sent = calloc(UCCL_VERBS_SQ_DEPTH, sizeof(*q->sent));
-	return q->sent ? 0 : -FI_ENOMEM;
+	if (!q->sent)
+		return -FI_ENOMEM;
+	q->generation = generation;
+	q->qp = lib->create_qp(pd, init);
+	return q->qp ? 0 : uccl_verbs_error();
+}
+
+void uccl_verbs_sq_destroy(const struct uccl_verbs *lib, struct uccl_verbs_sq *q)
+{
+	lib->destroy_qp(q->qp);
+	q->qp = NULL;
 }
 
 void uccl_verbs_sq_fini(struct uccl_verbs_sq *q)
@@ -112,11 +126,10 @@ static void slab_count(struct uccl_verbs_slab *s, uint64_t bytes)
 static void sent_free(struct uccl_verbs_slab *s, const struct uccl_verbs_sent *sent)
 {
 	slab_count(s, 0 - (uint64_t)sent->signaled);
-	s->unused[s->nunused++] = sent->piece;
+	s->unused[s->nunused++] = sent->buffer;
 	if (sent->ah)
 		uccl_verbs_ah_put(sent->ah);
-	if (s->freed)
-		s->freed(s->freed_arg, sent);
+	s->freed(s->arg, sent);
 }
 
 static void sent_retire(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, uint32_t upto)
@@ -125,8 +138,8 @@ static void sent_retire(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, uint
 		sent_free(s, &q->sent[q->tail % UCCL_VERBS_SQ_DEPTH]);
 }
 
-/* A completion will tell of the request before head. */
-static void sq_told(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s)
+/* The request before head gets a completion, which covers all before it, too. */
+static void sq_cover(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s)
 {
 	q->sent[(q->head - 1) % UCCL_VERBS_SQ_DEPTH].signaled = q->unsignaled_bytes;
 	slab_count(s, q->unsignaled_bytes);
@@ -148,7 +161,7 @@ bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, struc
 	for (int i = 0; i < wr->num_sge; i++)
 		q->unsignaled_bytes += wr->sg_list[i].length;
 	if (signal)
-		sq_told(q, s);
+		sq_cover(q, s);
 	if (fresh)
 		q->first = wr;
 	else
@@ -160,7 +173,7 @@ bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, struc
 void uccl_verbs_sq_signal(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s)
 {
 	q->last->send_flags |= IBV_SEND_SIGNALED;
-	sq_told(q, s);
+	sq_cover(q, s);
 }
 
 int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, struct uccl_verbs_slab *s,
@@ -208,8 +221,7 @@ void uccl_verbs_sq_end(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, st
 {
 	if (!q->qp)
 		return;
-	lib->destroy_qp(q->qp);
-	q->qp = NULL;
+	uccl_verbs_sq_destroy(lib, q);
 	q->generation++;
 	sent_retire(q, s, q->head);
 	q->signaled = q->head;

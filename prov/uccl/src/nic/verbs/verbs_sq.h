@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Parts that the verbs back ends share: a slab is registered memory cut into pieces of equal size; a send queue holds a
- * piece for each request until the NIC has read it.
+ * Parts that the verbs back ends share: a slab is registered memory cut into buffers of equal size; a send queue holds
+ * a buffer for each request until the NIC has read it. verbs_sq.c alone writes their fields.
  */
 #ifndef UCCL_NIC_VERBS_VERBS_SQ_H
 #define UCCL_NIC_VERBS_VERBS_SQ_H
@@ -19,46 +19,64 @@
 struct uccl_devcache_entry;
 struct uccl_mrcache_entry;
 
-/* Registered memory cut into equal pieces. */
 struct uccl_verbs_sent;
 
+/* What a slab is to be. */
+struct uccl_verbs_slab_attr {
+	uint32_t stride; /* bytes of a buffer */
+	uint32_t count;	 /* buffers; halved until they fit, if the limit on locked memory is too low, */
+	uint32_t least;	 /* but no fewer than these */
+	uint64_t nodes;	 /* as in uccl_nic_attr */
+	int access;	 /* IBV_ACCESS_ rights */
+	/*
+	 * Called when the NIC no longer reads a request's payload. A slab without this function is for receives: it
+	 * does not know which of its buffers are unused.
+	 */
+	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
+	void *arg;
+};
+
+/* Registered memory cut into equal buffers. */
 struct uccl_verbs_slab {
 	uint8_t *base;
 	size_t len;
 	struct ibv_mr *mr;
-	uint64_t nodes;	  /* as in uccl_nic_attr; set before the open */
-	uint32_t stride, count; /* bytes of a piece; number of pieces */
-	uint32_t *unused; /* stack of free pieces; NULL: not kept here */
+	uint32_t stride, count; /* bytes of a buffer; number of buffers */
+	uint32_t *unused; /* stack of unused buffers; NULL: of a slab for receives */
 	uint32_t nunused;
 	/* Bytes of requests at the NIC for which a completion will come. Any thread may read it. */
 	_Atomic uint64_t bytes;
-	/* Called when the NIC no longer reads a request's payload. NULL: nobody needs that. */
 	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
-	void *freed_arg;
+	void *arg;
 };
 
 /*
- * Allocate and register `count` pieces of `stride` bytes. If the limit on locked memory is too low, `count` is halved
- * until it fits, down to `least`. `access`: IBV_ACCESS_ rights. `stack`: keep free pieces in `unused`. `name`: the
- * device, for the log. 0 or -FI_ENOMEM; call uccl_verbs_slab_close() in both cases.
+ * Allocate and register the buffers. `name`: the device, for the log. 0 or -FI_ENOMEM; call uccl_verbs_slab_close() in
+ * both cases.
  */
 int uccl_verbs_slab_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const char *name, struct uccl_verbs_slab *s,
-			 uint32_t stride, uint32_t count, uint32_t least, int access, bool stack);
+			 const struct uccl_verbs_slab_attr *attr);
 void uccl_verbs_slab_close(const struct uccl_verbs *lib, struct uccl_verbs_slab *s);
 
-static inline uint8_t *uccl_verbs_piece(const struct uccl_verbs_slab *s, uint32_t piece)
+static inline uint8_t *uccl_verbs_buffer(const struct uccl_verbs_slab *s, uint32_t buffer)
 {
-	return s->base + (size_t)piece * s->stride;
+	return s->base + (size_t)buffer * s->stride;
+}
+
+/* Take an unused buffer; there is one. */
+static inline uint32_t uccl_verbs_slab_take(struct uccl_verbs_slab *s)
+{
+	return s->unused[--s->nunused];
 }
 
 /* A send that the NIC may still read. */
 struct uccl_verbs_sent {
-	uint32_t piece;
+	uint32_t buffer;
 	uint32_t signaled;	  /* bytes that its completion covers; 0: it has no completion of its own */
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
 	/* For uccl_verbs_slab.freed(): */
 	struct uccl_devcache_entry *gpu; /* registration of payload in device memory; NULL: none */
-	const struct uccl_mrcache_entry *source; /* of a write: registration of the payload; NULL: it is in the piece */
+	const struct uccl_mrcache_entry *source; /* of a write: registration of the payload; NULL: copied */
 	uint64_t cookie; /* of a write: its uccl_tx.cookie */
 	void *owner;	 /* of a write: its peer */
 };
@@ -72,7 +90,6 @@ struct uccl_verbs_sq {
 	uint32_t unsignalled;	      /* requests since the last one that asks for a completion */
 	uint32_t unsignaled_bytes;    /* bytes of these requests */
 	uint16_t generation;	      /* counts queue pairs; a completion with another number is stale */
-	uint64_t retry_at;	      /* when to try again to make it, ns */
 	/* The chain of requests that is being built. */
 	struct ibv_send_wr *first, *last;
 };
@@ -106,8 +123,12 @@ static inline uint64_t uccl_verbs_slab_backlog(const struct uccl_verbs_slab *s)
 	return atomic_load_explicit(&s->bytes, memory_order_relaxed);
 }
 
-/* Allocate the ring. 0 or -FI_ENOMEM. */
-int uccl_verbs_sq_init(struct uccl_verbs_sq *q);
+/* Make the queue pair; `generation` is in the names of its requests. 0 or an error. */
+int uccl_verbs_sq_create(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl_verbs_sq *q,
+			 struct ibv_qp_init_attr *init, uint16_t generation);
+/* Destroy a queue pair again that has no requests yet, because it could not be connected. */
+void uccl_verbs_sq_destroy(const struct uccl_verbs *lib, struct uccl_verbs_sq *q);
+/* Free the memory of a queue without queue pair. */
 void uccl_verbs_sq_fini(struct uccl_verbs_sq *q);
 /*
  * Append a request, with its wr_id set, to the chain; it holds `sent` until it is done. `signal`: ask for a completion,

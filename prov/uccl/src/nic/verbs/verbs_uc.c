@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The verbs-uc and verbs-rc back ends: packets as verbs-ud sends them, and writes straight into the peer's memory. One
- * endpoint's table of functions, its peers, and what the two sides say.
+ * The verbs-uc and verbs-rc back ends: packets as verbs-ud sends them, and writes straight into the peer's memory. This
+ * file has an endpoint's table of functions and its peers, and dispatches entries.
  */
 #include "nic/verbs/uc_state.h"
 
@@ -12,14 +12,13 @@
 #ifdef HAVE_VERBS
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Memory that peers write. */
 
 #define KEY(rkey) ((rkey) | 1ull << 32) /* 0 is no key */
 #define REMOTE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* What was registered at `iova`, if it was. */
+/* Return a registration at `iova` to the caller. */
 static int reg_made(struct ibv_mr *mr, uint64_t iova, void **out, uint64_t *rkey, uint64_t *raddr)
 {
 	if (!mr)
@@ -72,7 +71,7 @@ static int uc_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const st
 	return rc ? rc : reg_made(mr, iova, out, rkey, raddr);
 }
 
-/* What was lost goes once more by packets, so these must be able to read it, too. PROTOCOL R221 */
+/* Lost payload is sent again in packets, so these must be able to read it, too. PROTOCOL R221 */
 static int uc_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
 		     void **out)
 {
@@ -83,7 +82,7 @@ static int uc_source(struct uccl_nic *nic, const void *buf, uint64_t len, const 
 	if (rc)
 		return rc;
 	uc_lock(w);
-	rc = uccl_devcache_get(w->dev->gpu_sources.cache, buf, len, device, &s->writes);
+	rc = uccl_devcache_get(w->dev->tx.gpu_sources.cache, buf, len, device, &s->writes);
 	uc_unlock(w);
 	if (rc)
 		w->packets->ops->source_put(w->packets, s);
@@ -96,7 +95,7 @@ static void uc_source_put(struct uccl_nic *nic, void *source)
 	struct uc *w = uc_of(nic);
 
 	uc_lock(w);
-	uccl_devcache_put(w->dev->gpu_sources.cache, s->writes);
+	uccl_devcache_put(w->dev->tx.gpu_sources.cache, s->writes);
 	uc_unlock(w);
 	w->packets->ops->source_put(w->packets, s);
 }
@@ -157,10 +156,10 @@ static int uc_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint
 	return 0;
 }
 
-static void peer_finish(struct uc_peer *peer, uint32_t granted)
+static void peer_finish(struct uc_peer *peer, uint32_t prepared)
 {
-	peer->w->writers -= peer->granted && peer->granted == granted;
-	peer->granted -= granted;
+	peer->w->writers -= peer->prepared && peer->prepared == prepared;
+	peer->prepared -= prepared;
 }
 
 static void peer_free(struct uc *w, struct uc_peer *peer)
@@ -170,10 +169,8 @@ static void peer_free(struct uc *w, struct uc_peer *peer)
 		uccl_uc_reap(w->dev);
 	if (peer->set)
 		uccl_uc_set_leave(w->dev, peer);
-	uccl_uc_arrived_forget(w, peer);
-	if (peer->has_events)
-		TAILQ_REMOVE(&w->events, peer, events_link);
-	peer_finish(peer, peer->granted);
+	uccl_uc_ring_forget(w, peer);
+	peer_finish(peer, peer->prepared);
 	TAILQ_REMOVE(&w->peers, peer, all);
 	uc_unlock(w);
 	uccl_ud_unwatch(w->ud, peer->watch);
@@ -185,10 +182,10 @@ static void uc_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	peer_free(uc_of(nic), (struct uc_peer *)peer);
 }
 
-/* The endpoint's share of the receives, half of which are for what nobody counts on. */
+/* The endpoint's share of the receives. Half of them are for writes that come late or are refused. */
 static uint32_t write_slots(const struct uc *w)
 {
-	return w->dev->srq_depth / 2 / w->dev->nendpoints;
+	return w->dev->queues.srq_depth / 2 / w->dev->nendpoints;
 }
 
 static uint32_t uc_slots(struct uccl_nic *nic, uint32_t bytes)
@@ -218,9 +215,9 @@ static int uc_prepare(struct uccl_nic *nic, struct uccl_nic_peer *np)
 		uccl_uc_join_begin(w->dev, peer);
 	else
 		ready = uccl_uc_set_prepare(w->dev, peer->set) &&
-			(peer->granted || w->writers < uccl_max(1, write_slots(w) / 2));
+			(peer->prepared || w->writers < uccl_max(1, write_slots(w) / 2));
 	if (ready)
-		w->writers += !peer->granted++;
+		w->writers += !peer->prepared++;
 	uc_unlock(w);
 	return ready ? 0 : -FI_EAGAIN;
 }
@@ -231,7 +228,7 @@ static void uc_finish(struct uccl_nic *nic, struct uccl_nic_peer *np)
 	struct uc *w = uc_of(nic);
 
 	uc_lock(w);
-	if (peer->granted)
+	if (peer->prepared)
 		peer_finish(peer, 1);
 	uc_unlock(w);
 }
@@ -257,13 +254,13 @@ static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t pa
 
 	uc_lock(w);
 	if (peer->joined && path < peer->n)
-		/* Longer ones leave only while nothing is lost: what was lost last had one packet, mostly. */
+		/* Longer writes leave only while nothing is lost: most writes lost last had one packet. */
 		uccl_uc_set_renew(w->dev, peer, path, stays,
 				  w->nic.caps.write_brittle ? w->ud->port.mtu : w->nic.caps.write_max);
 	uc_unlock(w);
 }
 
-/* What the two sides say. */
+/* Entries. */
 
 static bool entry_next(struct uc_dev *d, struct uc_peer *peer, uint8_t *at)
 {
@@ -313,16 +310,30 @@ static int uc_accept(struct uccl_nic *nic, struct uccl_nic_peer *np, const uint8
 	return len ? 0 : -FI_EINVAL;
 }
 
-const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic)
+struct uccl_verbs_uc_stats uccl_verbs_uc_stats(struct uccl_nic *nic)
 {
-	return &uc_of(nic)->dev->stats;
+	const struct uc_dev *d = uc_of(nic)->dev;
+
+	return (struct uccl_verbs_uc_stats){
+		.tx_lost = d->tx.lost,
+		.tx_errors = d->tx.errors,
+		.rx_errors = d->rx.errors,
+		.rx_bad = d->rx.bad,
+		.made = d->sets.made,
+		.joined = d->sets.joined,
+		.reclaimed = d->sets.reclaimed,
+		.renewed = d->queues.renewed,
+		.doorbells = d->tx.doorbells,
+		.tx_direct = d->tx.direct,
+		.refused = d->refused,
+	};
 }
 
 static uint64_t uc_backlog(struct uccl_nic *nic)
 {
 	struct uc *w = uc_of(nic);
 
-	return uccl_verbs_slab_backlog(&w->dev->tx) + w->packets->ops->backlog(w->packets);
+	return uccl_verbs_slab_backlog(&w->dev->tx.slab) + w->packets->ops->backlog(w->packets);
 }
 
 static void mr_add(struct uccl_stats *s, struct uccl_mrcache_stats mr)
@@ -338,9 +349,9 @@ static void uc_count(struct uccl_nic *nic, struct uccl_stats *s)
 	struct uc *w = uc_of(nic);
 
 	uc_lock(w);
-	s->writes_in_place = w->tx_direct;
+	s->writes_in_place = w->tx.direct;
 	s->mr_hits = s->mr_misses = s->mr_gone = s->mr_evicted = 0;
-	mr_add(s, uccl_mrcache_stats(w->dev->sources));
+	mr_add(s, uccl_mrcache_stats(w->dev->tx.sources));
 	if (w->dev->windows) {
 		struct uccl_verbs_mws_stats mw = uccl_verbs_mws_stats(w->dev->windows);
 
@@ -348,9 +359,9 @@ static void uc_count(struct uccl_nic *nic, struct uccl_stats *s)
 		s->mw_bound = mw.bound;
 		s->mw_failed = mw.failed;
 	}
-	s->qp_made = w->dev->stats.made;
-	s->qp_reclaimed = w->dev->stats.reclaimed;
-	s->qp_now = w->dev->nqps;
+	s->qp_made = w->dev->sets.made;
+	s->qp_reclaimed = w->dev->sets.reclaimed;
+	s->qp_now = w->dev->sets.nqps;
 	uc_unlock(w);
 }
 
@@ -362,8 +373,6 @@ static void uc_close(struct uccl_nic *nic)
 		peer_free(w, TAILQ_FIRST(&w->peers));
 	if (w->dev)
 		uccl_uc_dev_put(w);
-	if (w->kick_fd >= 0)
-		close(w->kick_fd);
 	uccl_uc_ring_close(w);
 	if (w->packets)
 		w->packets->ops->close(w->packets);
@@ -391,16 +400,14 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	struct uc *w;
 	int err;
 
-	/* It would take its share of the receives for writes, and never use it. */
+	/* A lane sends only packets: it would never use its share of the receives for writes. */
 	if (attr->packets)
 		return uccl_verbs_ud_open(lib, clock, attr, nic);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -FI_ENOMEM;
-	w->kick_fd = -1;
 	TAILQ_INIT(&w->peers);
-	TAILQ_INIT(&w->events);
-	/* What devices are to have is written straight to its place. */
+	/* Payload for devices is written straight to its place. */
 	packets.lends = false;
 	err = uccl_verbs_ud_open(lib, clock, &packets, &w->packets);
 	if (err) {
@@ -422,7 +429,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 		uc_close(&w->nic);
 		return err;
 	}
-	w->nic.caps.rx_slots = (uint32_t)uccl_min(w->nic.caps.rx_slots, w->dev->srq_depth / 2);
+	w->nic.caps.rx_slots = (uint32_t)uccl_min(w->nic.caps.rx_slots, w->dev->queues.srq_depth / 2);
 	*nic = &w->nic;
 	return 0;
 }

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What all endpoints of a process share of one NIC for direct writes: a context and a protection domain, one shared
- * receive queue and two completion queues, pieces to send from, registrations of memory to send from. Made by the first
- * endpoint, gone with the last.
- *
- * Writes take receives without a buffer off one shared queue. There are as many as peers were granted, and as many
- * again for what comes late, is refused, or was granted before another endpoint took its share.
+ * What all endpoints of a process share of one NIC for direct writes: a context, a protection domain, queues, buffers,
+ * and registrations of memory to send from. The first endpoint makes it, the last one frees it.
  */
 #include "nic/verbs/uc_state.h"
 
 #ifdef HAVE_VERBS
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -25,142 +18,24 @@
 #include "nic/verbs/verbs_probe.h"
 
 #define SRQ_MIN 8
-#define TX_MIN 64
-/* Registrations of the caller's memory that are kept while nothing is sent from it. */
-#define SOURCES 1024
-#define SOURCE_BYTES (1ull << 30)
-/* Packets of a write, where the NIC stands losing one of them. */
-#define WRITE_PACKETS 32 /* what is sent again has room for 64 pieces, which are a little smaller */
+/* Most packets of a write, on a NIC that stands losing one. Sent again, it has up to 64 segments, a little smaller. */
+#define WRITE_PACKETS 32
 
 static TAILQ_HEAD(, uc_dev) devs = TAILQ_HEAD_INITIALIZER(devs);
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Memory that writes are sent from. */
+/* The NIC itself. */
 
-static int source_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
-{
-	struct uc_dev *d = arg;
-
-	*mr = d->lib->reg_mr(d->pd, (void *)start, len, 0);
-	return *mr ? 0 : uccl_verbs_error();
-}
-
-static void source_dereg(void *arg, void *mr)
-{
-	struct uc_dev *d = arg;
-
-	uccl_verbs_dereg(d->lib, mr, d->port.name);
-}
-
-static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};
-
-/* The NIC reads a write's payload no more. */
-static void write_freed(void *arg, const struct uccl_verbs_sent *sent)
-{
-	struct uc_dev *d = arg;
-	struct uc_peer *peer = sent->owner;
-	struct uc *w = peer->w;
-
-	if (sent->source)
-		uccl_mrcache_put(d->sources, sent->source);
-	if (sent->gpu)
-		uccl_devcache_put(d->gpu_sources.cache, sent->gpu);
-	uccl_uc_done(w, sent->cookie, peer->id);
-	uccl_uc_kick(w);
-}
-
-/* Queues. */
-
-void uccl_uc_dev_post(struct uc_dev *d)
-{
-	struct ibv_recv_wr wr[UC_CHAIN], *bad;
-	uint32_t n, i;
-	int err;
-
-	while (d->srq_due) {
-		n = (uint32_t)uccl_min(d->srq_due, UC_CHAIN);
-		memset(wr, 0, n * sizeof(wr[0]));
-		for (i = 0; i + 1 < n; i++)
-			wr[i].next = &wr[i + 1];
-		bad = wr;
-		err = d->lib->post_srq_recv(d->srq, wr, &bad);
-		d->srq_due -= err ? (uint32_t)(bad - wr) : n;
-		if (!err)
-			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses receives for direct writes: %s", d->port.name,
-			 strerror(err));
-		return;
-	}
-}
-
-static int queues_make(struct uc_dev *d)
-{
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = d->srq_depth, .max_sge = 1}};
-
-	/* Neither overflows: there are no more sends than pieces, and what ended queue pairs left is read before. */
-	d->tx_cq = d->lib->create_cq(d->ctx, (int)(2 * d->tx.count), NULL, d->channel, 0);
-	d->rx_cq = d->tx_cq ? d->lib->create_cq(d->ctx, (int)d->srq_depth, NULL, d->channel, 0) : NULL;
-	d->srq = d->rx_cq ? d->lib->create_srq(d->pd, &attr) : NULL;
-	if (!d->srq)
-		return uccl_verbs_error();
-	d->srq_due = d->srq_depth;
-	uccl_uc_dev_post(d);
-	return d->srq_due ? -FI_EIO : 0;
-}
-
-static void queues_end(struct uc_dev *d)
-{
-	if (d->srq)
-		d->lib->destroy_srq(d->srq);
-	if (d->rx_cq)
-		d->lib->destroy_cq(d->rx_cq);
-	if (d->tx_cq)
-		d->lib->destroy_cq(d->tx_cq);
-	d->srq = NULL;
-	d->rx_cq = d->tx_cq = NULL;
-	d->rx_armed = d->tx_armed = false;
-}
-
-/*
- * One of them broke, and with it all that stands there: new ones, and the queue pairs are made anew with the peers.
- * Meanwhile packets serve; for ever if there are no new ones.
- */
+/* Without new queues packets serve for ever. */
 static void queues_renew(struct uc_dev *d)
 {
-	struct uc *w;
-
-	uccl_uc_paths_end(d);
-	queues_end(d);
-	/* Their receives went with the queue. */
-	TAILQ_FOREACH(w, &d->endpoints, all)
-		w->arrived_tail = w->arrived_head;
-	if (!queues_make(d)) {
-		d->stats.renewed++;
+	if (uccl_uc_queues_renew(d))
 		return;
-	}
 	UCCL_LOG(UCCL_LOG_WARN, "%s: cannot make the queues for direct writes again; packets are used from now on",
 		 d->port.name);
-	d->link = UCCL_LINK_GONE;
+	uc_dev_gone(d);
 	uccl_uc_paths_end(d);
 }
-
-void uccl_uc_dev_arm(struct uc_dev *d, bool ready)
-{
-	struct ibv_cq *cq;
-	void *user;
-
-	/* Each queue has one event for each time that one was asked for. */
-	for (int i = 0; i < 2 && ready && !d->lib->get_cq_event(d->channel, &cq, &user); i++) {
-		d->lib->ack_cq_events(cq, 1);
-		*(cq == d->rx_cq ? &d->rx_armed : &d->tx_armed) = false;
-	}
-	if (!d->rx_armed)
-		d->rx_armed = !d->lib->req_notify_cq(d->rx_cq, 0);
-	if (!d->tx_armed)
-		d->tx_armed = !d->lib->req_notify_cq(d->tx_cq, 0);
-}
-
-/* The NIC itself. */
 
 static void event_take(struct uc_dev *d, const struct ibv_async_event *e)
 {
@@ -176,21 +51,21 @@ static void event_take(struct uc_dev *d, const struct ibv_async_event *e)
 			uccl_uc_path_broke(d, p);
 		break;
 	case IBV_EVENT_CQ_ERR:
-		if (e->element.cq == d->tx_cq || e->element.cq == d->rx_cq)
+		if (e->element.cq == d->queues.tx_cq || e->element.cq == d->queues.rx_cq)
 			queues_renew(d);
 		break;
 	case IBV_EVENT_SRQ_ERR:
-		if (e->element.srq == d->srq)
+		if (e->element.srq == d->queues.srq)
 			queues_renew(d);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		d->link = UCCL_LINK_GONE;
+		uc_dev_gone(d);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_GID_CHANGE:
-		d->link = uccl_verbs_look(d->lib, d->ctx, &d->port);
+		d->link = uccl_verbs_port_state(d->lib, d->ctx, &d->port);
 		if (d->port.gid_index != before)
 			uccl_uc_paths_end(d);
 		break;
@@ -202,16 +77,12 @@ static void event_take(struct uc_dev *d, const struct ibv_async_event *e)
 void uccl_uc_dev_events(struct uc_dev *d)
 {
 	struct ibv_async_event e;
+	int rc = 0;
 
-	errno = 0;
-	while (d->link != UCCL_LINK_GONE && !d->lib->get_async_event(d->ctx, &e)) {
-		/* Before a queue or a queue pair goes, all news of it must be acknowledged. */
-		d->lib->ack_async_event(&e);
+	while (d->link != UCCL_LINK_GONE && (rc = uccl_verbs_event(d->lib, d->ctx, &e)) > 0)
 		event_take(d, &e);
-		errno = 0;
-	}
-	if (errno && errno != EAGAIN && errno != EINTR)
-		d->link = UCCL_LINK_GONE;
+	if (rc < 0)
+		uc_dev_gone(d);
 }
 
 uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, uint32_t wanted)
@@ -220,8 +91,8 @@ uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, uint32_t wante
 }
 
 /*
- * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last. Of other NICs
- * nothing is known: a path that swallows writes is made anew (PROTOCOL R84).
+ * On Soft-RoCE, a UC queue pair never works again after the loss of a packet in the middle or at the end of a write. On
+ * other NICs this is unknown: a path on which writes vanish is replaced (PROTOCOL R84).
  */
 bool uccl_verbs_write_brittle(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wanted)
 {
@@ -230,32 +101,9 @@ bool uccl_verbs_write_brittle(const struct uccl_verbs_port *port, enum ibv_qp_ty
 
 /* Opening and closing; devs_lock is held. */
 
-static int queues_open(struct uc_dev *d, uint32_t write_max)
-{
-	int err = uccl_verbs_slab_open(d->lib, d->pd, d->port.name, &d->tx, write_max,
-				       (uint32_t)uccl_min(UC_TX_SLOTS, d->port.max_cqe / 2), TX_MIN, 0, true);
-
-	if (!err)
-		err = uccl_mrcache_open(&source_ops, d, SOURCES, SOURCE_BYTES, &d->sources);
-	d->gpu_sources = (struct uccl_verbs_gpu_keep){.gpus = &d->gpus, .lib = d->lib, .pd = d->pd,
-						      .name = d->port.name};
-	if (!err)
-		err = uccl_verbs_gpu_keep_open(&d->gpu_sources);
-	if (err)
-		return err;
-	d->tx.freed = write_freed;
-	d->tx.freed_arg = d;
-	d->channel = d->lib->create_comp_channel(d->ctx);
-	if (!d->channel || fcntl(d->channel->fd, F_SETFL, fcntl(d->channel->fd, F_GETFL) | O_NONBLOCK) ||
-	    fcntl(d->ctx->async_fd, F_SETFL, fcntl(d->ctx->async_fd, F_GETFL) | O_NONBLOCK))
-		return uccl_verbs_error();
-	err = queues_make(d);
-	return !err && uccl_uc_probe(d) ? -FI_ENOSYS : err;
-}
-
 /*
- * Windows, if the NIC's do what the manuals say. Without them memory is registered for each message that is written:
- * no error.
+ * Memory windows, if those of the NIC do what the manuals say. Without them memory is registered for each message: that
+ * is no error.
  */
 static void windows_open(struct uc_dev *d, enum uccl_windows wanted)
 {
@@ -283,21 +131,16 @@ static void windows_open(struct uc_dev *d, enum uccl_windows wanted)
 
 static void dev_close(struct uc_dev *d)
 {
-	queues_end(d);
+	uccl_uc_queues_close(d);
 	if (d->windows)
 		uccl_verbs_mws_close(d->windows);
-	if (d->channel)
-		d->lib->destroy_comp_channel(d->channel);
-	if (d->sources)
-		uccl_mrcache_close(d->sources);
-	uccl_verbs_gpu_keep_close(&d->gpu_sources);
-	uccl_verbs_slab_close(d->lib, &d->tx);
+	uccl_uc_tx_close(d);
 	if (d->pd)
 		d->lib->dealloc_pd(d->pd);
 	if (d->ctx)
 		d->lib->close_device(d->ctx);
 	pthread_mutex_destroy(&d->lock);
-	free(d->slot);
+	uccl_uc_sets_close(d);
 	free(d);
 }
 
@@ -314,19 +157,22 @@ static int dev_open(struct uc_dev *d, const struct uccl_nic_attr *attr, uint32_t
 		return uccl_verbs_error();
 	if (getrandom(&d->process, sizeof(d->process), 0) != sizeof(d->process))
 		return -FI_EIO;
-	d->srq_depth = (uint32_t)uccl_min(depth, uccl_min(d->port.max_srq_wr, d->port.max_cqe));
-	d->slot = calloc(d->max_qp, sizeof(*d->slot));
-	if (!d->slot)
-		return -FI_ENOMEM;
-	if (d->srq_depth < SRQ_MIN)
+	depth = (uint32_t)uccl_min(depth, uccl_min(d->port.max_srq_wr, d->port.max_cqe));
+	if (depth < SRQ_MIN)
 		return -FI_ENOSPC;
-	err = queues_open(d, uccl_verbs_write_max(&d->port, attr->write_bytes));
+	err = uccl_uc_sets_open(d, attr->max_qp, attr->budget);
+	if (!err)
+		err = uccl_uc_tx_open(d, uccl_verbs_write_max(&d->port, attr->write_bytes), attr->nodes);
+	if (!err)
+		err = uccl_uc_queues_open(d, depth);
+	if (!err && uccl_uc_probe(d))
+		err = -FI_ENOSYS;
 	if (!err)
 		windows_open(d, attr->windows);
 	return err;
 }
 
-static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct uccl_nic_attr *attr, const struct ud *u)
+static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct ud *u)
 {
 	struct uc_dev *d = calloc(1, sizeof(*d));
 
@@ -335,16 +181,9 @@ static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct uccl_ni
 	d->key = *key;
 	d->lib = key->lib;
 	d->clock = key->clock;
-	d->type = key->type;
-	d->mark = key->mark;
 	d->labels = u->flows > 1;
-	d->tx.nodes = attr->nodes;
-	d->max_qp = (uint32_t)uccl_clamp(attr->max_qp ? attr->max_qp : UC_QPS, 1, UC_QPS_MAX);
-	d->budget = attr->budget ? attr->budget : &d->own_budget;
 	pthread_mutex_init(&d->lock, NULL);
 	TAILQ_INIT(&d->endpoints);
-	TAILQ_INIT(&d->sets);
-	TAILQ_INIT(&d->waiting);
 	return d;
 }
 
@@ -374,7 +213,7 @@ int uccl_uc_dev_get(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum 
 		if (!memcmp(&d->key, &key, sizeof(key)))
 			break;
 	if (!d) {
-		d = dev_new(&key, attr, u);
+		d = dev_new(&key, u);
 		err = d ? dev_open(d, attr, u->nic.caps.rx_slots) : -FI_ENOMEM;
 		if (!err)
 			TAILQ_INSERT_TAIL(&devs, d, all);

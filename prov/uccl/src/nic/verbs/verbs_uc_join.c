@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which set of queue pairs a flow uses. Both sides name their process (and its NIC); the leader then begins a new set,
- * or names one that it has with that process already, of which the other side has to know as well.
+ * Finds the set of queue pairs that a flow uses. Both sides name their process (and its NIC). The leader then begins a
+ * new set, or names one that both processes already have.
  *
- * A name of a process proves nothing: whoever talks to it has it. So each set has a key, which only its two processes
- * have seen, and both prove that they know it before a flow joins; the proof is bound to both sides' nonces and places,
- * so that nobody can pass it on. PROTOCOL R98
+ * The name of a process proves nothing: each of its peers knows it. So each set has a key, which only its two processes
+ * have seen, and both prove that they know the key before a flow joins. The proof covers both sides' nonces and
+ * addresses, so nobody can use it elsewhere. PROTOCOL R98
  */
 #include "nic/verbs/uc_state.h"
 
@@ -34,7 +34,7 @@ static int place_compare(const struct uccl_nic_addr *a, const struct uccl_nic_ad
 /* Two endpoints of one process do not share: each side has a set of its own. */
 static bool same_process(const struct uc_dev *d, const struct uc_peer *peer)
 {
-	return peer->process == d->process;
+	return peer->join.process == d->process;
 }
 
 /* Of processes the lower one, for all their flows alike. */
@@ -42,7 +42,7 @@ static bool we_lead(const struct uc_dev *d, const struct uc_peer *peer)
 {
 	if (same_process(d, peer))
 		return place_compare(&peer->w->ud->self, &peer->to) < 0;
-	return d->process < peer->process;
+	return d->process < peer->join.process;
 }
 
 static uint8_t *side_put(uint8_t *at, uint32_t nonce, const struct uccl_nic_addr *place)
@@ -64,8 +64,8 @@ static void proof_make(uint8_t out[UC_PROOF], const struct uc_peer *peer, const 
 	*at++ = s->leads == mine ? UC_JOIN : UC_JOINED;
 	*at++ = number;
 	uccl_put32(at, s->serial);
-	at = side_put(at + 4, s->leads ? peer->nonce : peer->their_nonce, s->leads ? self : &peer->to);
-	side_put(at, s->leads ? peer->their_nonce : peer->nonce, s->leads ? &peer->to : self);
+	at = side_put(at + 4, s->leads ? peer->join.nonce : peer->join.their_nonce, s->leads ? self : &peer->to);
+	side_put(at, s->leads ? peer->join.their_nonce : peer->join.nonce, s->leads ? &peer->to : self);
 	uccl_mac(mac, text, sizeof(text), s->key);
 	memcpy(out, mac, UC_PROOF);
 }
@@ -82,7 +82,7 @@ static bool proved(const struct uc_peer *peer, const struct uc_set *s, uint8_t n
 
 static bool set_fits(const struct uc_set *s, const struct uc_peer *peer, bool leads)
 {
-	return s->process == peer->process && s->n == peer->n && s->leads == leads;
+	return s->process == peer->join.process && s->n == peer->n && s->leads == leads;
 }
 
 /*
@@ -94,7 +94,7 @@ static struct uc_set *set_known(struct uc_dev *d, const struct uc_peer *peer, bo
 	struct uc_set *s;
 
 	*wait = false;
-	TAILQ_FOREACH(s, &d->sets, all) {
+	TAILQ_FOREACH(s, &d->sets.all, all) {
 		if (!set_fits(s, peer, true) || uccl_uc_set_room(s) < 0)
 			continue;
 		if (s->known)
@@ -110,25 +110,11 @@ static struct uc_set *set_named(struct uc_dev *d, const struct uc_peer *peer, co
 	uint8_t number = (uint8_t)uccl_get16(at + 2);
 	struct uc_set *s;
 
-	TAILQ_FOREACH(s, &d->sets, all)
+	TAILQ_FOREACH(s, &d->sets.all, all)
 		if (set_fits(s, peer, false) && s->serial == uccl_get32(at + 4) && !s->flow[number] &&
 		    proved(peer, s, number, at + 8))
 			return s;
 	return NULL;
-}
-
-/* A key as it goes over the wire, made longer. NULL: no memory. */
-static struct uc_set *set_make(struct uc_dev *d, const struct uc_peer *peer, bool leads, uint32_t serial,
-			       const uint8_t secret[8])
-{
-	struct uc_set *s = uccl_uc_set_new(d, peer, leads);
-
-	if (!s)
-		return NULL;
-	s->serial = serial;
-	s->used_ns = d->clock();
-	memcpy(s->key, secret, 8);
-	return s;
 }
 
 /* The leader's choice, when both are known: one that there is, or a new one. */
@@ -138,33 +124,37 @@ static void choose(struct uc_dev *d, struct uc_peer *peer)
 	uint8_t secret[8];
 	bool wait = false;
 
-	if (!same_process(d, peer) && !peer->refusals)
+	if (!same_process(d, peer) && !peer->join.refusals)
 		s = set_known(d, peer, &wait);
 	if (!s && wait)
 		return;
-	peer->old = s;
+	peer->join.old = s;
 	if (!s && getrandom(secret, sizeof(secret), 0) == sizeof(secret))
-		s = set_make(d, peer, true, ++d->serials, secret);
+		s = uccl_uc_set_new(d, peer, true, 0, secret);
 	if (!s)
 		return;
 	uccl_uc_set_add(s, peer, (uint8_t)uccl_uc_set_room(s));
-	peer->choice_due = true;
+	peer->join.choice_due = true;
 }
 
 static void chosen_check(struct uc_dev *d, struct uc_peer *peer)
 {
-	if (peer->nonce && peer->their_nonce && !peer->set && peer->refusals < REFUSALS && we_lead(d, peer))
+	const struct uc_join *j = &peer->join;
+
+	if (j->nonce && j->their_nonce && !peer->set && j->refusals < REFUSALS && we_lead(d, peer))
 		choose(d, peer);
 }
 
 void uccl_uc_join_begin(struct uc_dev *d, struct uc_peer *peer)
 {
-	if (!peer->nonce) {
-		if (getrandom(&peer->nonce, sizeof(peer->nonce), 0) != sizeof(peer->nonce) || !peer->nonce) {
-			peer->nonce = 0;
+	struct uc_join *j = &peer->join;
+
+	if (!j->nonce) {
+		if (getrandom(&j->nonce, sizeof(j->nonce), 0) != sizeof(j->nonce) || !j->nonce) {
+			j->nonce = 0;
 			return;
 		}
-		peer->process_due = true;
+		j->process_due = true;
 	}
 	chosen_check(d, peer);
 }
@@ -172,29 +162,29 @@ void uccl_uc_join_begin(struct uc_dev *d, struct uc_peer *peer)
 bool uccl_uc_join_say(struct uc_dev *d, struct uc_peer *peer, uint8_t *at)
 {
 	memset(at, 0, UC_ENTRY);
-	if (peer->process_due) {
-		peer->process_due = false;
+	if (peer->join.process_due) {
+		peer->join.process_due = false;
 		at[0] = UC_PROCESS;
-		uccl_put32(at + 4, peer->nonce);
+		uccl_put32(at + 4, peer->join.nonce);
 		uccl_put64(at + 8, d->process);
-	} else if (peer->choice_due) {
-		peer->choice_due = false;
-		at[0] = peer->old ? UC_JOIN : UC_NEW;
+	} else if (peer->join.choice_due) {
+		peer->join.choice_due = false;
+		at[0] = peer->join.old ? UC_JOIN : UC_NEW;
 		uccl_put16(at + 2, peer->number);
 		uccl_put32(at + 4, peer->set->serial);
-		if (peer->old)
+		if (peer->join.old)
 			proof_make(at + 8, peer, peer->set, peer->number, true);
 		else
 			memcpy(at + 8, peer->set->key, 8);
-	} else if (peer->joined_due) {
-		peer->joined_due = false;
+	} else if (peer->join.joined_due) {
+		peer->join.joined_due = false;
 		at[0] = UC_JOINED;
 		uccl_put32(at + 4, peer->set->serial);
 		proof_make(at + 8, peer, peer->set, peer->number, true);
-	} else if (peer->refused_due) {
-		peer->refused_due = false;
+	} else if (peer->join.refused_due) {
+		peer->join.refused_due = false;
 		at[0] = UC_REFUSED;
-		uccl_put32(at + 4, peer->refused_serial);
+		uccl_put32(at + 4, peer->join.refused_serial);
 	} else {
 		return false;
 	}
@@ -207,7 +197,7 @@ bool uccl_uc_join_say(struct uc_dev *d, struct uc_peer *peer, uint8_t *at)
  */
 bool uccl_uc_join_valid(const struct uc_peer *peer, const uint8_t *at)
 {
-	bool asked = peer->set && peer->set->leads && !peer->joined && !peer->choice_due;
+	bool asked = peer->set && peer->set->leads && !peer->joined && !peer->join.choice_due;
 	uint16_t number = uccl_get16(at + 2);
 	uint32_t second = uccl_get32(at + 4);
 
@@ -215,10 +205,10 @@ bool uccl_uc_join_valid(const struct uc_peer *peer, const uint8_t *at)
 		return false;
 	switch (at[0]) {
 	case UC_PROCESS:
-		return !number && second && !peer->their_nonce;
+		return !number && second && !peer->join.their_nonce;
 	case UC_NEW:
 	case UC_JOIN:
-		return number < UC_FLOWS && peer->nonce && !peer->set && !peer->early[0];
+		return number < UC_FLOWS && peer->join.nonce && !peer->set && !peer->join.early[0];
 	case UC_JOINED:
 		return asked && !number && second == peer->set->serial;
 	case UC_REFUSED:
@@ -234,34 +224,32 @@ static void choice_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *a
 	struct uc_set *s = NULL;
 
 	if (peer->set || we_lead(d, peer)) {
-		d->stats.refused++;
+		d->refused++;
 		return;
 	}
 	if (at[0] == UC_NEW)
-		s = set_make(d, peer, false, uccl_get32(at + 4), at + 8);
+		s = uccl_uc_set_new(d, peer, false, uccl_get32(at + 4), at + 8);
 	else
 		s = set_named(d, peer, at);
 	if (!s || s->flow[uccl_get16(at + 2)]) {
-		d->stats.refused++;
-		peer->refused_due = true;
-		peer->refused_serial = uccl_get32(at + 4);
+		d->refused++;
+		peer->join.refused_due = true;
+		peer->join.refused_serial = uccl_get32(at + 4);
 		return;
 	}
 	uccl_uc_set_add(s, peer, (uint8_t)uccl_get16(at + 2));
-	peer->joined_due = true;
-	peer->joined = true;
-	uccl_uc_set_event(peer);
+	peer->join.joined_due = true;
+	uccl_uc_set_joined(peer);
 }
 
 /* The other side has joined as well, and shows that it knows the set. */
 static void joined_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *at)
 {
 	if (!proved(peer, peer->set, peer->number, at + 8)) {
-		d->stats.refused++;
+		d->refused++;
 		return;
 	}
-	peer->joined = peer->set->known = true;
-	uccl_uc_set_event(peer);
+	uccl_uc_set_joined(peer);
 	uccl_uc_set_prepare(d, peer->set);
 }
 
@@ -269,25 +257,25 @@ void uccl_uc_join_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *at
 {
 	switch (at[0]) {
 	case UC_PROCESS:
-		peer->process = uccl_get64(at + 8);
-		peer->their_nonce = uccl_get32(at + 4);
+		peer->join.process = uccl_get64(at + 8);
+		peer->join.their_nonce = uccl_get32(at + 4);
 		uccl_uc_join_begin(d, peer);
-		if (peer->early[0])
-			choice_take(d, peer, peer->early);
+		if (peer->join.early[0])
+			choice_take(d, peer, peer->join.early);
 		break;
 	case UC_NEW:
 	case UC_JOIN:
-		if (peer->their_nonce)
+		if (peer->join.their_nonce)
 			choice_take(d, peer, at);
 		else
-			memcpy(peer->early, at, UC_ENTRY);
+			memcpy(peer->join.early, at, UC_ENTRY);
 		break;
 	case UC_JOINED:
 		joined_take(d, peer, at);
 		break;
 	default:
 		uccl_uc_set_leave(d, peer);
-		peer->refusals++;
+		peer->join.refusals++;
 		chosen_check(d, peer);
 	}
 }

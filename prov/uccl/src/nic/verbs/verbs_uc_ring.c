@@ -1,64 +1,114 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What is to be told to an endpoint, until it asks: whoever has the lock finds it in the shared completion queues,
- * whose ever it is, and wakes the endpoint's thread.
+ * Events that wait for an endpoint. The thread that holds the lock reads the shared completion queues for all
+ * endpoints, queues here what belongs to another one, and wakes that one's thread.
  */
 #include "nic/verbs/uc_state.h"
 
 #ifdef HAVE_VERBS
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 int uccl_uc_ring_open(struct uc *w)
 {
-	w->done_size = UC_DONE;
-	w->done = calloc(w->done_size, sizeof(*w->done));
-	for (w->arrived_size = 1; w->arrived_size < w->dev->srq_depth; w->arrived_size *= 2)
+	struct uc_ring *r = &w->ring;
+
+	r->kick_fd = -1;
+	TAILQ_INIT(&r->events);
+	r->done = calloc(UC_DONE, sizeof(*r->done));
+	for (r->arrived_size = 1; r->arrived_size < w->dev->queues.srq_depth; r->arrived_size *= 2)
 		;
-	w->arrived = calloc(w->arrived_size, sizeof(*w->arrived));
-	return w->done && w->arrived ? 0 : -FI_ENOMEM;
+	r->arrived = calloc(r->arrived_size, sizeof(*r->arrived));
+	return r->done && r->arrived ? 0 : -FI_ENOMEM;
 }
 
 void uccl_uc_ring_close(struct uc *w)
 {
-	free(w->done);
-	free(w->arrived);
+	struct uc_ring *r = &w->ring;
+
+	if (r->done && r->kick_fd >= 0)
+		close(r->kick_fd);
+	free(r->done);
+	free(r->arrived);
+}
+
+int uccl_uc_ring_fd(struct uc *w)
+{
+	if (w->ring.kick_fd < 0)
+		w->ring.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return w->ring.kick_fd < 0 ? -errno : w->ring.kick_fd;
+}
+
+void uccl_uc_ring_wait(struct uc *w)
+{
+	w->ring.waiting_fd = true;
 }
 
 void uccl_uc_kick(struct uc *w)
 {
 	uint64_t one = 1;
 
-	if (w == w->dev->serving || !w->waiting_fd || w->kicked)
+	if (w == w->dev->serving || !w->ring.waiting_fd || w->ring.kicked)
 		return;
-	w->kicked = write(w->kick_fd, &one, sizeof(one)) == sizeof(one);
+	w->ring.kicked = write(w->ring.kick_fd, &one, sizeof(one)) == sizeof(one);
+}
+
+void uccl_uc_kick_read(struct uc *w)
+{
+	uint64_t count;
+
+	if (w->ring.kicked && (read(w->ring.kick_fd, &count, sizeof(count)) > 0 || errno == EAGAIN))
+		w->ring.kicked = false;
+}
+
+void uccl_uc_event(struct uc_peer *peer, uint16_t path, bool fenced)
+{
+	struct uc_events *e = &peer->events;
+	uint64_t bit = 1ull << (path % 64);
+
+	e->changed[path / 64] |= bit;
+	if (fenced)
+		e->fenced[path / 64] |= bit;
+	if (!e->queued)
+		TAILQ_INSERT_TAIL(&peer->w->ring.events, peer, events.link);
+	e->queued = true;
+	uccl_uc_kick(peer->w);
 }
 
 void uccl_uc_done(struct uc *w, uint64_t cookie, uint64_t id)
 {
-	w->done[w->done_head++ % w->done_size] = (struct uc_done){.cookie = cookie, .id = id};
+	w->ring.done[w->ring.done_head++ % UC_DONE] = (struct uc_done){.cookie = cookie, .id = id};
 }
 
 void uccl_uc_arrived(struct uc_peer *peer, uint32_t imm, uint32_t len, uint16_t path)
 {
-	struct uc *w = peer->w;
+	struct uc_ring *r = &peer->w->ring;
 
-	w->arrived[w->arrived_head++ % w->arrived_size] =
+	r->arrived[r->arrived_head++ % r->arrived_size] =
 		(struct uc_arrived){.peer = peer, .imm = imm, .len = len, .path = path};
-	uccl_uc_kick(w);
+	uccl_uc_kick(peer->w);
 }
 
-void uccl_uc_arrived_forget(struct uc *w, const struct uc_peer *peer)
+void uccl_uc_ring_renew(struct uc *w)
 {
-	uint32_t i;
+	w->ring.arrived_tail = w->ring.arrived_head;
+}
 
-	for (i = w->arrived_tail; i != w->arrived_head; i++)
-		if (w->arrived[i % w->arrived_size].peer == peer)
-			w->arrived[i % w->arrived_size].peer = NULL;
+void uccl_uc_ring_forget(struct uc *w, struct uc_peer *peer)
+{
+	struct uc_ring *r = &w->ring;
+
+	for (uint32_t i = r->arrived_tail; i != r->arrived_head; i++)
+		if (r->arrived[i % r->arrived_size].peer == peer)
+			r->arrived[i % r->arrived_size].peer = NULL;
+	if (peer->events.queued)
+		TAILQ_REMOVE(&r->events, peer, events.link);
 }
 
 static void event_fill(struct uccl_rx *v, enum uccl_rx_kind kind, struct uc_peer *peer, uint16_t path)
@@ -71,42 +121,45 @@ static void event_fill(struct uccl_rx *v, enum uccl_rx_kind kind, struct uc_peer
 	v->src = peer->to;
 }
 
-static int events_tell(struct uc *w, struct uccl_rx *v, int n)
+static int events_report(struct uc *w, struct uccl_rx *v, int n)
 {
 	struct uc_peer *peer;
 	uint16_t path;
 	int k = 0;
 
-	while (k < n && (peer = TAILQ_FIRST(&w->events))) {
+	while (k < n && (peer = TAILQ_FIRST(&w->ring.events))) {
+		struct uc_events *e = &peer->events;
+
 		for (path = 0; path < peer->n && k < n; path++) {
 			uint64_t bit = 1ull << (path % 64);
 
-			if (!(peer->events[path / 64] & bit))
+			if (!(e->changed[path / 64] & bit))
 				continue;
-			if (peer->fenced[path / 64] & bit) {
-				peer->fenced[path / 64] &= ~bit;
+			if (e->fenced[path / 64] & bit) {
+				e->fenced[path / 64] &= ~bit;
 				event_fill(&v[k++], UCCL_RX_FENCED, peer, path);
 				if (k == n)
 					break;
 			}
-			peer->events[path / 64] &= ~bit;
+			e->changed[path / 64] &= ~bit;
 			event_fill(&v[k++],
 				   peer->set->path[path].able ? UCCL_RX_WRITE_ON : UCCL_RX_WRITE_OFF, peer, path);
 		}
 		if (path < peer->n)
 			break;
-		TAILQ_REMOVE(&w->events, peer, events_link);
-		peer->has_events = false;
+		TAILQ_REMOVE(&w->ring.events, peer, events.link);
+		e->queued = false;
 	}
 	return k;
 }
 
-static int told_tell(struct uc *w, struct uccl_rx *v, int n)
+static int done_report(struct uc *w, struct uccl_rx *v, int n)
 {
+	struct uc_ring *r = &w->ring;
 	int k;
 
-	for (k = 0; k < n && w->done_tail != w->done_head; k++) {
-		const struct uc_done *t = &w->done[w->done_tail++ % w->done_size];
+	for (k = 0; k < n && r->done_tail != r->done_head; k++) {
+		const struct uc_done *t = &r->done[r->done_tail++ % UC_DONE];
 
 		memset(&v[k], 0, sizeof(v[k]));
 		v[k].kind = UCCL_RX_SENT;
@@ -116,14 +169,15 @@ static int told_tell(struct uc *w, struct uccl_rx *v, int n)
 	return k;
 }
 
-static int arrived_tell(struct uc *w, struct uccl_rx *v, int n)
+static int arrived_report(struct uc *w, struct uccl_rx *v, int n)
 {
+	struct uc_ring *r = &w->ring;
 	int k = 0;
 
-	while (k < n && w->arrived_tail != w->arrived_head) {
-		const struct uc_arrived *a = &w->arrived[w->arrived_tail++ % w->arrived_size];
+	while (k < n && r->arrived_tail != r->arrived_head) {
+		const struct uc_arrived *a = &r->arrived[r->arrived_tail++ % r->arrived_size];
 
-		w->dev->srq_due++;
+		uc_queues_return(w->dev, 1);
 		if (!a->peer)
 			continue;
 		event_fill(&v[k], UCCL_RX_WRITE, a->peer, a->path);
@@ -133,12 +187,12 @@ static int arrived_tell(struct uc *w, struct uccl_rx *v, int n)
 	return k;
 }
 
-int uccl_uc_tell(struct uc *w, struct uccl_rx *v, int n)
+int uccl_uc_ring_report(struct uc *w, struct uccl_rx *v, int n)
 {
-	int k = events_tell(w, v, n);
+	int k = events_report(w, v, n);
 
-	k += told_tell(w, v + k, n - k);
-	return k + arrived_tell(w, v + k, n - k);
+	k += done_report(w, v + k, n - k);
+	return k + arrived_report(w, v + k, n - k);
 }
 
 #endif

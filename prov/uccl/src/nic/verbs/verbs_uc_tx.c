@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Sending of writes. The NIC reads one from the caller's own memory, registered as a whole and kept so (mrcache.h), or
- * from a copy where that cannot be; either way UCCL_RX_SENT says when.
+ * Sends writes. The NIC reads the payload from the caller's memory, whose registration is kept (mrcache.h), or from a
+ * copy if that memory cannot be registered. UCCL_RX_SENT reports when it was read.
  */
 #include "nic/verbs/uc_state.h"
 
@@ -17,24 +17,90 @@
 
 /* Shorter buffers are copied: to register one costs more. */
 #define SOURCE_MIN 32768
+/* Registrations of the caller's memory that are kept while nothing is sent from it. */
+#define SOURCES 1024
+#define SOURCE_BYTES (1ull << 30)
+#define TX_MIN 64
 #define COPY_NS (100 * UCCL_NS_PER_MS) /* after the NIC refused, without asking again */
 
-/* NULL: it has to be copied. */
+/* Opening and closing. */
+
+static int source_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
+{
+	struct uc_dev *d = arg;
+
+	*mr = d->lib->reg_mr(d->pd, (void *)start, len, 0);
+	return *mr ? 0 : uccl_verbs_error();
+}
+
+static void source_dereg(void *arg, void *mr)
+{
+	struct uc_dev *d = arg;
+
+	uccl_verbs_dereg(d->lib, mr, d->port.name);
+}
+
+static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};
+
+/* The NIC no longer reads a write's payload. */
+static void write_freed(void *arg, const struct uccl_verbs_sent *sent)
+{
+	struct uc_dev *d = arg;
+	struct uc_peer *peer = sent->owner;
+
+	if (sent->source)
+		uccl_mrcache_put(d->tx.sources, sent->source);
+	if (sent->gpu)
+		uccl_devcache_put(d->tx.gpu_sources.cache, sent->gpu);
+	uccl_uc_done(peer->w, sent->cookie, peer->id);
+	uccl_uc_kick(peer->w);
+}
+
+int uccl_uc_tx_open(struct uc_dev *d, uint32_t write_max, uint64_t nodes)
+{
+	struct uccl_verbs_slab_attr slab = {
+		.stride = write_max,
+		.count = (uint32_t)uccl_min(UC_TX_SLOTS, d->port.max_cqe / 2),
+		.least = TX_MIN,
+		.nodes = nodes,
+		.freed = write_freed,
+		.arg = d,
+	};
+	int err = uccl_verbs_slab_open(d->lib, d->pd, d->port.name, &d->tx.slab, &slab);
+
+	if (!err)
+		err = uccl_mrcache_open(&source_ops, d, SOURCES, SOURCE_BYTES, &d->tx.sources);
+	if (!err)
+		err = uccl_verbs_gpu_keep_open(&d->tx.gpu_sources, &d->gpus, d->lib, d->pd, d->port.name);
+	return err;
+}
+
+void uccl_uc_tx_close(struct uc_dev *d)
+{
+	if (d->tx.sources)
+		uccl_mrcache_close(d->tx.sources);
+	uccl_verbs_gpu_keep_close(&d->tx.gpu_sources);
+	uccl_verbs_slab_close(d->lib, &d->tx.slab);
+}
+
+/* Writes. */
+
+/* The registration of a write's payload. NULL: the payload must be copied. */
 static const struct uccl_mrcache_entry *source_get(struct uc_dev *d, const struct uccl_tx *t)
 {
 	const struct uccl_mrcache_entry *e;
 	int err;
 
-	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (d->copy_until && d->clock() < d->copy_until))
+	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (d->tx.copy_until && d->clock() < d->tx.copy_until))
 		return NULL;
-	err = uccl_mrcache_get_kept(d->sources, t->buffer->iov_base, t->buffer->iov_len, &e);
-	d->copy_until = 0;
+	err = uccl_mrcache_get_kept(d->tx.sources, t->buffer->iov_base, t->buffer->iov_len, &e);
+	d->tx.copy_until = 0;
 	if (!err)
 		return e;
 	if (err != -FI_ENOSYS) {
 		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot register a buffer to send from, so it is copied: %s", d->port.name,
 			 strerror(-err));
-		d->copy_until = d->clock() + COPY_NS;
+		d->tx.copy_until = d->clock() + COPY_NS;
 	}
 	return NULL;
 }
@@ -42,30 +108,29 @@ static const struct uccl_mrcache_entry *source_get(struct uc_dev *d, const struc
 static void completion_take(struct uc_dev *d, const struct ibv_wc *wc)
 {
 	uint16_t which = uccl_verbs_sq_which(wc->wr_id);
-	struct uc_path *p = which < d->max_qp ? d->slot[which].path : NULL;
+	struct uc_path *p = which < d->sets.max_qp ? d->sets.slot[which].path : NULL;
 
 	if (!p || !uccl_verbs_sq_known(&p->sq, wc))
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
-		uccl_verbs_sq_done(&p->sq, &d->tx, wc);
+		uccl_verbs_sq_done(&p->sq, &d->tx.slab, wc);
 		return;
 	}
-	d->stats.tx_errors++;
-	if (!(d->stats.tx_errors & (d->stats.tx_errors - 1)))
+	d->tx.errors++;
+	if (!(d->tx.errors & (d->tx.errors - 1)))
 		UCCL_LOG(UCCL_LOG_INFO, "%s: a direct write failed: status %d, vendor error %u (%llu times so far)",
-			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.tx_errors);
-	p->flow = 0; /* the NIC of RC has asked in vain for long enough */
-	uccl_uc_path_broke(d, p);
+			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->tx.errors);
+	/* On RC the NIC has sent it many times by this route. */
+	uccl_uc_path_reroute(d, p);
 }
 
-/* Take in which writes the NIC has read. */
 void uccl_uc_reap(struct uc_dev *d)
 {
 	struct ibv_wc wc[UC_CHAIN];
 	int i, n;
 
 	do {
-		n = d->lib->poll_cq(d->tx_cq, UC_CHAIN, wc);
+		n = d->lib->poll_cq(d->queues.tx_cq, UC_CHAIN, wc);
 		for (i = 0; i < n; i++)
 			completion_take(d, &wc[i]);
 	} while (n == UC_CHAIN);
@@ -76,50 +141,48 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 {
 	struct uc_peer *peer = (struct uc_peer *)t->peer;
 	struct uccl_verbs_sent sent = {.cookie = t->cookie, .owner = peer};
-	struct ibv_send_wr *wr = &w->wr[i];
+	struct ibv_send_wr *wr = &w->tx.wr[i];
+	struct ibv_sge *sge = &w->tx.sge[i];
 	struct uc_dev *d = w->dev;
+	struct uccl_verbs_slab *slab = &d->tx.slab;
 	struct uc_path *p;
 
-	/* Each will be told of. */
-	if (w->done_head - w->done_tail + d->tx.count - d->tx.nunused == w->done_size)
+	/* The ring needs room to report each. */
+	if (w->ring.done_head - w->ring.done_tail + slab->count - slab->nunused == UC_DONE)
 		return 0;
-	if (!peer || !peer->joined || t->path >= peer->n || !t->payload_len || t->payload_len > d->tx.stride ||
+	if (!peer || !peer->joined || t->path >= peer->n || !t->payload_len || t->payload_len > slab->stride ||
 	    t->imm >> UCCL_IMM_BITS)
 		return -1;
 	p = &peer->set->path[t->path];
 	if (!p->able || d->link != UCCL_LINK_UP)
 		return -1;
-	if (!d->tx.nunused || !uccl_verbs_sq_room(&p->sq, d->port.max_qp_wr))
+	if (!slab->nunused || !uccl_verbs_sq_room(&p->sq, d->port.max_qp_wr))
 		return 0;
-	sent.piece = d->tx.unused[--d->tx.nunused];
+	sent.buffer = uccl_verbs_slab_take(slab);
+	*sge = (struct ibv_sge){.addr = (uintptr_t)t->payload, .length = t->payload_len};
 	sent.source = t->mr ? NULL : source_get(d, t);
 	if (t->mr) {
 		sent.gpu = ((const struct uccl_verbs_source *)t->mr)->writes;
 		uccl_devcache_hold(sent.gpu);
-		w->sge[i].addr = (uintptr_t)t->payload;
-		w->sge[i].lkey = uccl_verbs_source_key(sent.gpu);
-		w->tx_direct++;
-		d->stats.tx_direct++;
+		sge->lkey = uccl_verbs_source_key(sent.gpu);
 	} else if (sent.source) {
-		w->sge[i].addr = (uintptr_t)t->payload;
-		w->sge[i].lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
-		w->tx_direct++;
-		d->stats.tx_direct++;
+		sge->lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
 	} else {
-		w->sge[i].addr = (uintptr_t)uccl_verbs_piece(&d->tx, sent.piece);
-		w->sge[i].lkey = d->tx.mr->lkey;
-		memcpy(uccl_verbs_piece(&d->tx, sent.piece), t->payload, t->payload_len);
+		sge->addr = (uintptr_t)uccl_verbs_buffer(slab, sent.buffer);
+		sge->lkey = slab->mr->lkey;
+		memcpy(uccl_verbs_buffer(slab, sent.buffer), t->payload, t->payload_len);
 	}
-	w->sge[i].length = t->payload_len;
+	w->tx.direct += sent.gpu || sent.source;
+	d->tx.direct += sent.gpu || sent.source;
 	wr->wr_id = uccl_verbs_sq_name(&p->sq, p->slot);
-	wr->sg_list = &w->sge[i];
+	wr->sg_list = sge;
 	wr->num_sge = 1;
 	wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 	wr->imm_data = htonl(t->imm | (uint32_t)peer->number << UCCL_IMM_BITS);
 	wr->wr.rdma.remote_addr = t->raddr;
 	wr->wr.rdma.rkey = (uint32_t)t->rkey;
-	if (uccl_verbs_sq_add(&p->sq, &d->tx, wr, sent, false))
-		w->chain[w->nchains++] = p;
+	if (uccl_verbs_sq_add(&p->sq, slab, wr, sent, false))
+		w->tx.chain[w->tx.nchains++] = p;
 	return 1;
 }
 
@@ -128,23 +191,23 @@ static void chains_post(struct uc *w)
 	struct uc_dev *d = w->dev;
 	int i, err;
 
-	for (i = 0; i < w->nchains; i++) {
-		struct uc_path *p = w->chain[i];
+	for (i = 0; i < w->tx.nchains; i++) {
+		struct uc_path *p = w->tx.chain[i];
 
-		uccl_verbs_sq_signal(&p->sq, &d->tx);
-		err = uccl_verbs_sq_post(d->lib, &p->sq, &d->tx, &d->stats.tx_lost);
-		d->stats.doorbells++;
-		p->set->used_ns = d->clock();
+		uccl_verbs_sq_signal(&p->sq, &d->tx.slab);
+		err = uccl_verbs_sq_post(d->lib, &p->sq, &d->tx.slab, &d->tx.lost);
+		d->tx.doorbells++;
+		uc_set_used(p->set, d->clock());
 		if (!err)
 			continue;
 		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses direct writes: %s", d->port.name, strerror(err));
-		/* Packets will be, too, and say so. */
+		/* It refuses packets, too; they report it. */
 		if (err == EACCES || err == EPERM)
-			d->link = UCCL_LINK_GONE;
+			uc_dev_gone(d);
 		else if (err != ENOMEM)
 			uccl_uc_path_broke(d, p);
 	}
-	w->nchains = 0;
+	w->tx.nchains = 0;
 }
 
 int uccl_uc_tx(struct uc *w, struct uccl_tx *v, int n)
@@ -159,7 +222,7 @@ int uccl_uc_tx(struct uc *w, struct uccl_tx *v, int n)
 		did = write_add(w, &v[i], i);
 		if (did >= 0)
 			continue;
-		d->stats.tx_lost++;
+		d->tx.lost++;
 		if (v[i].peer)
 			uccl_uc_done(w, v[i].cookie, ((struct uc_peer *)v[i].peer)->id);
 	}

@@ -8,28 +8,19 @@
 
 #ifdef HAVE_VERBS
 
-#include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/defaults.h"
 
-#define RX_BYTES (4u << 20) /* of receive buffers, if nothing is wished */
-#define RX_MIN 128	    /* receive buffers that there must be, or it is no use */
-#define RX_MAX 16384
-#define TX_MIN 64
 #define MTU_MIN 256
-#define AH_MAX 4096
-#define FLUSH_NS (50 * UCCL_NS_PER_MS) /* close waits at most so long for the last packets to leave */
 
 /*
- * What makes a path, and what is normal, by kind of NIC. Soft-RoCE derives the UDP source port from the sending queue
- * pair, hardware from the flow label of the address handle; InfiniBand's switches look at queue pairs, if at anything.
+ * What selects a path, and usual delays, by kind of NIC. Soft-RoCE derives the UDP source port from the sending queue
+ * pair, hardware from the flow label of the address handle; switches of InfiniBand look at queue pairs, if at anything.
  */
 struct profile {
 	uint16_t qps;
@@ -38,8 +29,8 @@ struct profile {
 };
 
 /*
- * Soft-RoCE has no timestamps, and it runs where processors are emulated and shared: over 20 ms of wire, RTT samples
- * of 1 to 100 ms were seen. Nearer to the wire, Swift takes all of that for congestion and stands at its floor.
+ * Soft-RoCE has no timestamps, and it often runs on emulated, shared processors: RTT samples of 1 to 100 ms were seen
+ * where the wire takes 20 ms. With a lower delay, Swift takes all of that for congestion and stays at its least rate.
  */
 static const struct profile profile_rxe = {UD_QPS, 1, 50 * UCCL_NS_PER_MS, 20 * UCCL_NS_PER_MS};
 static const struct profile profile_roce = {8, UCCL_VERBS_LABELS, UCCL_VERBS_DELAY_US * UCCL_NS_PER_US,
@@ -55,18 +46,6 @@ static const struct profile *profile_of(const struct uccl_verbs_port *p)
 	return strcmp(p->driver, "rxe") && p->roce_v2 ? &profile_roce : &profile_rxe;
 }
 
-/* Queue pairs. */
-
-/* Its number is our address. */
-static int receiver_open(struct ud *u)
-{
-	int err = uccl_ud_rq_open(u, &u->rq, 1);
-
-	if (!err)
-		u->self.scope = (u->self.scope & ~UD_QPN_MASK) | u->rq.qp->qp_num;
-	return err;
-}
-
 /* Operations. */
 
 static void ud_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
@@ -74,58 +53,31 @@ static void ud_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 	*out = ud_of(nic)->self;
 }
 
-const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic)
+struct uccl_verbs_ud_stats uccl_verbs_ud_stats(struct uccl_nic *nic)
 {
-	return &ud_of(nic)->stats;
-}
+	const struct ud *u = ud_of(nic);
 
-/* What was given to the NIC last are answers that peers wait for: let it take them before its queues end. */
-static void sends_flush(struct ud *u)
-{
-	uint64_t until = u->clock() + FLUSH_NS;
-	bool left;
-	int i;
-
-	do {
-		left = false;
-		uccl_ud_reap(u);
-		for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
-			left |= uccl_verbs_sq_awaits(&u->qp[i]);
-		if (left)
-			sched_yield();
-	} while (left && u->clock() < until);
+	return (struct uccl_verbs_ud_stats){
+		.tx_lost = u->tx.lost,
+		.tx_errors = u->tx.errors,
+		.rx_errors = u->rx.errors,
+		.rx_bad = u->rx.bad,
+		.qp_renewed = u->tx.qp_renewed,
+		.rx_revived = u->rx.revived,
+		.cq_renewed = u->tx.cq_renewed,
+		.link_lost = u->link.lost,
+		.doorbells = u->tx.doorbells,
+	};
 }
 
 static void ud_close(struct uccl_nic *nic)
 {
 	struct ud *u = ud_of(nic);
-	int i;
 
-	if (u->tx_cq && u->link == UCCL_LINK_UP)
-		sends_flush(u);
-	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++) {
-		uccl_verbs_sq_end(u->lib, &u->qp[i], &u->tx);
-		uccl_verbs_sq_fini(&u->qp[i]);
-	}
-	uccl_ud_rq_close(u, &u->rq);
+	uccl_ud_tx_close(u);
 	uccl_ud_device_rx_close(u);
-	if (u->ahs)
-		uccl_verbs_ahs_close(u->ahs);
-	if (u->rx_cq)
-		u->lib->destroy_cq(u->rx_cq);
-	if (u->tx_cq)
-		u->lib->destroy_cq(u->tx_cq);
-	if (u->live)
-		uccl_udp_live_close(u->live);
-	if (u->wait_fd >= 0)
-		close(u->wait_fd);
-	if (u->kick_fd >= 0)
-		close(u->kick_fd);
-	if (u->channel)
-		u->lib->destroy_comp_channel(u->channel);
-	uccl_verbs_gpu_keep_close(&u->gpu_sources);
-	uccl_verbs_slab_close(u->lib, &u->rx);
-	uccl_verbs_slab_close(u->lib, &u->tx);
+	uccl_ud_rx_close(u);
+	uccl_ud_live_close(u);
 	if (u->pd)
 		u->lib->dealloc_pd(u->pd);
 	if (u->ctx)
@@ -149,7 +101,7 @@ static void ud_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 
 static uint64_t ud_backlog(struct uccl_nic *nic)
 {
-	return uccl_verbs_slab_backlog(&ud_of(nic)->tx);
+	return uccl_verbs_slab_backlog(&ud_of(nic)->tx.slab);
 }
 
 static const struct uccl_nic_ops ud_ops = {
@@ -170,73 +122,6 @@ static const struct uccl_nic_ops ud_ops = {
 
 /* Opening. */
 
-static uint32_t round64(uint32_t n)
-{
-	return (n + 63) & ~63u;
-}
-
-/* The NIC reads a packet's payload no more. */
-static void packet_freed(void *arg, const struct uccl_verbs_sent *sent)
-{
-	struct ud *u = arg;
-
-	if (sent->gpu)
-		uccl_devcache_put(u->gpu_sources.cache, sent->gpu);
-}
-
-static int memory_open(struct ud *u, const struct uccl_nic_attr *attr)
-{
-	/* Whoever sends the largest packet that the port carries must not break the queue pair, whatever our MTU. */
-	uint32_t rx_stride = UD_SKEW + UD_GRH + round64(u->port.mtu);
-	uint32_t most = (uint32_t)uccl_min(uccl_min(u->port.max_qp_wr, u->port.max_cqe), RX_MAX);
-	uint32_t count = (uint32_t)uccl_clamp((attr->rx_bytes ? attr->rx_bytes : RX_BYTES) / rx_stride, RX_MIN, most);
-	int err;
-
-	if (most < RX_MIN)
-		return -FI_ENOSPC;
-	u->rx.nodes = u->tx.nodes = attr->nodes;
-	err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &u->rx, rx_stride, count, RX_MIN,
-				   IBV_ACCESS_LOCAL_WRITE, false);
-	/* A little more than a power of two apart: else the heads of all would share one set of the cache. */
-	count = (uint32_t)uccl_min(UD_TX_SLOTS, u->port.max_cqe);
-	if (!err)
-		err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &u->tx, round64(u->nic.caps.mtu) + 64, count,
-					   TX_MIN, 0, true);
-	u->gpu_sources = (struct uccl_verbs_gpu_keep){.gpus = &u->gpus, .lib = u->lib, .pd = u->pd,
-						      .name = u->port.name};
-	if (!err)
-		err = uccl_verbs_gpu_keep_open(&u->gpu_sources);
-	if (err)
-		return err;
-	u->tx.freed = packet_freed;
-	u->tx.freed_arg = u;
-	return uccl_ud_rq_init(&u->rq, u->rx.count, u->rx.count);
-}
-
-/* No queue overflows: there are never more sends than pieces, nor more receives. */
-static int queues_open(struct ud *u, bool lends)
-{
-	uint32_t receives = u->rx.count;
-
-	u->channel = u->lib->create_comp_channel(u->ctx);
-	if (!u->channel)
-		return uccl_verbs_error();
-	if (fcntl(u->channel->fd, F_SETFL, fcntl(u->channel->fd, F_GETFL) | O_NONBLOCK) ||
-	    fcntl(u->ctx->async_fd, F_SETFL, fcntl(u->ctx->async_fd, F_GETFL) | O_NONBLOCK))
-		return uccl_verbs_error();
-	/* What comes to memory of a device takes places of its own, as many. */
-	if (lends && u->port.max_sge >= 2 && 2 * receives <= u->port.max_cqe) {
-		u->nic.caps.lend_slots = receives;
-		u->nic.caps.lend_bytes = (2ull * receives + UD_RX_BATCH) * ud_device_rx_each(u);
-		receives *= 2;
-	}
-	u->rx_cq = u->lib->create_cq(u->ctx, (int)receives, NULL, u->channel, 0);
-	if (!u->rx_cq)
-		return uccl_verbs_error();
-	u->tx_cq = u->lib->create_cq(u->ctx, (int)u->tx.count, NULL, NULL, 0);
-	return u->tx_cq ? 0 : uccl_verbs_error();
-}
-
 static int place_make(struct ud *u, const struct uccl_nic_attr *attr)
 {
 	struct {
@@ -244,6 +129,7 @@ static int place_make(struct ud *u, const struct uccl_nic_attr *attr)
 		uint16_t port, pad;
 		uint32_t flow;
 	} r;
+	uint16_t port;
 
 	do {
 		if (getrandom(&r, sizeof(r), 0) != sizeof(r))
@@ -252,9 +138,10 @@ static int place_make(struct ud *u, const struct uccl_nic_attr *attr)
 	memcpy(u->self.ip, u->port.addr.ip, sizeof(u->self.ip));
 	u->self.scope = r.scope & ~UD_QPN_MASK;
 	u->self.port = r.port;
-	if (attr->liveness)
-		uccl_ud_live_open(u, &attr->ports);
-	r.pad = (uint16_t)((r.pad & ~UD_LISTENS) | UD_ROCE_PAD | (u->live ? UD_LISTENS : 0));
+	port = attr->liveness ? uccl_ud_live_open(u, &attr->ports) : 0;
+	if (port)
+		u->self.port = port;
+	r.pad = (uint16_t)((r.pad & ~UD_LISTENS) | UD_ROCE_PAD | (port ? UD_LISTENS : 0));
 	u->self.pad = u->port.infiniband ? u->port.lid : r.pad;
 	u->flow_base = r.flow;
 	return 0;
@@ -280,28 +167,10 @@ static int caps_fill(struct ud *u, const struct uccl_nic_attr *attr)
 	caps->rto_min_ns = p->rto_min_ns;
 	u->qps = p->qps;
 	u->flows = p->flows;
+	u->nodes = attr->nodes;
 	u->mark[0] = (struct uccl_verbs_mark){attr->data_class, attr->data_level};
 	u->mark[1] = (struct uccl_verbs_mark){attr->control_class, attr->control_level};
 	return 0;
-}
-
-static int senders_open(struct ud *u)
-{
-	uint32_t handles = u->port.max_ah ? (uint32_t)uccl_min(u->port.max_ah, AH_MAX) : AH_MAX;
-	int err;
-
-	/*
-	 * Sends without a completion of their own keep their pieces until a later one of their queue pair: they may
-	 * never be all, neither of the pieces nor of the handles.
-	 */
-	u->signal_every = (uint32_t)uccl_clamp(uccl_min(u->tx.count, handles) / 2 / UD_QPS, 1, UCCL_VERBS_SQ_DEPTH / 4);
-	err = uccl_verbs_ahs_open(u->lib, u->pd, &u->port, handles, u->clock, &u->ahs);
-	/* One of each kind exists from the start, so that there is one to fall back on. */
-	if (!err)
-		err = uccl_ud_qp_make(u, &u->qp[0]);
-	if (!err)
-		err = uccl_ud_qp_make(u, &u->qp[UD_QPS]);
-	return err;
 }
 
 int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), const struct uccl_nic_attr *attr,
@@ -315,7 +184,6 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	u->nic.ops = &ud_ops;
 	u->lib = lib;
 	u->clock = clock;
-	u->wait_fd = u->kick_fd = -1;
 	err = uccl_verbs_open(lib, attr->ifname, attr->bind.ip, attr->linkless, &u->port, &u->ctx);
 	u->shown = !err && uccl_verbs_present(u->ctx);
 	if (!err)
@@ -324,21 +192,24 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 		err = place_make(u, attr);
 	if (!err) {
 		u->pd = lib->alloc_pd(u->ctx);
-		err = u->pd ? memory_open(u, attr) : uccl_verbs_error();
+		err = u->pd ? uccl_ud_rx_open(u, attr) : uccl_verbs_error();
 	}
-	if (!err)
-		err = queues_open(u, attr->lends);
-	if (!err)
-		err = receiver_open(u);
-	if (!err)
-		err = senders_open(u);
+	if (!err) {
+		/* The number of the queue pair that receives is our address. */
+		u->self.scope = (u->self.scope & ~UD_QPN_MASK) | u->rx.rq.qp->qp_num;
+		err = uccl_ud_tx_open(u);
+	}
 	if (err) {
 		ud_close(&u->nic);
 		return err;
 	}
-	/* Less what the caller has in hand, and what waits to be posted again. */
-	u->nic.caps.rx_slots = u->rx.count - UD_RX_BATCH - UD_CHAIN;
-	/* The context is older than the look at the port: an event tells of what came since. */
+	/* All but those that the caller has, and those that wait to be posted again. */
+	u->nic.caps.rx_slots = u->rx.slab.count - UD_RX_BATCH - UD_CHAIN;
+	if (u->rx.device_slots) {
+		u->nic.caps.lend_slots = u->rx.device_slots;
+		u->nic.caps.lend_bytes = (2ull * u->rx.device_slots + UD_RX_BATCH) * ud_device_rx_slot_bytes(u);
+	}
+	/* The port was read after the device was opened: an event reports changes since then. */
 	if (!u->port.up)
 		uccl_ud_link_set(u, UCCL_LINK_DOWN, "there is no link; it is used when there is one");
 	*nic = &u->nic;

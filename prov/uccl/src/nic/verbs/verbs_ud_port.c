@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The port as an endpoint uses it: how its link is, and queue pairs that begin on it. */
+/* The port as an endpoint uses it: the state of its link, and queue pairs that start on it. */
 #include "nic/verbs/ud_state.h"
 
 #ifdef HAVE_VERBS
@@ -10,27 +10,22 @@
 
 void uccl_ud_link_set(struct ud *u, enum uccl_link link, const char *why)
 {
-	if (u->link == link || u->link == UCCL_LINK_GONE)
+	if (u->link.state == link || u->link.state == UCCL_LINK_GONE)
 		return;
 	UCCL_LOG(link == UCCL_LINK_UP ? UCCL_LOG_INFO : UCCL_LOG_WARN, "%s: %s", u->port.name, why);
-	u->stats.link_lost += link != UCCL_LINK_UP;
-	u->link = link;
-	u->link_changed = true;
+	u->link.lost += link != UCCL_LINK_UP;
+	u->link.state = link;
+	u->link.changed = true;
 }
 
-void uccl_ud_gone(struct ud *u, const char *why)
+bool uccl_ud_link_report(struct ud *u, struct uccl_rx *r)
 {
-	uccl_ud_link_set(u, UCCL_LINK_GONE, why);
-}
-
-bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r)
-{
-	if (!u->link_changed)
+	if (!u->link.changed)
 		return false;
-	u->link_changed = false;
+	u->link.changed = false;
 	memset(r, 0, sizeof(*r));
 	r->kind = UCCL_RX_LINK;
-	r->imm = u->link;
+	r->imm = u->link.state;
 	return true;
 }
 

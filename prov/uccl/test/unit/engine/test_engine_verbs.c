@@ -435,7 +435,7 @@ static int mrs_of_messages(void)
 	for (int i = 0; i < ROOM; i++) {
 		const struct uc_dev *d = first_of(i);
 
-		n -= d ? (int)uccl_mrcache_stats(d->sources).entries : 0;
+		n -= d ? (int)uccl_mrcache_stats(d->tx.sources).entries : 0;
 		n -= d && d->windows ? (int)uccl_verbs_mws_places(d->windows).entries : 0;
 	}
 	return n;
@@ -533,8 +533,8 @@ static void gpu_bad_network(void *gpu)
 	assert_true(st(1)->rtx_packets > 0);
 	assert_int_equal(fake_cuda_copies(), copies);
 	/* All was held once, and by what was sent. */
-	assert_int_equal(uccl_devcache_stats(kind == IBV_QPT_UD ? ud_of(nics[1])->gpu_sources.cache :
-								  uc_of(nics[1])->dev->gpu_sources.cache)
+	assert_int_equal(uccl_devcache_stats(kind == IBV_QPT_UD ? ud_of(nics[1])->tx.gpu_sources.cache :
+								  uc_of(nics[1])->dev->tx.gpu_sources.cache)
 				 .entries,
 			 1);
 }
@@ -662,7 +662,7 @@ static void device_rx_end(void)
 
 static struct ud_rq *device_rx_rq(void)
 {
-	return &ud_of(nics[1])->device_rq;
+	return &ud_of(nics[1])->device.rq;
 }
 
 /* Every slot is somewhere, and once; none is with the NIC that is copied from. PROTOCOL R293 */
@@ -785,7 +785,7 @@ static void gpu__gathered_by_a_queue_that_breaks(void **state)
 			fake_verbs_event(fake, IBV_EVENT_QP_FATAL, qpn);
 		/* The other one, too. */
 		if (i & 2)
-			fake_verbs_break(fake, ud_of(nics[1])->rq.qp->qp_num);
+			fake_verbs_break(fake, ud_of(nics[1])->rx.rq.qp->qp_num);
 		device_rx_message(LONG, 5000);
 		run(SECOND);
 		device_rx_check_slots();
@@ -795,7 +795,7 @@ static void gpu__gathered_by_a_queue_that_breaks(void **state)
 		device_rx_message(LONG, 5000);
 		assert_true(st(1)->gathered > before);
 	}
-	assert_true(uccl_verbs_ud_stats(nics[1])->rx_revived >= 4);
+	assert_true(uccl_verbs_ud_stats(nics[1]).rx_revived >= 4);
 	device_rx_end();
 }
 
@@ -1033,14 +1033,14 @@ static void first_then_direct(void)
 	assert_true(st(1)->writes_tx > 0);
 	assert_int_equal(st(0)->doubtful + st(1)->doubtful + st(0)->rtx_packets + st(1)->rtx_packets, 0);
 	/* The one buffer that all comes from is registered once, and kept. */
-	if (uccl_mrcache_keeps(uc_of(nics[0])->dev->sources)) {
+	if (uccl_mrcache_keeps(uc_of(nics[0])->dev->tx.sources)) {
 		assert_int_equal(st(0)->writes_in_place, st(0)->writes_tx);
 		assert_int_equal(st(0)->mr_misses, 1 + (uc_of(nics[0])->dev->windows != NULL));
 		assert_int_equal(st(0)->mr_hits + 1, st(0)->writes_tx);
 	}
 	assert_int_equal(st(0)->qp_now, PATHS);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);
-	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0]).made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[1]).made, PATHS);
 	assert_int_equal(errors, 0);
 }
 
@@ -1231,7 +1231,7 @@ static void writes__rc_broken(void **state)
 	kind = IBV_QPT_RC;
 	rxe();
 	bad_writes(30);
-	assert_true(uccl_verbs_uc_stats(nics[0])->made > PATHS);
+	assert_true(uccl_verbs_uc_stats(nics[0]).made > PATHS);
 }
 
 static enum fake_fate every_fifth_write(void *arg, const struct fake_packet *p)
@@ -1294,7 +1294,7 @@ static void writes__swallowed(void **state)
 	message_kept(0, 1, SECOND);
 	fake->hook = writes_swallowed;
 	writes = st(0)->writes_tx;
-	made = uccl_verbs_uc_stats(nics[0])->made;
+	made = uccl_verbs_uc_stats(nics[0]).made;
 	for (int i = 0; i < 2; i++) {
 		message_kept(0, 1, 4 * SECOND);
 		run(SECOND);
@@ -1303,8 +1303,8 @@ static void writes__swallowed(void **state)
 	assert_true(st(0)->writes_tx > writes);
 	assert_true(st(0)->writes_tx - writes <= PATHS * 3 + st(0)->write_renewed + 128);
 	assert_true(st(0)->write_renewed > 0);
-	assert_true(uccl_verbs_uc_stats(nics[0])->made > made);
-	assert_true(uccl_verbs_uc_stats(nics[0])->made - made < 200);
+	assert_true(uccl_verbs_uc_stats(nics[0]).made > made);
+	assert_true(uccl_verbs_uc_stats(nics[0]).made - made < 200);
 	fake->hook = NULL;
 	for (int i = 0; i < 6; i++) {
 		message_kept(0, 1, SECOND);
@@ -1336,9 +1336,9 @@ static void writes__reclaim(void **state)
 			run(2 * SECOND);
 		}
 	}
-	assert_true(uccl_verbs_uc_stats(nics[0])->reclaimed >= 4);
+	assert_true(uccl_verbs_uc_stats(nics[0]).reclaimed >= 4);
 	for (int i = 0; i < ENGINES; i++)
-		assert_true(uc_of(nics[i])->dev->nqps <= 20);
+		assert_true(uc_of(nics[i])->dev->sets.nqps <= 20);
 	assert_int_equal(errors, 0);
 }
 
@@ -1348,7 +1348,7 @@ static uint32_t qps_now(void)
 	uint32_t n = 0;
 
 	for (int i = 0; i < ROOM; i++)
-		n += first_of(i) ? first_of(i)->nqps : 0;
+		n += first_of(i) ? first_of(i)->sets.nqps : 0;
 	return n;
 }
 
@@ -1915,8 +1915,8 @@ static void endpoints__one_set(void **state)
 		assert_true(st(i)->writes_tx > 2 * LONG / 4096);
 		assert_true(st(i)->writes_rx > 2 * LONG / 4096);
 	}
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);
-	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0]).made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[1]).made, PATHS);
 	/* Those that are left go on when others end. */
 	for (int i = 0; i < 4; i++) {
 		uccl_engine_close(e[i]);
@@ -2041,13 +2041,13 @@ static void strangers__writes(void **state)
 	run(10 * UCCL_NS_PER_MS);
 	assert_int_equal(fake->stats.bad_rkey - bad, 1000);
 	assert_int_equal(fake->stats.no_receive, 0);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->rx_errors, 1000);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0]).rx_errors, 1000);
 	for (size_t i = 0; i < LONG; i++)
 		assert_int_equal(dst[0][i], 0xa5);
 	nics[0]->ops->dereg(nics[0], open_mr, true);
 	message_kept(1, 0, SECOND);
 	message_kept(0, 1, SECOND);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0]).made, PATHS);
 	assert_int_equal(errors, 0);
 	lib->destroy_qp(qp);
 	lib->dereg_mr(mr);

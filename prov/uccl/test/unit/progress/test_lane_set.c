@@ -629,7 +629,7 @@ TEST(set__leaves_writes_to_primary)
 			struct uc_dev *d = uc_of(r.side[i].nic)->dev;
 
 			assert_int_equal(d->nendpoints, 1);
-			assert_true(d->nqps <= 16);
+			assert_true(d->sets.nqps <= 16);
 		}
 		r_close();
 	}

@@ -93,7 +93,7 @@ static void open_both(enum ibv_qp_type type)
 	}
 }
 
-static const struct uccl_verbs_uc_stats *st(int i)
+static struct uccl_verbs_uc_stats st(int i)
 {
 	return uccl_verbs_uc_stats(nic[i]);
 }
@@ -246,7 +246,7 @@ static void open__caps(void **state)
 	assert_true(nic[0]->caps.tx_sync && nic[0]->caps.write_async);
 	assert_true(nic[0]->caps.dereg_fences && !nic[0]->caps.reliable);
 	/* As many receives for writes as are granted, and as many again. */
-	assert_true(uc_of(nic[0])->dev->srq_depth >= 2 * nic[0]->caps.rx_slots);
+	assert_true(uc_of(nic[0])->dev->queues.srq_depth >= 2 * nic[0]->caps.rx_slots);
 	assert_string_equal(nic[0]->ops->name, "verbs-uc");
 	nic[0]->ops->close(nic[0]);
 	assert_int_equal(open_rc(0, IBV_QPT_RC, 0), 0);
@@ -273,7 +273,7 @@ static void open__write_bytes(void **state)
 		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
 		assert_int_equal(nic[0]->caps.write_max, wanted[i][1]);
 		assert_false(nic[0]->caps.write_brittle);
-		assert_int_equal(uc_of(nic[0])->dev->tx.stride, wanted[i][1]);
+		assert_int_equal(uc_of(nic[0])->dev->tx.slab.stride, wanted[i][1]);
 		nic[0]->ops->close(nic[0]);
 		nic[0] = NULL;
 	}
@@ -832,9 +832,9 @@ static void tx__chains(void **state)
 	p = place(1);
 	for (int i = 0; i < 32; i++)
 		v[i] = write_of(0, &p, (uint16_t)(i / 16), (uint32_t)i, (uint32_t)i * 1024, 1024);
-	doorbells = st(0)->doorbells;
+	doorbells = st(0).doorbells;
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
-	assert_int_equal(st(0)->doorbells - doorbells, 2);
+	assert_int_equal(st(0).doorbells - doorbells, 2);
 	assert_int_equal(events(1, NULL), 32);
 	assert_memory_equal(dst[1], src, 32 * 1024);
 	fake->stall = true;
@@ -852,8 +852,8 @@ static void tx__chains(void **state)
 	assert_int_equal(got, 32000);
 	assert_int_equal(told[0], 32 + sent + 32000);
 	assert_int_equal(fake->stats.no_receive, 0);
-	assert_int_equal(st(0)->tx_lost, 0);
-	assert_int_equal(uc_of(nic[0])->dev->tx.nunused, uc_of(nic[0])->dev->tx.count);
+	assert_int_equal(st(0).tx_lost, 0);
+	assert_int_equal(uc_of(nic[0])->dev->tx.slab.nunused, uc_of(nic[0])->dev->tx.slab.count);
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
@@ -876,7 +876,7 @@ static void tx__only_when_both_are_connected(void **state)
 	for (int i = 0; i < 2; i++) {
 		t = write_of(i, &p, 0, 1, 0, 1000);
 		assert_int_equal(nic[i]->ops->tx(nic[i], &t, 1), 1);
-		assert_int_equal(st(i)->tx_lost, 1);
+		assert_int_equal(st(i).tx_lost, 1);
 		events(i, NULL);
 		assert_false(on[i][0]);
 	}
@@ -894,7 +894,7 @@ static void tx__only_when_both_are_connected(void **state)
 	nic[0]->ops->tx(nic[0], &t, 1);
 	t = write_of(0, &p, 0, 1, 0, 32769);
 	nic[0]->ops->tx(nic[0], &t, 1);
-	assert_int_equal(st(0)->tx_lost, 4);
+	assert_int_equal(st(0).tx_lost, 4);
 	assert_int_equal(fake->stats.sent, sent);
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
@@ -943,8 +943,8 @@ static void rx__late_write_window_uc(void **state)
 {
 	(void)state;
 	late_write_window(IBV_QPT_UC);
-	assert_int_equal(st(0)->made, PATHS);
-	assert_int_equal(st(1)->rx_errors, 50);
+	assert_int_equal(st(0).made, PATHS);
+	assert_int_equal(st(1).rx_errors, 50);
 }
 
 static void rx__late_write_window_rc(void **state)
@@ -957,15 +957,15 @@ static void rx__late_write_uc(void **state)
 {
 	(void)state;
 	late_write(IBV_QPT_UC);
-	assert_int_equal(st(0)->made, PATHS);
-	assert_int_equal(st(1)->rx_errors, 50);
+	assert_int_equal(st(0).made, PATHS);
+	assert_int_equal(st(1).rx_errors, 50);
 }
 
 static void rx__late_write_rc(void **state)
 {
 	(void)state;
 	late_write(IBV_QPT_RC);
-	assert_true(st(0)->made >= PATHS + 50);
+	assert_true(st(0).made >= PATHS + 50);
 }
 
 static enum fake_fate hold_uc(void *arg, const struct fake_packet *p)
@@ -1070,7 +1070,7 @@ static void accept__random(void **state)
 			events(0, NULL);
 			now += UCCL_NS_PER_S;
 		}
-		assert_true(uc_of(nic[0])->dev->nqps <= PATHS);
+		assert_true(uc_of(nic[0])->dev->sets.nqps <= PATHS);
 	}
 	say(0, 256);
 	nsaid = 0;
@@ -1118,7 +1118,7 @@ static void accept__any_order(void **state)
 			assert_int_equal(path(0, k)->theirs.qpn, path(1, k)->qpn);
 			assert_int_equal(path(1, k)->theirs.qpn, path(0, k)->qpn);
 		}
-		assert_int_equal(uc_of(nic[0])->dev->nqps, PATHS);
+		assert_int_equal(uc_of(nic[0])->dev->sets.nqps, PATHS);
 	}
 }
 
@@ -1306,9 +1306,9 @@ static void disconnect__all_of_it(void **state)
 	}
 	nic[0]->ops->renew(nic[0], peer[0], 1, false);
 	nic[0]->ops->disconnect(nic[0], peer[0]);
-	assert_int_equal(uc_of(nic[0])->dev->nqps, 0);
-	assert_int_equal(uc_of(nic[0])->dev->tx.nunused, uc_of(nic[0])->dev->tx.count);
-	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->events) && TAILQ_EMPTY(&uc_of(nic[0])->dev->waiting));
+	assert_int_equal(uc_of(nic[0])->dev->sets.nqps, 0);
+	assert_int_equal(uc_of(nic[0])->dev->tx.slab.nunused, uc_of(nic[0])->dev->tx.slab.count);
+	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->ring.events) && TAILQ_EMPTY(&uc_of(nic[0])->dev->sets.waiting));
 	/* Nobody knows the peer any more; it is told all the same, by number. */
 	events(0, NULL);
 	assert_int_equal(told[0], 20);
@@ -1332,7 +1332,7 @@ static uint8_t *pages(size_t n)
 /* Where the kernel does not say that memory goes away, all is copied; then this says so. */
 static void needs_news(void)
 {
-	if (!uccl_mrcache_keeps(uc_of(nic[0])->dev->sources))
+	if (!uccl_mrcache_keeps(uc_of(nic[0])->dev->tx.sources))
 		skip();
 }
 
@@ -1374,9 +1374,9 @@ static void source__in_place(void **state)
 		assert_int_equal(told[0], i + 1);
 		assert_int_equal(told_last[0], i);
 	}
-	assert_int_equal(st(0)->tx_direct, 15);
+	assert_int_equal(st(0).tx_direct, 15);
 	assert_int_equal(fake->mrs, mrs + 1);
-	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->sources).hits, 14);
+	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->tx.sources).hits, 14);
 	munmap(mem, 17 * PAGE);
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
@@ -1420,7 +1420,7 @@ static void source__unmapped_in_flight(void **state)
 	assert_int_equal(told[0], 5);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_int_equal(dst[1][5 * 4096], 0x77);
-	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->sources).gone, 1);
+	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->tx.sources).gone, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
@@ -1449,10 +1449,10 @@ static void source__copied(void **state)
 	assert_memory_equal(dst[1] + 4096, src + 4096, 4096);
 	events(0, NULL);
 	assert_int_equal(told[0], 9);
-	assert_int_equal(st(0)->tx_direct, 0);
+	assert_int_equal(st(0).tx_direct, 0);
 	now += UCCL_NS_PER_S;
 	assert_int_equal(write_from(&p, &buffer, 0, 9), 1);
-	assert_int_equal(st(0)->tx_direct, 1);
+	assert_int_equal(st(0).tx_direct, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }

@@ -267,9 +267,9 @@ static void share__one_set(void **state)
 	assert_ptr_not_equal(dev(0), dev(1));
 	join();
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(dev(i)->nqps, PATHS);
-		assert_int_equal(dev(i)->stats.made, PATHS);
-		assert_int_equal(dev(i)->stats.refused, 0);
+		assert_int_equal(dev(i)->sets.nqps, PATHS);
+		assert_int_equal(dev(i)->sets.made, PATHS);
+		assert_int_equal(dev(i)->refused, 0);
 	}
 	for (int a = 0; a < 8; a += 2)
 		for (int b = 1; b < 8; b += 2) {
@@ -285,8 +285,8 @@ static void share__full(void **state)
 	(void)state;
 	mesh_open(5);
 	join();
-	assert_int_equal(dev(0)->nqps, 2 * PATHS);
-	assert_int_equal(dev(1)->nqps, 2 * PATHS);
+	assert_int_equal(dev(0)->sets.nqps, 2 * PATHS);
+	assert_int_equal(dev(1)->sets.nqps, 2 * PATHS);
 	for (int a = 0; a < 10; a += 2)
 		for (int b = 1; b < 10; b += 2)
 			writes(a, b);
@@ -315,7 +315,7 @@ static void share__numbers(void **state)
 		last = peer(0, 1)->number;
 		writes(0, 1);
 	}
-	assert_int_equal(dev(0)->stats.made, PATHS);
+	assert_int_equal(dev(0)->sets.made, PATHS);
 }
 
 /* Two endpoints of one process do not share with others. */
@@ -329,8 +329,8 @@ static void share__not_with_itself(void **state)
 	flow_open(1, 2);
 	join();
 	/* A pair of queue pairs between the two, and the set to the other process. */
-	assert_int_equal(dev(0)->nqps, 3 * PATHS);
-	assert_int_equal(dev(2)->nqps, PATHS);
+	assert_int_equal(dev(0)->sets.nqps, 3 * PATHS);
+	assert_int_equal(dev(2)->sets.nqps, PATHS);
 	writes(0, 1);
 	writes(1, 0);
 	writes(0, 2);
@@ -357,15 +357,15 @@ static void leave__writes_under_way(void **state)
 	for (int i = 0; i < LEN; i++)
 		assert_int_equal(dst[1][i], 0x5a);
 	nic[1]->ops->dereg(nic[1], mr, true);
-	assert_int_equal(dev(2)->tx.nunused, dev(2)->tx.count);
+	assert_int_equal(dev(2)->tx.slab.nunused, dev(2)->tx.slab.count);
 	for (int b = 1; b < 4; b += 2) {
 		nic[b]->ops->disconnect(nic[b], flow[b][0]);
 		flow[b][0] = NULL;
 	}
 	now += UCCL_NS_PER_S;
 	join();
-	assert_int_equal(dev(2)->stats.made, PATHS + 2);
-	assert_int_equal(dev(2)->nqps, PATHS);
+	assert_int_equal(dev(2)->sets.made, PATHS + 2);
+	assert_int_equal(dev(2)->sets.nqps, PATHS);
 	writes(2, 3);
 	writes(3, 2);
 }
@@ -383,14 +383,14 @@ static void leave__not_taken_in(void **state)
 	for (int i = 0; i < 3; i++)
 		write_one(i == 1 ? 2 : 0, 1, 0, rkey, raddr);
 	events(3);
-	assert_int_equal(uc_of(nic[1])->arrived_head - uc_of(nic[1])->arrived_tail, 3);
+	assert_int_equal(uc_of(nic[1])->ring.arrived_head - uc_of(nic[1])->ring.arrived_tail, 3);
 	nic[1]->ops->disconnect(nic[1], flow[1][0]);
 	flow[1][0] = NULL;
 	events(1);
 	assert_int_equal(got[1].writes, 1);
 	assert_ptr_equal(got[1].last.peer, flow[1][2]);
 	events(3);
-	assert_int_equal(dev(1)->srq_due, 0);
+	assert_int_equal(dev(1)->queues.srq_due, 0);
 	nic[1]->ops->dereg(nic[1], mr, true);
 }
 
@@ -427,8 +427,8 @@ static void leave__before_it_was_heard(void **state)
 					writes(b, a);
 				}
 		/* A set that ended on one side while a flow was on its way to it makes another one. */
-		assert_true(dev(0)->nqps <= 3 * PATHS);
-		shared += dev(0)->nqps == PATHS;
+		assert_true(dev(0)->sets.nqps <= 3 * PATHS);
+		shared += dev(0)->sets.nqps == PATHS;
 		end(NULL);
 		begin(NULL);
 	}
@@ -458,8 +458,8 @@ static void share__any_order(void **state)
 		settle();
 		now += UCCL_NS_PER_S;
 		join();
-		assert_int_equal(dev(0)->nqps, PATHS);
-		assert_int_equal(dev(1)->nqps, PATHS);
+		assert_int_equal(dev(0)->sets.nqps, PATHS);
+		assert_int_equal(dev(1)->sets.nqps, PATHS);
 		writes(2, 3);
 		writes(3, 4);
 	}
@@ -480,16 +480,16 @@ static void stranger__claims(void **state)
 	dev(2)->process = dev(1)->process;
 	flow_open(0, 2);
 	join();
-	assert_int_equal(dev(2)->stats.refused, 1);
+	assert_int_equal(dev(2)->refused, 1);
 	assert_ptr_not_equal(peer(0, 2)->set, theirs);
 	assert_int_equal(theirs->nflows, 1);
-	assert_int_equal(dev(0)->nqps, 2 * PATHS);
+	assert_int_equal(dev(0)->sets.nqps, 2 * PATHS);
 	writes(0, 2);
 	memset(buf, 0, sizeof(buf));
 	buf[0] = UC_WANT;
 	uccl_put32(buf + 4, theirs->path[0].gen);
 	assert_int_equal(nic[0]->ops->accept(nic[0], flow[0][2], buf, sizeof(buf)), 0);
-	assert_int_equal(dev(1)->stats.made, PATHS);
+	assert_int_equal(dev(1)->sets.made, PATHS);
 	writes(0, 1);
 	writes(1, 0);
 	/* Afterwards others of the right process still join the right set. */
@@ -497,7 +497,7 @@ static void stranger__claims(void **state)
 	flow_open(0, 3);
 	join();
 	assert_ptr_equal(peer(0, 3)->set, theirs);
-	assert_int_equal(dev(1)->stats.made, PATHS);
+	assert_int_equal(dev(1)->sets.made, PATHS);
 }
 
 /* A stranger that claims so before it is asked to join a set: no proof, none that is made up, nor one of its own. */
@@ -527,7 +527,7 @@ static void stranger__proves_nothing(void **state)
 		else if (kind == 1)
 			uccl_put64(said[0].buf + 8, uccl_rng_next(&rng));
 		assert_int_equal(nic[0]->ops->accept(nic[0], flow[0][2], said[0].buf, UC_ENTRY), 0);
-		assert_int_equal(dev(0)->stats.refused, 1);
+		assert_int_equal(dev(0)->refused, 1);
 		assert_false(peer(0, 2)->joined);
 		writes(0, 1);
 		end(NULL);
@@ -554,7 +554,7 @@ static void stranger__names_a_set(void **state)
 	uccl_put16(buf + 2, 5);
 	uccl_put32(buf + 4, peer(1, 0)->set->serial);
 	assert_int_equal(nic[1]->ops->accept(nic[1], flow[1][2], buf, sizeof(buf)), 0);
-	assert_int_equal(dev(1)->stats.refused, 1);
+	assert_int_equal(dev(1)->refused, 1);
 	assert_null(peer(1, 2)->set);
 	assert_true(nic[1]->ops->offer(nic[1], flow[1][2], said[0].buf, 256) > 0);
 	/* It makes one in that name: others are not led astray by it. */
@@ -570,7 +570,7 @@ static void stranger__names_a_set(void **state)
 		settle();
 	}
 	assert_ptr_equal(peer(1, 3)->set, peer(1, 0)->set);
-	assert_int_equal(dev(0)->stats.made, PATHS);
+	assert_int_equal(dev(0)->sets.made, PATHS);
 	flow[1][2] = NULL;
 	writes(3, 1);
 }
@@ -614,7 +614,7 @@ static void join__nonsense(void **state)
 		buf[4] = 1;
 		assert_int_equal(nic[0]->ops->accept(nic[0], flow[0][1], buf, UC_ENTRY), -FI_EINVAL);
 	}
-	assert_int_equal(dev(0)->nqps, PATHS);
+	assert_int_equal(dev(0)->sets.nqps, PATHS);
 	writes(0, 1);
 }
 
@@ -640,7 +640,7 @@ static void join__random(void **state)
 		nsaid = 0;
 		events(a);
 		now += 100 * UCCL_NS_PER_MS;
-		assert_true(dev(a)->nqps <= 4 * PATHS);
+		assert_true(dev(a)->sets.nqps <= 4 * PATHS);
 	}
 }
 
@@ -655,10 +655,10 @@ static void join__no_queue_pairs(void **state)
 		settle();
 		now += UCCL_NS_PER_S;
 	}
-	assert_int_equal(dev(0)->nqps + dev(1)->nqps, 0);
+	assert_int_equal(dev(0)->sets.nqps + dev(1)->sets.nqps, 0);
 	fake_verbs_fail(fake, "create_qp", 0, 0);
 	join();
-	assert_int_equal(dev(0)->nqps, PATHS);
+	assert_int_equal(dev(0)->sets.nqps, PATHS);
 	writes(0, 3);
 }
 

@@ -144,10 +144,10 @@ static void accounts_check(struct uccl_nic *n)
 	uint32_t i, out = 0;
 
 	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
-		out += u->qp[i].head - u->qp[i].tail;
-	assert_int_equal(out + u->tx.nunused, u->tx.count);
-	rq_check(&u->rq, u->nlent);
-	assert_int_equal(u->rq.count, u->rx.count);
+		out += u->tx.qp[i].head - u->tx.qp[i].tail;
+	assert_int_equal(out + u->tx.slab.nunused, u->tx.slab.count);
+	rq_check(&u->rx.rq, u->rx.nlast);
+	assert_int_equal(u->rx.rq.count, u->rx.slab.count);
 }
 
 /* Takes what is there; how many. */
@@ -227,7 +227,7 @@ static void pair_close(void)
 	nic[1]->ops->close(nic[1]);
 }
 
-static const struct uccl_verbs_ud_stats *stats(int i)
+static struct uccl_verbs_ud_stats stats(int i)
 {
 	return uccl_verbs_ud_stats(nic[i]);
 }
@@ -425,7 +425,7 @@ static void tx__there_and_back(void **state)
 	/* To itself, and to a neighbour on the same NIC. */
 	send_one(nic[0], &at[0], 0, 98);
 	expect(nic[0], 98);
-	assert_true(stats(0)->tx_lost == 0 && stats(0)->rx_bad == 0);
+	assert_true(stats(0).tx_lost == 0 && stats(0).rx_bad == 0);
 	pair_close();
 }
 
@@ -513,12 +513,12 @@ static void tx__doorbells(void **state)
 	for (i = 0; i < 64; i++)
 		v[i] = packet(&at[1], 7, (uint8_t)i, 10, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 64), 32);
-	assert_int_equal(stats(0)->doorbells, 1);
+	assert_int_equal(stats(0).doorbells, 1);
 	/* Two labels in turn: a chain for each. */
 	for (i = 0; i < 32; i++)
 		v[i].label = (uint16_t)(i & 1);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
-	assert_int_equal(stats(0)->doorbells, 3);
+	assert_int_equal(stats(0).doorbells, 3);
 	assert_int_equal(drain(nic[1]), 64);
 	pair_close();
 }
@@ -675,7 +675,7 @@ static void tx__lost_at_once(void **state)
 	bad.pad = at[1].pad;
 	bad.scope &= ~0xffffffu; /* the subnet manager's queue pair */
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
-	assert_int_equal(stats(0)->tx_lost, 5);
+	assert_int_equal(stats(0).tx_lost, 5);
 	assert_int_equal(fake->stats.sent, 0);
 	pair_close();
 }
@@ -751,9 +751,9 @@ static void tx__unreachable_place(void **state)
 	v[2] = packet(&at[1], 0, 4, 100, 10);
 	fake_verbs_fail(fake, "create_ah", 1, EHOSTUNREACH);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 3), 3);
-	assert_int_equal(stats(0)->tx_lost, 1);
+	assert_int_equal(stats(0).tx_lost, 1);
 	assert_int_equal(drain(nic[1]), 3);
-	assert_int_equal(stats(0)->doorbells, 2);
+	assert_int_equal(stats(0).doorbells, 2);
 	pair_close();
 }
 
@@ -774,8 +774,8 @@ static void tx__post_refused(void **state)
 		assert_int_equal(nic[0]->ops->tx(nic[0], v, 8), 8);
 		assert_int_equal(drain(nic[1]), 8);
 	}
-	assert_int_equal(stats(0)->tx_lost, 200 * 8);
-	assert_int_equal(stats(0)->qp_renewed, 100);
+	assert_int_equal(stats(0).tx_lost, 200 * 8);
+	assert_int_equal(stats(0).qp_renewed, 100);
 	pair_close();
 }
 
@@ -828,8 +828,8 @@ static void qp__breaks(void **state)
 	assert_int_not_equal(seen[nseen - 1].src_qpn, old);
 	assert_false(fake_verbs_exists(fake, old));
 	accounts_check(nic[0]);
-	assert_int_equal(stats(0)->qp_renewed, 1);
-	assert_int_equal(stats(0)->tx_errors, 1);
+	assert_int_equal(stats(0).qp_renewed, 1);
+	assert_int_equal(stats(0).tx_errors, 1);
 	pair_close();
 }
 
@@ -918,15 +918,15 @@ static void qp__broken_by_a_place(void **state)
 	fake->stall = true;
 	send_one(nic[0], &at[1], 0, 1);
 	fake->stall = false;
-	ud_of(nic[0])->tx.mr->lkey++;
+	ud_of(nic[0])->tx.slab.mr->lkey++;
 	fake_verbs_run(fake);
-	ud_of(nic[0])->tx.mr->lkey--;
+	ud_of(nic[0])->tx.slab.mr->lkey--;
 	assert_int_equal(fake->violations, 1);
 	fake->violations = 0; /* that was on purpose */
 	for (i = 0; i < 100; i++)
 		send_one(nic[0], &at[1], 0, 1);
-	assert_int_equal(stats(0)->qp_renewed, 1);
-	assert_int_equal(stats(0)->tx_lost, 100);
+	assert_int_equal(stats(0).qp_renewed, 1);
+	assert_int_equal(stats(0).tx_lost, 100);
 	now += UCCL_NS_PER_S;
 	send_one(nic[0], &at[1], 0, 9);
 	expect(nic[1], 9);
@@ -1027,7 +1027,7 @@ static void rx__too_long(void **state)
 	t = packet(&at[1], 0, 1, 4000, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	assert_int_equal(drain(nic[1]), 0);
-	assert_int_equal(stats(1)->rx_bad, 1);
+	assert_int_equal(stats(1).rx_bad, 1);
 	send_one(nic[0], &at[1], 0, 2);
 	expect(nic[1], 2);
 	pair_close();
@@ -1054,10 +1054,10 @@ static void rx__no_source(void **state)
 	wr.wr.ud.ah = u->lib->create_ah(u->pd, &attr);
 	wr.wr.ud.remote_qpn = at[1].scope & 0xffffff;
 	wr.wr.ud.remote_qkey = ud_qkey(&at[1]);
-	assert_int_equal(u->lib->post_send(u->qp[0].qp, &wr, &bad), 0);
+	assert_int_equal(u->lib->post_send(u->tx.qp[0].qp, &wr, &bad), 0);
 	u->lib->destroy_ah(wr.wr.ud.ah);
 	assert_int_equal(drain(nic[1]), 0);
-	assert_int_equal(stats(1)->rx_bad, 1);
+	assert_int_equal(stats(1).rx_bad, 1);
 	pair_close();
 }
 
@@ -1083,8 +1083,8 @@ static void rx__broken(void **state)
 		expect(nic[1], (uint8_t)(100 + k));
 		now += UCCL_NS_PER_S;
 	}
-	assert_int_equal(stats(1)->rx_revived, 5);
-	assert_true(stats(1)->rx_errors > 0);
+	assert_int_equal(stats(1).rx_revived, 5);
+	assert_true(stats(1).rx_errors > 0);
 	/* Nothing was lost on the way: all pieces are with the NIC again. */
 	for (i = 0; i < (int)nic[1]->caps.rx_slots; i++)
 		send_one(nic[0], &at[1], (uint16_t)i, 2);
@@ -1105,7 +1105,7 @@ static void rx__broken_by_event(void **state)
 	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
 	for (i = 0; i < 2000; i++)
 		assert_int_equal(rx(nic[1], v, 16), 0);
-	assert_int_equal(stats(1)->rx_revived, 1);
+	assert_int_equal(stats(1).rx_revived, 1);
 	for (i = 0; i < 2000; i++)
 		assert_int_equal(rx(nic[0], v, 16), 0);
 	watch_begin();
@@ -1114,7 +1114,7 @@ static void rx__broken_by_event(void **state)
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, seen[0].src_qpn);
 	for (i = 0; i < 2000; i++)
 		assert_int_equal(rx(nic[0], v, 16), 0);
-	assert_int_equal(stats(0)->qp_renewed, 1);
+	assert_int_equal(stats(0).qp_renewed, 1);
 	send_one(nic[0], &at[1], 9, 1);
 	expect(nic[1], 1);
 	pair_close();

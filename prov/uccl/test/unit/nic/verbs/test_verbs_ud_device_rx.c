@@ -148,7 +148,7 @@ static void device_rx_check(const struct uccl_rx *r, uint8_t mark, uint32_t len)
 /* All slots but these, which the caller has, are with the NIC or wait for it. */
 static void accounts_check(uint32_t held)
 {
-	const struct ud_rq *q = &ud_of(nic[1])->device_rq;
+	const struct ud_rq *q = &ud_of(nic[1])->device.rq;
 	uint32_t posted = 0;
 
 	for (uint32_t i = 0; i < q->count; i++)
@@ -267,7 +267,7 @@ static void rx__not_a_packet(void **state)
 	send_to(queue, 2, 448);
 	assert_int_equal(rx(v, 16), 1);
 	device_rx_check(&v[0], 2, 448);
-	assert_int_equal(uccl_verbs_ud_stats(nic[1])->rx_bad, 3);
+	assert_int_equal(uccl_verbs_ud_stats(nic[1]).rx_bad, 3);
 	accounts_check(1);
 	pair_close();
 }
@@ -282,7 +282,7 @@ static void tx__no_such_queue(void **state)
 	pair_open(0);
 	for (int i = 0; i < 3; i++)
 		send_to(bad[i], 1, 10);
-	assert_int_equal(uccl_verbs_ud_stats(nic[0])->tx_lost, 3);
+	assert_int_equal(uccl_verbs_ud_stats(nic[0]).tx_lost, 3);
 	send_to(queue, 2, 10);
 	assert_int_equal(rx(v, 16), 1);
 	pair_close();
@@ -341,15 +341,15 @@ static void rx__broken(void **state)
 			now += 10 * UCCL_NS_PER_MS;
 		}
 		accounts_check(0);
-		assert_int_equal(ud_rq_posted(&ud_of(nic[1])->device_rq), ud_of(nic[1])->device_rq.depth);
-		assert_int_equal(ud_rq_posted(&ud_of(nic[1])->rq), ud_of(nic[1])->rq.depth);
+		assert_int_equal(ud_rq_posted(&ud_of(nic[1])->device.rq), ud_of(nic[1])->device.rq.depth);
+		assert_int_equal(ud_rq_posted(&ud_of(nic[1])->rx.rq), ud_of(nic[1])->rx.rq.depth);
 		send_to(queue, 9, 200);
 		send_to(0, 8, 200);
 		drain(got);
 		assert_int_equal(got[0], 1);
 		assert_int_equal(got[1], 1);
 	}
-	assert_true(uccl_verbs_ud_stats(nic[1])->rx_revived >= 16);
+	assert_true(uccl_verbs_ud_stats(nic[1]).rx_revived >= 16);
 	pair_close();
 }
 
@@ -385,10 +385,10 @@ static void rx__broken_while_it_comes(void **state)
 		}
 		assert_null(meanwhile);
 		accounts_check(0);
-		assert_int_equal(ud_rq_posted(&ud_of(nic[1])->device_rq), ud_of(nic[1])->device_rq.depth);
-		assert_int_equal(ud_of(nic[1])->rq.nreturned, 0);
-		for (uint32_t i = 0; i < ud_of(nic[1])->rq.count; i++)
-			assert_true(ud_of(nic[1])->rq.posted[i]);
+		assert_int_equal(ud_rq_posted(&ud_of(nic[1])->device.rq), ud_of(nic[1])->device.rq.depth);
+		assert_int_equal(ud_of(nic[1])->rx.rq.nreturned, 0);
+		for (uint32_t i = 0; i < ud_of(nic[1])->rx.rq.count; i++)
+			assert_true(ud_of(nic[1])->rx.rq.posted[i]);
 		send_to(0, 2, 100);
 		assert_int_equal(rx(v, 16), 1);
 		rx(v, 16);
@@ -406,7 +406,7 @@ static void rx__broken_by_event(void **state)
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, queue);
 	for (int i = 0; i < 3000; i++)
 		assert_int_equal(rx(v, 16), 0);
-	assert_int_equal(uccl_verbs_ud_stats(nic[1])->rx_revived, 1);
+	assert_int_equal(uccl_verbs_ud_stats(nic[1]).rx_revived, 1);
 	send_to(queue, 1, 100);
 	assert_int_equal(rx(v, 16), 1);
 	device_rx_check(&v[0], 1, 100);

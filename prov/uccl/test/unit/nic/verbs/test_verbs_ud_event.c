@@ -118,7 +118,7 @@ static void look(int i, int link)
 {
 	hear(i);
 	assert_int_equal(link_seen[i], link);
-	assert_int_equal(ud(i)->link, link < 0 ? UCCL_LINK_UP : link);
+	assert_int_equal(ud(i)->link.state, link < 0 ? UCCL_LINK_UP : link);
 }
 
 static void link__down_and_up(void **state)
@@ -143,8 +143,8 @@ static void link__down_and_up(void **state)
 		assert_true(packet_comes(0));
 		assert_true(packet_comes(1));
 	}
-	assert_int_equal(ud(0)->stats.link_lost, 3);
-	assert_int_equal(ud(0)->stats.tx_errors, 0);
+	assert_int_equal(ud(0)->link.lost, 3);
+	assert_int_equal(ud(0)->tx.errors, 0);
 	/* Each change is told once. */
 	assert_int_equal(link_news, 6);
 }
@@ -265,7 +265,7 @@ static void gid__moved(void **state)
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
 	look(0, -1);
 	assert_int_equal(ud(0)->port.gid_index, 5);
-	assert_int_equal(ud(0)->stats.cq_renewed, 1);
+	assert_int_equal(ud(0)->tx.cq_renewed, 1);
 	assert_true(packet_comes(0));
 	assert_true(packet_comes(1));
 }
@@ -316,7 +316,7 @@ static void gone_check(int i)
 	assert_int_equal(fake_verbs_calls(fake, "post_send"), posts);
 	/* The other one, which takes the event, is not meant. */
 	assert_true(fake_verbs_calls(fake, "get_async_event") >= events);
-	assert_int_equal(ud(i)->stats.link_lost, 1);
+	assert_int_equal(ud(i)->link.lost, 1);
 }
 
 static void gone__by_event(void **state)
@@ -379,9 +379,9 @@ static void cq__of_sends(void **state)
 	(void)state;
 	open_ud();
 	assert_true(packet_comes(0));
-	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx_cq);
+	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx.cq);
 	look(0, -1);
-	assert_int_equal(ud(0)->stats.cq_renewed, 1);
+	assert_int_equal(ud(0)->tx.cq_renewed, 1);
 	assert_true(packet_comes(0));
 	assert_true(packet_comes(1));
 }
@@ -391,7 +391,7 @@ static void cq__of_receives(void **state)
 {
 	(void)state;
 	open_ud();
-	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->rx_cq);
+	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->rx.cq);
 	gone_check(0);
 }
 
@@ -399,7 +399,7 @@ static void cq__not_again(void **state)
 {
 	(void)state;
 	open_ud();
-	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx_cq);
+	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx.cq);
 	fake_verbs_fail(fake, "create_cq", 1, ENOMEM);
 	gone_check(0);
 }
@@ -445,7 +445,7 @@ static void peer_ends(enum ibv_qp_type type)
 
 	for (int i = 0; i < 2; i++)
 		open_local(i, type);
-	assert_non_null(ud(0)->live);
+	assert_non_null(ud(0)->live.udp);
 	nic[1]->ops->addr(nic[1], &to);
 	assert_true(to.port >= 0x8000);
 	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
@@ -592,13 +592,13 @@ static void live__none(void **state)
 
 	(void)state;
 	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[0]), 0);
-	assert_null(ud(0)->live);
+	assert_null(ud(0)->live.udp);
 	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
 	assert_null(peer[0]);
 	attr.ifname = "rxe1";
 	fake_verbs_infiniband(dev[1], 0x5d6);
 	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[1]), 0);
-	assert_null(ud(1)->live);
+	assert_null(ud(1)->live.udp);
 }
 
 /* Queue pairs for writes. */
@@ -678,11 +678,12 @@ static void uc__queues(void **state)
 			struct uc_dev *d = uc_of(nic[i])->dev;
 
 			if (which == 2)
-				fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, d->srq);
+				fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, d->queues.srq);
 			else
-				fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, which ? d->rx_cq : d->tx_cq);
+				fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR,
+						       which ? d->queues.rx_cq : d->queues.tx_cq);
 			settle();
-			assert_int_equal(d->stats.renewed, which + 1);
+			assert_int_equal(d->queues.renewed, which + 1);
 			assert_int_equal(writes_come(0), PATHS);
 			assert_int_equal(writes_come(1), PATHS);
 			assert_true(packet_comes(i));
@@ -697,7 +698,7 @@ static void uc__queues_not_again(void **state)
 	(void)state;
 	open_uc();
 	fake_verbs_fail(fake, "create_srq", 0, ENOMEM);
-	fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, uc_of(nic[0])->dev->srq);
+	fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, uc_of(nic[0])->dev->queues.srq);
 	settle();
 	assert_int_equal(writes_come(0), 0);
 	assert_int_equal(writes_come(1), 0);
@@ -714,7 +715,7 @@ static void uc__gid_moved(void **state)
 	gids_shift(&dev[1]->port[0], 1);
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
 	settle();
-	assert_int_equal(uc_of(nic[1])->dev->stats.made, 2 * PATHS);
+	assert_int_equal(uc_of(nic[1])->dev->sets.made, 2 * PATHS);
 	assert_int_equal(writes_come(0), PATHS);
 	assert_int_equal(writes_come(1), PATHS);
 }
