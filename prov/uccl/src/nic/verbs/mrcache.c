@@ -11,12 +11,18 @@
 #include "base/units.h"
 #include "nic/verbs/memwatch.h"
 
-/* All fields but pub are under the watch's lock. */
+/* Registrations of device memory begin and end at multiples of this, or where their allocation does. */
+#define DEVICE_GRAIN (2ull << 20)
+
+/* Of a cache of host memory, all fields but pub are under the watch's lock. */
 struct entry {
 	struct uccl_mrcache_entry pub;
+	struct uccl_mrcache *cache;
 	TAILQ_ENTRY(entry) link;
+	uint64_t id;		/* number of the allocation; 0: host memory */
+	int device;		/* its number; -1: host memory */
 	uint32_t refs;
-	bool gone;		/* it ends with its last user: memory that went away or cannot be watched, or spoilt */
+	bool gone;		/* removed from `live`: it ends with its last user */
 };
 
 TAILQ_HEAD(entry_list, entry);
@@ -25,21 +31,58 @@ struct uccl_mrcache {
 	struct uccl_memwatcher watcher;
 	const struct uccl_mrcache_ops *ops;
 	void *arg;
-	bool keeps;
-	uintptr_t page;
+	bool devices, keeps;
+	uintptr_t grain;
 	uint32_t max_entries;
 	uint64_t max_bytes;
-	/* Latest used first. What is gone is in neither list: its users hold it, or it is in `dead`. */
+	/* Latest used first. An entry that is gone is in neither list while it has users, then in `dead`. */
 	struct entry_list live, dead;
 	uint64_t idle_bytes;	/* of entries in `live` without a user */
 	uint32_t idle;
-	struct entry *spare;	/* the next new one; of the owner, without the lock */
+	struct entry *reserve;	/* the next new one: with the lock nothing may be allocated; see memwatch.h */
 	struct uccl_mrcache_stats stats;
 };
+
+static void lock(const struct uccl_mrcache *c)
+{
+	if (!c->devices)
+		uccl_memwatch_lock();
+}
+
+static void unlock(const struct uccl_mrcache *c)
+{
+	if (!c->devices)
+		uccl_memwatch_unlock();
+}
 
 static uint64_t entry_len(const struct entry *e)
 {
 	return e->pub.end - e->pub.start;
+}
+
+static bool entry_overlaps(const struct entry *e, uintptr_t start, uintptr_t end)
+{
+	return e->pub.start < end && start < e->pub.end;
+}
+
+/* No longer found. One without users is dead. */
+static void entry_remove(struct uccl_mrcache *c, struct entry *e)
+{
+	TAILQ_REMOVE(&c->live, e, link);
+	e->gone = true;
+	if (e->refs)
+		return;
+	c->idle--;
+	c->idle_bytes -= entry_len(e);
+	TAILQ_INSERT_TAIL(&c->dead, e, link);
+}
+
+/* The same by our choice, so no report about its memory is needed any more. */
+static void entry_drop(struct uccl_mrcache *c, struct entry *e)
+{
+	entry_remove(c, e);
+	if (!c->devices)
+		uccl_memwatch_del(e->pub.start, e->pub.end);
 }
 
 /* In the watcher's thread: nothing is deregistered here, since the NIC belongs to its owner. */
@@ -50,16 +93,10 @@ static void cache_gone(struct uccl_memwatcher *w, uintptr_t start, uintptr_t end
 
 	for (; e; e = next) {
 		next = TAILQ_NEXT(e, link);
-		if (e->pub.end <= start || e->pub.start >= end)
+		if (!entry_overlaps(e, start, end))
 			continue;
-		TAILQ_REMOVE(&c->live, e, link);
-		e->gone = true;
+		entry_remove(c, e);
 		c->stats.gone++;
-		if (e->refs)
-			continue;
-		c->idle--;
-		c->idle_bytes -= entry_len(e);
-		TAILQ_INSERT_TAIL(&c->dead, e, link);
 	}
 }
 
@@ -69,13 +106,13 @@ static bool cache_keeps(struct uccl_memwatcher *w, uintptr_t start, uintptr_t en
 	struct entry *e;
 
 	TAILQ_FOREACH(e, &c->live, link)
-		if (e->pub.start < end && e->pub.end > start)
+		if (entry_overlaps(e, start, end))
 			return true;
 	return false;
 }
 
-int uccl_mrcache_open(const struct uccl_mrcache_ops *ops, void *arg, uint32_t max_entries, uint64_t max_bytes,
-		      struct uccl_mrcache **out)
+int uccl_mrcache_open(const struct uccl_mrcache_ops *ops, void *arg, bool devices, uint32_t max_entries,
+		      uint64_t max_bytes, struct uccl_mrcache **out)
 {
 	struct uccl_mrcache *c = calloc(1, sizeof(*c));
 
@@ -83,40 +120,17 @@ int uccl_mrcache_open(const struct uccl_mrcache_ops *ops, void *arg, uint32_t ma
 		return -FI_ENOMEM;
 	c->ops = ops;
 	c->arg = arg;
-	c->page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	c->devices = devices;
+	c->grain = devices ? DEVICE_GRAIN : (uintptr_t)sysconf(_SC_PAGESIZE);
 	c->max_entries = max_entries;
 	c->max_bytes = max_bytes;
 	TAILQ_INIT(&c->live);
 	TAILQ_INIT(&c->dead);
 	c->watcher.gone = cache_gone;
 	c->watcher.keeps = cache_keeps;
-	c->keeps = max_entries && !uccl_memwatch_join(&c->watcher);
+	c->keeps = devices || (max_entries && !uccl_memwatch_join(&c->watcher));
 	*out = c;
 	return 0;
-}
-
-static void entry_free(struct uccl_mrcache *c, struct entry *e)
-{
-	c->ops->dereg(c->arg, e->pub.mr);
-	c->stats.entries--;
-	c->stats.bytes -= entry_len(e);
-	free(e);
-}
-
-/* No longer found, by our choice, so that nobody needs to hear of its memory. */
-static void entry_hide(struct uccl_mrcache *c, struct entry *e)
-{
-	TAILQ_REMOVE(&c->live, e, link);
-	uccl_memwatch_del(e->pub.start, e->pub.end);
-}
-
-/* No longer kept, by our choice. */
-static void entry_drop(struct uccl_mrcache *c, struct entry *e)
-{
-	entry_hide(c, e);
-	c->idle--;
-	c->idle_bytes -= entry_len(e);
-	TAILQ_INSERT_TAIL(&c->dead, e, link);
 }
 
 /* With the lock held on entry and on return; the NIC is called without it. */
@@ -126,9 +140,12 @@ static void bury(struct uccl_mrcache *c)
 
 	while ((e = TAILQ_FIRST(&c->dead))) {
 		TAILQ_REMOVE(&c->dead, e, link);
-		uccl_memwatch_unlock();
-		entry_free(c, e);
-		uccl_memwatch_lock();
+		c->stats.entries--;
+		c->stats.bytes -= entry_len(e);
+		unlock(c);
+		c->ops->dereg(c->arg, e->pub.mr);
+		free(e);
+		lock(c);
 	}
 }
 
@@ -147,68 +164,86 @@ static void trim(struct uccl_mrcache *c, uint32_t max_entries, uint64_t max_byte
 
 void uccl_mrcache_close(struct uccl_mrcache *c)
 {
-	uccl_memwatch_lock();
+	if (!c)
+		return;
+	lock(c);
 	trim(c, 0, 0);
 	bury(c);
 	assert(TAILQ_EMPTY(&c->live));
-	uccl_memwatch_unlock();
-	if (c->keeps)
+	unlock(c);
+	if (c->keeps && !c->devices)
 		uccl_memwatch_leave(&c->watcher);
-	free(c->spare);
+	free(c->reserve);
 	free(c);
 }
 
-static struct entry *entry_find(struct uccl_mrcache *c, uintptr_t start, uintptr_t end)
+/* An entry that covers `want`. Entries of an earlier allocation at this address are dropped. PROTOCOL R222 */
+static struct entry *entry_find(struct uccl_mrcache *c, uintptr_t start, uintptr_t end, const struct entry *want)
 {
-	struct entry *e;
+	struct entry *e, *next, *found = NULL;
 
-	TAILQ_FOREACH(e, &c->live, link)
-		if (e->pub.start <= start && end <= e->pub.end)
-			break;
-	return e;
+	for (e = TAILQ_FIRST(&c->live); e && (!found || c->devices); e = next) {
+		next = TAILQ_NEXT(e, link);
+		if (e->device != want->device || !entry_overlaps(e, start, end))
+			continue;
+		if (e->id != want->id) {
+			c->stats.gone++;
+			entry_drop(c, e);
+		} else if (!found && e->pub.start <= start && end <= e->pub.end) {
+			found = e;
+		}
+	}
+	return found;
 }
 
 /*
- * Watch first, register then: what goes away between the two is told of, and the entry is there to be told. The lock
+ * Watch first, then register: if the memory goes away between the two, the entry must be there to hear of it. The lock
  * is not held while the NIC works, so the entry waits in the list with a user.
  */
-static int entry_new(struct uccl_mrcache *c, struct entry *e, uintptr_t start, uintptr_t end, bool kept)
+static int entry_new(struct uccl_mrcache *c, const struct entry *want, const struct uccl_nic_device *device)
 {
+	struct entry *e = c->reserve;
 	int rc;
 
-	*e = (struct entry){ .pub = { .start = start, .end = end }, .refs = 1 };
-	e->gone = !c->keeps || !uccl_memwatch_add(start, end);
-	if (e->gone && kept)
+	*e = *want;
+	if (!c->devices && (!c->keeps || !uccl_memwatch_add(e->pub.start, e->pub.end)))
 		return -FI_ENOSYS;
-	if (!e->gone)
-		TAILQ_INSERT_HEAD(&c->live, e, link);
-	uccl_memwatch_unlock();
-	rc = c->ops->reg(c->arg, start, end - start, &e->pub.mr);
-	uccl_memwatch_lock();
+	TAILQ_INSERT_HEAD(&c->live, e, link);
+	unlock(c);
+	rc = c->ops->reg(c->arg, e->pub.start, entry_len(e), device, &e->pub.mr);
+	lock(c);
 	if (rc) {
 		if (!e->gone)
-			entry_hide(c, e);
+			entry_drop(c, e);
 		return rc;
 	}
 	c->stats.entries++;
-	c->stats.bytes += end - start;
+	c->stats.bytes += entry_len(e);
 	return 0;
 }
 
-static int entry_get(struct uccl_mrcache *c, const void *buf, uint64_t len, bool kept,
+int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_nic_device *device,
 		     const struct uccl_mrcache_entry **out)
 {
-	uintptr_t start = (uintptr_t)buf & ~(c->page - 1);
-	uintptr_t end = ((uintptr_t)buf + len + c->page - 1) & ~(c->page - 1);
-	struct entry *e;
+	uintptr_t at = (uintptr_t)buf, first = 0, last = UINTPTR_MAX;
+	struct entry *e, want = {.cache = c, .device = device ? device->number : -1, .refs = 1};
+	uint64_t bytes;
 	int rc = 0;
 
-	if (!c->spare)
-		c->spare = malloc(sizeof(*c->spare));
-	if (!c->spare)
+	if (device) {
+		rc = device->range ? device->range(device->arg, buf, &first, &bytes, &want.id) : -FI_ENOSYS;
+		if (rc)
+			return rc;
+		if (at < first || at - first > bytes || len > bytes - (at - first))
+			return -FI_EFAULT;
+		last = first + bytes;
+	}
+	if (!c->reserve)
+		c->reserve = malloc(sizeof(*c->reserve));
+	if (!c->reserve)
 		return -FI_ENOMEM;
-	uccl_memwatch_lock();
-	e = entry_find(c, start, end);
+	lock(c);
+	e = entry_find(c, at, at + len, &want);
 	if (e) {
 		c->stats.hits++;
 		if (!e->refs++) {
@@ -220,38 +255,41 @@ static int entry_get(struct uccl_mrcache *c, const void *buf, uint64_t len, bool
 		*out = &e->pub;
 	} else {
 		c->stats.misses++;
-		rc = entry_new(c, c->spare, start, end, kept);
-		/* Pinned memory has a limit: what is kept for nobody gives way to what is needed. */
-		if (rc && rc != -FI_ENOSYS && c->idle) {
+		bury(c);
+		want.pub.start = (uintptr_t)uccl_max(first, at & ~(c->grain - 1));
+		want.pub.end = (uintptr_t)uccl_min(last, (at + len + c->grain - 1) & ~(c->grain - 1));
+		rc = entry_new(c, &want, device);
+		/* Pinned memory has a limit: idle entries make room for what is needed. */
+		if (rc && (c->devices || rc != -FI_ENOSYS) && c->idle) {
 			trim(c, 0, 0);
 			bury(c);
-			rc = entry_new(c, c->spare, start, end, kept);
+			rc = entry_new(c, &want, device);
 		}
 		if (!rc) {
-			*out = &c->spare->pub;
-			c->spare = NULL;
+			*out = &c->reserve->pub;
+			c->reserve = NULL;
 		}
 	}
 	bury(c);
-	uccl_memwatch_unlock();
+	unlock(c);
 	return rc;
 }
 
-int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e)
-{
-	return entry_get(c, buf, len, false, e);
-}
-
-int uccl_mrcache_get_kept(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e)
-{
-	return entry_get(c, buf, len, true, e);
-}
-
-void uccl_mrcache_put(struct uccl_mrcache *c, const struct uccl_mrcache_entry *pub)
+void uccl_mrcache_hold(const struct uccl_mrcache_entry *pub)
 {
 	struct entry *e = uccl_container_of(pub, struct entry, pub);
 
-	uccl_memwatch_lock();
+	lock(e->cache);
+	e->refs++;
+	unlock(e->cache);
+}
+
+void uccl_mrcache_put(const struct uccl_mrcache_entry *pub)
+{
+	struct entry *e = uccl_container_of(pub, struct entry, pub);
+	struct uccl_mrcache *c = e->cache;
+
+	lock(c);
 	if (!--e->refs) {
 		if (e->gone) {
 			TAILQ_INSERT_TAIL(&c->dead, e, link);
@@ -262,19 +300,17 @@ void uccl_mrcache_put(struct uccl_mrcache *c, const struct uccl_mrcache_entry *p
 		}
 	}
 	bury(c);
-	uccl_memwatch_unlock();
+	unlock(c);
 }
 
-void uccl_mrcache_spoil(struct uccl_mrcache *c, const struct uccl_mrcache_entry *pub)
+void uccl_mrcache_spoil(const struct uccl_mrcache_entry *pub)
 {
 	struct entry *e = uccl_container_of(pub, struct entry, pub);
 
-	uccl_memwatch_lock();
-	if (!e->gone) {
-		entry_hide(c, e);
-		e->gone = true;
-	}
-	uccl_memwatch_unlock();
+	lock(e->cache);
+	if (!e->gone)
+		entry_drop(e->cache, e);
+	unlock(e->cache);
 }
 
 bool uccl_mrcache_keeps(const struct uccl_mrcache *c)
@@ -286,8 +322,8 @@ struct uccl_mrcache_stats uccl_mrcache_stats(struct uccl_mrcache *c)
 {
 	struct uccl_mrcache_stats s;
 
-	uccl_memwatch_lock();
+	lock(c);
 	s = c->stats;
-	uccl_memwatch_unlock();
+	unlock(c);
 	return s;
 }

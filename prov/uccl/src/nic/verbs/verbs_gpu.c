@@ -11,14 +11,14 @@
 
 #include "base/log.h"
 
-/* Registrations that are kept while nothing is sent from there. They hold the memory when the program gives it up. */
+/* Limits on unused registrations. Each keeps its memory from being freed, also after the program has freed it. */
 #define KEPT 256
 #define KEPT_BYTES (1ull << 30)
 
-enum way { WAY_UNKNOWN, WAY_DMABUF, WAY_PEER, WAY_NONE };
+enum method { METHOD_UNKNOWN, METHOD_DMABUF, METHOD_PEER, METHOD_NONE };
 
-/* Says nothing of the next registration. */
-static bool scarce(int rc)
+/* A shortage: the next registration may succeed. */
+static bool shortage(int rc)
 {
 	return rc == -FI_ENOMEM || rc == -FI_EAGAIN || rc == -FI_EMFILE || rc == -ENFILE || rc == -FI_EINTR;
 }
@@ -48,58 +48,59 @@ static struct ibv_mr *reg_dmabuf(const struct uccl_verbs *lib, struct ibv_pd *pd
 	return mr;
 }
 
-static void told(struct uccl_verbs_gpus *g, const char *name, int number, enum way way, int by_dmabuf, int by_peer)
+static void method_set(struct uccl_verbs_gpus *g, const char *name, int number, enum method method, int by_dmabuf,
+		       int by_peer)
 {
 	static const char *const how[] = {
-		[WAY_DMABUF] = "as a dmabuf",
-		[WAY_PEER] = "by its address (peer memory)",
+		[METHOD_DMABUF] = "as a dmabuf",
+		[METHOD_PEER] = "by its address (peer memory)",
 	};
 
-	atomic_store(&g->method[number], way);
-	if (way == WAY_NONE)
+	atomic_store(&g->method[number], method);
+	if (method == METHOD_NONE)
 		UCCL_LOG(UCCL_LOG_WARN,
 			 "%s: memory of GPU %d cannot be registered, so payload is copied: as a dmabuf: %s; by its "
 			 "address: %s (is nvidia-peermem loaded?)",
 			 name, number, strerror(-by_dmabuf), strerror(-by_peer));
 	else
-		UCCL_LOG(UCCL_LOG_INFO, "%s: memory of GPU %d is registered %s", name, number, how[way]);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: memory of GPU %d is registered %s", name, number, how[method]);
 }
 
-/* The way that worked once is the only one that is tried again. PROTOCOL R192 */
+/* Only the method that worked once is tried again. PROTOCOL R192 */
 int uccl_verbs_gpu_reg(struct uccl_verbs_gpus *g, const struct uccl_verbs *lib, struct ibv_pd *pd, const char *name,
 		       void *buf, uint64_t len, uint64_t iova, int access, const struct uccl_nic_device *device,
 		       struct ibv_mr **out)
 {
 	int number = device->number, by_dmabuf = -FI_ENOSYS, rc;
-	uint8_t way = number < UCCL_VERBS_GPUS ? atomic_load(&g->method[number]) : WAY_NONE;
+	uint8_t method = number < UCCL_VERBS_GPUS ? atomic_load(&g->method[number]) : METHOD_NONE;
 
-	if (way == WAY_NONE)
+	if (method == METHOD_NONE)
 		return -FI_EOPNOTSUPP;
-	if (way != WAY_PEER) {
+	if (method != METHOD_PEER) {
 		*out = reg_dmabuf(lib, pd, buf, len, iova, access, device);
 		by_dmabuf = rc = made(*out);
-		if (!rc && way == WAY_UNKNOWN)
-			told(g, name, number, WAY_DMABUF, 0, 0);
-		if (!rc || way == WAY_DMABUF || scarce(rc))
+		if (!rc && method == METHOD_UNKNOWN)
+			method_set(g, name, number, METHOD_DMABUF, 0, 0);
+		if (!rc || method == METHOD_DMABUF || shortage(rc))
 			return rc;
 	}
 	*out = lib->reg_mr_iova(pd, buf, len, iova, access);
 	rc = made(*out);
-	if (way != WAY_UNKNOWN || scarce(rc))
+	if (method != METHOD_UNKNOWN || shortage(rc))
 		return rc;
 	if (!rc)
-		told(g, name, number, WAY_PEER, 0, 0);
+		method_set(g, name, number, METHOD_PEER, 0, 0);
 	else if (atomic_fetch_add(&g->failed[number], 1) + 1 == UCCL_VERBS_GPU_TRIES)
-		told(g, name, number, WAY_NONE, by_dmabuf, rc);
+		method_set(g, name, number, METHOD_NONE, by_dmabuf, rc);
 	return rc;
 }
 
-/* The NIC may read it, and nobody else: what is sent from there is called as the program calls it. PROTOCOL R221 */
-static int keep_reg(void *arg, void *start, uint64_t len, const struct uccl_nic_device *device, void **mr)
+/* Only the NIC may read it, at the program's own addresses. PROTOCOL R221 */
+static int keep_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_nic_device *device, void **mr)
 {
 	struct uccl_verbs_gpu_keep *k = arg;
 	struct ibv_mr *got;
-	int rc = uccl_verbs_gpu_reg(k->gpus, k->lib, k->pd, k->name, start, len, (uintptr_t)start, 0, device, &got);
+	int rc = uccl_verbs_gpu_reg(k->gpus, k->lib, k->pd, k->name, (void *)start, len, start, 0, device, &got);
 
 	*mr = got;
 	return rc;
@@ -112,18 +113,18 @@ static void keep_dereg(void *arg, void *mr)
 	uccl_verbs_dereg(k->lib, mr, k->name);
 }
 
-static const struct uccl_devcache_ops keep_ops = {.reg = keep_reg, .dereg = keep_dereg};
+static const struct uccl_mrcache_ops keep_ops = {.reg = keep_reg, .dereg = keep_dereg};
 
 int uccl_verbs_gpu_keep_open(struct uccl_verbs_gpu_keep *k, struct uccl_verbs_gpus *gpus, const struct uccl_verbs *lib,
 			     struct ibv_pd *pd, const char *name)
 {
 	*k = (struct uccl_verbs_gpu_keep){.gpus = gpus, .lib = lib, .pd = pd, .name = name};
-	return uccl_devcache_open(&keep_ops, k, KEPT, KEPT_BYTES, &k->cache);
+	return uccl_mrcache_open(&keep_ops, k, true, KEPT, KEPT_BYTES, &k->cache);
 }
 
 void uccl_verbs_gpu_keep_close(struct uccl_verbs_gpu_keep *k)
 {
-	uccl_devcache_close(k->cache);
+	uccl_mrcache_close(k->cache);
 	k->cache = NULL;
 }
 

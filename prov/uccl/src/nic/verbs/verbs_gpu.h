@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "nic/verbs/devcache.h"
+#include "nic/verbs/mrcache.h"
 #include "nic/verbs/verbs_lib.h"
 
 #define UCCL_VERBS_GPUS 64	/* devices; memory of devices with higher numbers is never registered */
@@ -36,7 +36,7 @@ struct uccl_verbs_gpu_keep {
 	const struct uccl_verbs *lib;
 	struct ibv_pd *pd;
 	const char *name;
-	struct uccl_devcache *cache;
+	struct uccl_mrcache *cache;
 };
 
 /* 0 or -FI_ENOMEM. */
@@ -47,10 +47,10 @@ void uccl_verbs_gpu_keep_close(struct uccl_verbs_gpu_keep *k);
 
 /* The *source of uccl_nic_ops.source(): registrations for packets, and for direct writes (NULL: none). */
 struct uccl_verbs_source {
-	struct uccl_devcache_entry *packets, *writes;
+	const struct uccl_mrcache_entry *packets, *writes;
 };
 
-static inline uint32_t uccl_verbs_source_key(const struct uccl_devcache_entry *e)
+static inline uint32_t uccl_verbs_source_key(const struct uccl_mrcache_entry *e)
 {
 	return ((const struct ibv_mr *)e->mr)->lkey;
 }

@@ -16,8 +16,8 @@
 #include "nic/verbs/verbs_ah.h"
 
 #define WINDOWS 1024 /* at a time, at most */
-#define DEPTH 64     /* requests of the queue pair that no completion has told of */
-#define REGIONS 1024 /* that are kept while nobody may write to them */
+#define DEPTH 64     /* most requests of the queue pair without completion */
+#define REGIONS 1024 /* most registrations kept without windows */
 #define REGION_BYTES (1ull << 30)
 #define UNBIND_NS (10 * UCCL_NS_PER_MS) /* the NIC is given this long; it needs a microsecond or two */
 #define RETRY_NS (100 * UCCL_NS_PER_MS) /* after something was refused, without asking again */
@@ -30,8 +30,8 @@ struct region {
 
 struct window {
 	struct ibv_mw *mw;			 /* NULL: to be made when it is needed */
-	const struct uccl_mrcache_entry *region; /* NULL: nobody has it */
-	uint32_t request;			 /* that bound it */
+	const struct uccl_mrcache_entry *region; /* NULL: the window is unused */
+	uint32_t request;			 /* number of the request that bound it */
 	bool lost;				 /* the queue pair broke before that was done: its key is not known */
 };
 
@@ -62,12 +62,13 @@ int uccl_verbs_iova(const void *buf, uint64_t *iova)
 
 /* Regions. */
 
-static int region_reg(void *arg, uintptr_t start, uint64_t len, void **out)
+static int region_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_nic_device *device, void **out)
 {
 	struct uccl_verbs_mws *m = arg;
 	struct region *r = malloc(sizeof(*r));
 	int rc = r ? uccl_verbs_iova((void *)start, &r->iova) : -FI_ENOMEM;
 
+	(void)device;
 	if (!rc) {
 		r->mr = m->lib->reg_mr_iova(m->pd, (void *)start, len, r->iova,
 					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
@@ -146,7 +147,7 @@ static int qp_make(struct uccl_verbs_mws *m)
 	return err;
 }
 
-/* It broke, or does not answer: what was not told of will never be done. */
+/* It broke, or does not answer: requests without completion will never be done. */
 static void qp_end(struct uccl_verbs_mws *m)
 {
 	qp_free(m);
@@ -173,7 +174,7 @@ static void reap(struct uccl_verbs_mws *m)
 	}
 }
 
-/* Bind it to `len` bytes of its region, 0: to nothing. */
+/* Bind the window to `len` bytes of its region; 0: unbind it. */
 static int request(struct uccl_verbs_mws *m, struct window *w, uint64_t addr, uint64_t len)
 {
 	struct region *r = w->region->mr;
@@ -184,7 +185,7 @@ static int request(struct uccl_verbs_mws *m, struct window *w, uint64_t addr, ui
 		reap(m);
 	if (!m->qp || m->posted - m->done >= DEPTH)
 		return -FI_EAGAIN;
-	bind.bind_info.mr = r->mr; /* libraries look at it also when there is nothing to bind to */
+	bind.bind_info.mr = r->mr; /* libraries read it even if the length is 0 */
 	bind.bind_info.addr = addr;
 	bind.bind_info.length = len;
 	bind.bind_info.mw_access_flags = len ? IBV_ACCESS_REMOTE_WRITE : 0;
@@ -195,7 +196,7 @@ static int request(struct uccl_verbs_mws *m, struct window *w, uint64_t addr, ui
 	return 0;
 }
 
-/* Until all requests before this one are done, or never will be. */
+/* Wait until all requests before this one are done, or never will be. */
 static void await(struct uccl_verbs_mws *m, uint32_t upto)
 {
 	uint64_t until = m->clock() + UNBIND_NS;
@@ -216,7 +217,7 @@ static bool unbind(struct uccl_verbs_mws *m, struct window *w)
 		await(m, w->request + 1);
 		return !w->lost;
 	}
-	/* It may not be thrown away while the NIC has a request for it. */
+	/* It may not be freed while the NIC has a request for it. */
 	await(m, w->request + 1);
 	return false;
 }
@@ -229,7 +230,7 @@ static void window_free(struct uccl_verbs_mws *m, struct window *w)
 	m->free[m->nfree++] = (uint16_t)(w - m->window);
 }
 
-/* That one has not been made, or may be bound for ever: it goes, which is a fence, too. */
+/* Free the NIC's window, if there is one. This is a fence, too, so it also ends a window that cannot be unbound. */
 static void window_end(struct uccl_verbs_mws *m, struct window *w)
 {
 	int err = w->mw ? m->lib->dealloc_mw(w->mw) : 0;
@@ -258,9 +259,9 @@ int uccl_verbs_mw_get(struct uccl_verbs_mws *m, const void *buf, uint64_t len, v
 		return -FI_EAGAIN;
 	rc = m->qp ? 0 : qp_make(m);
 	if (!rc)
-		rc = uccl_mrcache_get_kept(m->regions, buf, len, &e);
+		rc = uccl_mrcache_get(m->regions, buf, len, NULL, &e);
 	if (rc == -FI_ENOSYS)
-		return rc; /* of this memory the host says nothing */
+		return rc; /* the kernel does not watch this memory */
 	if (rc) {
 		m->retry_at = m->clock() + RETRY_NS;
 		m->stats.failed++;
@@ -272,7 +273,7 @@ int uccl_verbs_mw_get(struct uccl_verbs_mws *m, const void *buf, uint64_t len, v
 	rc = window_bind(m, w, *raddr, len);
 	if (rc) {
 		window_free(m, w);
-		uccl_mrcache_put(m->regions, e);
+		uccl_mrcache_put(e);
 		m->retry_at = m->clock() + RETRY_NS;
 		m->stats.failed++;
 		return rc;
@@ -293,8 +294,8 @@ void uccl_verbs_mw_put(struct uccl_verbs_mws *m, void *place, bool settled)
 		window_end(m, w);
 	}
 	if (!settled)
-		uccl_mrcache_spoil(m->regions, e);
-	uccl_mrcache_put(m->regions, e);
+		uccl_mrcache_spoil(e);
+	uccl_mrcache_put(e);
 	window_free(m, w);
 }
 
@@ -331,7 +332,7 @@ int uccl_verbs_mws_open(const struct uccl_verbs *lib, struct ibv_context *ctx, s
 		m->free[m->nfree] = (uint16_t)(m->nwindows - 1 - m->nfree);
 		m->nfree++;
 	}
-	rc = uccl_mrcache_open(&region_ops, m, REGIONS, REGION_BYTES, &m->regions);
+	rc = uccl_mrcache_open(&region_ops, m, false, REGIONS, REGION_BYTES, &m->regions);
 	if (!rc && !uccl_mrcache_keeps(m->regions))
 		rc = -FI_ENOSYS;
 	if (!rc)
@@ -349,10 +350,9 @@ void uccl_verbs_mws_close(struct uccl_verbs_mws *m)
 	for (uint32_t i = 0; i < m->nwindows; i++) {
 		window_end(m, &m->window[i]);
 		if (m->window[i].region)
-			uccl_mrcache_put(m->regions, m->window[i].region);
+			uccl_mrcache_put(m->window[i].region);
 	}
-	if (m->regions)
-		uccl_mrcache_close(m->regions);
+	uccl_mrcache_close(m->regions);
 	free(m);
 }
 

@@ -13,17 +13,18 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "nic/verbs/mrcache.h"
 
 /* Memory. */
 
-/* Of the kernel, whose header is not always as new as it. */
+/* Constants of the kernel; its header may be older than the kernel. */
 #define POLICY_DEFAULT 0
 #define POLICY_PREFERRED 1	/* the first of the nodes */
 #define POLICY_PREFERRED_MANY 5 /* since Linux 5.15: any of them */
 
 /*
  * Pages of these nodes, or of others if these are full. They are taken when they are registered. What cannot be had is
- * no error: the memory is as good, only farther. Who has chosen nodes for the process (numactl) is not overruled.
+ * no error: the memory is as good, only farther. Nodes that the user chose for the process (numactl) stay.
  */
 static void slab_near(void *base, size_t len, uint64_t nodes)
 {
@@ -31,12 +32,12 @@ static void slab_near(void *base, size_t len, uint64_t nodes)
 
 	if (!nodes || syscall(SYS_get_mempolicy, &policy, NULL, 0ul, NULL, 0ul) || policy != POLICY_DEFAULT)
 		return;
-	/* The kernel counts one bit less than it is told. */
+	/* The kernel takes one bit less than this number. */
 	if (syscall(SYS_mbind, base, len, POLICY_PREFERRED_MANY, &nodes, 65ul, 0u))
 		syscall(SYS_mbind, base, len, POLICY_PREFERRED, &nodes, 65ul, 0u);
 }
 
-/* Registered, or nothing. Kept out of children: a page that both have is copied under the NIC's hands. */
+/* Allocate and register all, or nothing. Children do not get the memory: shared pages would be copied on a write. */
 static int slab_try(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl_verbs_slab *s,
 		    const struct uccl_verbs_slab_attr *attr)
 {
@@ -74,10 +75,9 @@ int uccl_verbs_slab_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const 
 {
 	s->stride = attr->stride;
 	s->freed = attr->freed;
-	s->arg = attr->arg;
 	for (s->count = attr->count; s->count >= attr->least; s->count /= 2)
 		if (!slab_try(lib, pd, s, attr))
-			return s->freed ? slab_stack(s) : 0;
+			return attr->sends ? slab_stack(s) : 0;
 	UCCL_LOG(UCCL_LOG_WARN, "%s: cannot register memory: %s; is the limit of locked memory (ulimit -l) too low?",
 		 name, strerror(errno));
 	return -FI_ENOMEM;
@@ -129,7 +129,10 @@ static void sent_free(struct uccl_verbs_slab *s, const struct uccl_verbs_sent *s
 	s->unused[s->nunused++] = sent->buffer;
 	if (sent->ah)
 		uccl_verbs_ah_put(sent->ah);
-	s->freed(s->arg, sent);
+	if (sent->source)
+		uccl_mrcache_put(sent->source);
+	if (s->freed)
+		s->freed(sent);
 }
 
 static void sent_retire(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, uint32_t upto)
@@ -189,7 +192,7 @@ int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, st
 		sent_free(s, &q->sent[--q->head % UCCL_VERBS_SQ_DEPTH]);
 		++*lost;
 	}
-	/* Those before may have counted on a completion that was among them: the next one gets one. */
+	/* The completion that covers earlier requests may be among them: the next request gets one. */
 	q->unsignalled = UCCL_VERBS_SQ_DEPTH;
 	q->unsignaled_bytes = 0;
 	if ((int32_t)(q->signaled - q->head) > 0)

@@ -16,7 +16,6 @@
 
 #define UCCL_VERBS_SQ_DEPTH 128 /* requests of one queue pair, at most */
 
-struct uccl_devcache_entry;
 struct uccl_mrcache_entry;
 
 struct uccl_verbs_sent;
@@ -28,12 +27,9 @@ struct uccl_verbs_slab_attr {
 	uint32_t least;	 /* but no fewer than these */
 	uint64_t nodes;	 /* as in uccl_nic_attr */
 	int access;	 /* IBV_ACCESS_ rights */
-	/*
-	 * Called when the NIC no longer reads a request's payload. A slab without this function is for receives: it
-	 * does not know which of its buffers are unused.
-	 */
-	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
-	void *arg;
+	bool sends;	 /* it is for sends: it keeps the unused buffers in a stack */
+	/* Called when the NIC no longer reads a request's payload. NULL: nobody needs that. */
+	void (*freed)(const struct uccl_verbs_sent *sent);
 };
 
 /* Registered memory cut into equal buffers. */
@@ -46,8 +42,7 @@ struct uccl_verbs_slab {
 	uint32_t nunused;
 	/* Bytes of requests at the NIC for which a completion will come. Any thread may read it. */
 	_Atomic uint64_t bytes;
-	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
-	void *arg;
+	void (*freed)(const struct uccl_verbs_sent *sent);
 };
 
 /*
@@ -75,8 +70,7 @@ struct uccl_verbs_sent {
 	uint32_t signaled;	  /* bytes that its completion covers; 0: it has no completion of its own */
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
 	/* For uccl_verbs_slab.freed(): */
-	struct uccl_devcache_entry *gpu; /* registration of payload in device memory; NULL: none */
-	const struct uccl_mrcache_entry *source; /* of a write: registration of the payload; NULL: copied */
+	const struct uccl_mrcache_entry *source; /* registration of the payload; NULL: it was copied */
 	uint64_t cookie; /* of a write: its uccl_tx.cookie */
 	void *owner;	 /* of a write: its peer */
 };

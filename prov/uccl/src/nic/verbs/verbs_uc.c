@@ -82,7 +82,7 @@ static int uc_source(struct uccl_nic *nic, const void *buf, uint64_t len, const 
 	if (rc)
 		return rc;
 	uc_lock(w);
-	rc = uccl_devcache_get(w->dev->tx.gpu_sources.cache, buf, len, device, &s->writes);
+	rc = uccl_mrcache_get(w->dev->tx.gpu_sources.cache, buf, len, device, &s->writes);
 	uc_unlock(w);
 	if (rc)
 		w->packets->ops->source_put(w->packets, s);
@@ -95,7 +95,7 @@ static void uc_source_put(struct uccl_nic *nic, void *source)
 	struct uc *w = uc_of(nic);
 
 	uc_lock(w);
-	uccl_devcache_put(w->dev->tx.gpu_sources.cache, s->writes);
+	uccl_mrcache_put(s->writes);
 	uc_unlock(w);
 	w->packets->ops->source_put(w->packets, s);
 }

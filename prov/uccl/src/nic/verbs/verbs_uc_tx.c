@@ -25,10 +25,11 @@
 
 /* Opening and closing. */
 
-static int source_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
+static int source_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_nic_device *device, void **mr)
 {
 	struct uc_dev *d = arg;
 
+	(void)device;
 	*mr = d->lib->reg_mr(d->pd, (void *)start, len, 0);
 	return *mr ? 0 : uccl_verbs_error();
 }
@@ -43,15 +44,10 @@ static void source_dereg(void *arg, void *mr)
 static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};
 
 /* The NIC no longer reads a write's payload. */
-static void write_freed(void *arg, const struct uccl_verbs_sent *sent)
+static void write_freed(const struct uccl_verbs_sent *sent)
 {
-	struct uc_dev *d = arg;
 	struct uc_peer *peer = sent->owner;
 
-	if (sent->source)
-		uccl_mrcache_put(d->tx.sources, sent->source);
-	if (sent->gpu)
-		uccl_devcache_put(d->tx.gpu_sources.cache, sent->gpu);
 	uccl_uc_done(peer->w, sent->cookie, peer->id);
 	uccl_uc_kick(peer->w);
 }
@@ -63,13 +59,13 @@ int uccl_uc_tx_open(struct uc_dev *d, uint32_t write_max, uint64_t nodes)
 		.count = (uint32_t)uccl_min(UC_TX_SLOTS, d->port.max_cqe / 2),
 		.least = TX_MIN,
 		.nodes = nodes,
+		.sends = true,
 		.freed = write_freed,
-		.arg = d,
 	};
 	int err = uccl_verbs_slab_open(d->lib, d->pd, d->port.name, &d->tx.slab, &slab);
 
 	if (!err)
-		err = uccl_mrcache_open(&source_ops, d, SOURCES, SOURCE_BYTES, &d->tx.sources);
+		err = uccl_mrcache_open(&source_ops, d, false, SOURCES, SOURCE_BYTES, &d->tx.sources);
 	if (!err)
 		err = uccl_verbs_gpu_keep_open(&d->tx.gpu_sources, &d->gpus, d->lib, d->pd, d->port.name);
 	return err;
@@ -77,8 +73,7 @@ int uccl_uc_tx_open(struct uc_dev *d, uint32_t write_max, uint64_t nodes)
 
 void uccl_uc_tx_close(struct uc_dev *d)
 {
-	if (d->tx.sources)
-		uccl_mrcache_close(d->tx.sources);
+	uccl_mrcache_close(d->tx.sources);
 	uccl_verbs_gpu_keep_close(&d->tx.gpu_sources);
 	uccl_verbs_slab_close(d->lib, &d->tx.slab);
 }
@@ -93,7 +88,7 @@ static const struct uccl_mrcache_entry *source_get(struct uc_dev *d, const struc
 
 	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (d->tx.copy_until && d->clock() < d->tx.copy_until))
 		return NULL;
-	err = uccl_mrcache_get_kept(d->tx.sources, t->buffer->iov_base, t->buffer->iov_len, &e);
+	err = uccl_mrcache_get(d->tx.sources, t->buffer->iov_base, t->buffer->iov_len, NULL, &e);
 	d->tx.copy_until = 0;
 	if (!err)
 		return e;
@@ -160,20 +155,21 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 		return 0;
 	sent.buffer = uccl_verbs_slab_take(slab);
 	*sge = (struct ibv_sge){.addr = (uintptr_t)t->payload, .length = t->payload_len};
-	sent.source = t->mr ? NULL : source_get(d, t);
 	if (t->mr) {
-		sent.gpu = ((const struct uccl_verbs_source *)t->mr)->writes;
-		uccl_devcache_hold(sent.gpu);
-		sge->lkey = uccl_verbs_source_key(sent.gpu);
-	} else if (sent.source) {
-		sge->lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
+		sent.source = ((const struct uccl_verbs_source *)t->mr)->writes;
+		uccl_mrcache_hold(sent.source);
+	} else {
+		sent.source = source_get(d, t);
+	}
+	if (sent.source) {
+		sge->lkey = uccl_verbs_source_key(sent.source);
 	} else {
 		sge->addr = (uintptr_t)uccl_verbs_buffer(slab, sent.buffer);
 		sge->lkey = slab->mr->lkey;
 		memcpy(uccl_verbs_buffer(slab, sent.buffer), t->payload, t->payload_len);
 	}
-	w->tx.direct += sent.gpu || sent.source;
-	d->tx.direct += sent.gpu || sent.source;
+	w->tx.direct += sent.source != NULL;
+	d->tx.direct += sent.source != NULL;
 	wr->wr_id = uccl_verbs_sq_name(&p->sq, p->slot);
 	wr->sg_list = sge;
 	wr->num_sge = 1;

@@ -118,7 +118,7 @@ int uccl_ud_source(struct uccl_nic *nic, const void *buf, uint64_t len, const st
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -FI_ENOMEM;
-	rc = uccl_devcache_get(u->tx.gpu_sources.cache, buf, len, device, &s->packets);
+	rc = uccl_mrcache_get(u->tx.gpu_sources.cache, buf, len, device, &s->packets);
 	if (rc)
 		free(s);
 	else
@@ -130,7 +130,8 @@ void uccl_ud_source_put(struct uccl_nic *nic, void *source)
 {
 	struct uccl_verbs_source *s = source;
 
-	uccl_devcache_put(ud_of(nic)->tx.gpu_sources.cache, s->packets);
+	(void)nic;
+	uccl_mrcache_put(s->packets);
 	free(s);
 }
 
@@ -180,15 +181,6 @@ void uccl_ud_reap(struct ud *u)
 
 /* Opening and closing. */
 
-/* The NIC no longer reads a packet's payload. */
-static void packet_freed(void *arg, const struct uccl_verbs_sent *sent)
-{
-	struct ud *u = arg;
-
-	if (sent->gpu)
-		uccl_devcache_put(u->tx.gpu_sources.cache, sent->gpu);
-}
-
 int uccl_ud_tx_open(struct ud *u)
 {
 	uint32_t handles = u->port.max_ah ? (uint32_t)uccl_min(u->port.max_ah, AH_MAX) : AH_MAX;
@@ -199,8 +191,7 @@ int uccl_ud_tx_open(struct ud *u)
 		.count = (uint32_t)uccl_min(UD_TX_SLOTS, u->port.max_cqe),
 		.least = TX_MIN,
 		.nodes = u->nodes,
-		.freed = packet_freed,
-		.arg = u,
+		.sends = true,
 	};
 	int err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &t->slab, &slab);
 
@@ -287,13 +278,13 @@ static void packet_gather(struct ibv_send_wr *wr, struct ibv_sge *sge, uint8_t *
 {
 	uint32_t lkey = sge->lkey;
 
-	sent->gpu = ((const struct uccl_verbs_source *)t->mr)->packets;
-	uccl_devcache_hold(sent->gpu);
+	sent->source = ((const struct uccl_verbs_source *)t->mr)->packets;
+	uccl_mrcache_hold(sent->source);
 	memcpy(at, t->hdr, t->hdr_len);
 	memcpy(at + t->hdr_len, t->tail, t->tail_len);
 	sge[0].length = t->hdr_len;
 	sge[1] = (struct ibv_sge){.addr = (uintptr_t)t->payload, .length = t->payload_len,
-				  .lkey = uccl_verbs_source_key(sent->gpu)};
+				  .lkey = uccl_verbs_source_key(sent->source)};
 	sge[2] = (struct ibv_sge){.addr = (uintptr_t)at + t->hdr_len, .length = t->tail_len, .lkey = lkey};
 	wr->num_sge = t->tail_len ? UD_SGES : UD_SGES - 1;
 }

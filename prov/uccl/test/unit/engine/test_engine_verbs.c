@@ -533,7 +533,7 @@ static void gpu_bad_network(void *gpu)
 	assert_true(st(1)->rtx_packets > 0);
 	assert_int_equal(fake_cuda_copies(), copies);
 	/* All was held once, and by what was sent. */
-	assert_int_equal(uccl_devcache_stats(kind == IBV_QPT_UD ? ud_of(nics[1])->tx.gpu_sources.cache :
+	assert_int_equal(uccl_mrcache_stats(kind == IBV_QPT_UD ? ud_of(nics[1])->tx.gpu_sources.cache :
 								  uc_of(nics[1])->dev->tx.gpu_sources.cache)
 				 .entries,
 			 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The cache over a registrar of the test, and the kernel's real news of memory that goes away. Where the kernel gives
- * none to this user the cache keeps nothing; what needs the news is then reported as skipped.
+ * The cache over a registrar of the test, and the kernel's real reports of memory that goes away. If this user gets no
+ * reports, a cache of host memory keeps nothing, and tests that need them are reported as skipped. Device memory comes
+ * from an allocation that the test makes up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,9 +28,10 @@
 static struct uccl_mrcache *c;
 static int registered, calls, fail_at;
 
-static int fake_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
+static int fake_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_nic_device *device, void **mr)
 {
 	(void)arg;
+	assert_null(device);
 	assert_int_equal(start % PAGE, 0);
 	assert_int_equal(len % PAGE, 0);
 	if (++calls == fail_at)
@@ -48,16 +50,38 @@ static void fake_dereg(void *arg, void *mr)
 
 static const struct uccl_mrcache_ops ops = {.reg = fake_reg, .dereg = fake_dereg};
 
-static void start(uint32_t entries, uint64_t bytes)
+static int start(uint32_t entries, uint64_t bytes)
 {
 	registered = calls = fail_at = 0;
-	assert_int_equal(uccl_mrcache_open(&ops, NULL, entries, bytes, &c), 0);
+	return uccl_mrcache_open(&ops, NULL, false, entries, bytes, &c);
 }
 
-static void end(void)
+static int begin(void **state)
+{
+	(void)state;
+	return start(16, 1 << 20);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	uccl_mrcache_close(c);
+	return registered;
+}
+
+/* Another cache, with these limits. */
+static void limit(uint32_t entries, uint64_t bytes)
 {
 	uccl_mrcache_close(c);
 	assert_int_equal(registered, 0);
+	assert_int_equal(start(entries, bytes), 0);
+}
+
+/* The rest of a test needs a cache that keeps something; if not, cmocka reports it. */
+static void keeps_or_skip(void)
+{
+	if (!uccl_mrcache_keeps(c))
+		skip();
 }
 
 static uint8_t *pages(size_t n)
@@ -75,9 +99,9 @@ static bool use(const void *p, uint64_t len)
 	uint64_t hits = uccl_mrcache_stats(c).hits;
 	const struct uccl_mrcache_entry *e;
 
-	assert_int_equal(uccl_mrcache_get(c, p, len, &e), 0);
+	assert_int_equal(uccl_mrcache_get(c, p, len, NULL, &e), 0);
 	assert_true(e->start <= (uintptr_t)p && (uintptr_t)p + len <= e->end);
-	uccl_mrcache_put(c, e);
+	uccl_mrcache_put(e);
 	return uccl_mrcache_stats(c).hits > hits;
 }
 
@@ -103,19 +127,16 @@ static bool watched(const void *p)
 static void get__again(void **state)
 {
 	uint8_t *p = pages(8);
-	bool keeps;
 
 	(void)state;
-	start(16, 1 << 20);
-	keeps = uccl_mrcache_keeps(c);
+	keeps_or_skip();
 	assert_false(use(p + 100, 3 * PAGE));
-	assert_int_equal(use(p + 100, 3 * PAGE), keeps);
+	assert_true(use(p + 100, 3 * PAGE));
 	/* A part of it is covered, what begins before it is not. */
-	assert_int_equal(use(p + PAGE, 10), keeps);
+	assert_true(use(p + PAGE, 10));
 	assert_false(use(p + 2 * PAGE, 4 * PAGE));
-	assert_int_equal(registered, keeps ? 2 : 0);
+	assert_int_equal(registered, 2);
 	munmap(p, 8 * PAGE);
-	end();
 }
 
 /* The same address with other pages behind it: never the old registration. */
@@ -124,11 +145,7 @@ static void gone__unmapped(void **state)
 	uint8_t *p = pages(4);
 
 	(void)state;
-	start(16, 1 << 20);
-	if (!uccl_mrcache_keeps(c)) {
-		end();
-		skip(); /* and cmocka says so */
-	}
+	keeps_or_skip();
 	for (int i = 0; i < 200; i++) {
 		assert_false(use(p, 4 * PAGE));
 		assert_true(use(p, 4 * PAGE));
@@ -140,7 +157,6 @@ static void gone__unmapped(void **state)
 	assert_int_equal(uccl_mrcache_stats(c).gone, 200);
 	assert_int_equal(registered, 1);
 	munmap(p, 4 * PAGE);
-	end();
 }
 
 static void gone__emptied_and_moved(void **state)
@@ -148,11 +164,7 @@ static void gone__emptied_and_moved(void **state)
 	uint8_t *p = pages(4), *q;
 
 	(void)state;
-	start(16, 1 << 20);
-	if (!uccl_mrcache_keeps(c)) {
-		end();
-		skip(); /* and cmocka says so */
-	}
+	keeps_or_skip();
 	assert_false(use(p, 4 * PAGE));
 	assert_int_equal(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
 	assert_int_equal(p[PAGE], 0);
@@ -162,7 +174,6 @@ static void gone__emptied_and_moved(void **state)
 	assert_int_equal(uccl_mrcache_stats(c).gone, q == p ? 1 : 2);
 	assert_int_equal(use(q, 4 * PAGE), q == p);
 	munmap(q, 64 * PAGE);
-	end();
 }
 
 /* In use while its memory goes: it stays for its user, and nobody gets it after that. */
@@ -172,19 +183,18 @@ static void gone__in_use(void **state)
 	uint8_t *p = pages(2);
 
 	(void)state;
-	start(16, 1 << 20);
-	assert_int_equal(uccl_mrcache_get(c, p, PAGE, &e), 0);
+	keeps_or_skip();
+	assert_int_equal(uccl_mrcache_get(c, p, PAGE, NULL, &e), 0);
 	munmap(p, 2 * PAGE);
 	assert_true(mmap(p, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
 	assert_int_equal(registered, 1);
-	assert_int_equal(uccl_mrcache_get(c, p, PAGE, &again), 0);
+	assert_int_equal(uccl_mrcache_get(c, p, PAGE, NULL, &again), 0);
 	assert_ptr_not_equal(e, again);
 	assert_int_equal(registered, 2);
-	uccl_mrcache_put(c, e);
+	uccl_mrcache_put(e);
 	assert_int_equal(registered, 1);
-	uccl_mrcache_put(c, again);
+	uccl_mrcache_put(again);
 	munmap(p, 2 * PAGE);
-	end();
 }
 
 static void trim__entries_and_bytes(void **state)
@@ -193,11 +203,8 @@ static void trim__entries_and_bytes(void **state)
 	uint8_t *p = pages(64);
 
 	(void)state;
-	start(4, 8 * PAGE);
-	if (!uccl_mrcache_keeps(c)) {
-		end();
-		skip(); /* and cmocka says so */
-	}
+	keeps_or_skip();
+	limit(4, 8 * PAGE);
 	for (int i = 0; i < 6; i++)
 		assert_false(use(p + 2 * i * PAGE, PAGE));
 	assert_int_equal(registered, 4);
@@ -208,12 +215,11 @@ static void trim__entries_and_bytes(void **state)
 	assert_false(use(p + 20 * PAGE, 7 * PAGE));
 	assert_true(uccl_mrcache_stats(c).bytes <= 8 * PAGE);
 	/* What is in use does not count, and is not thrown out. */
-	assert_int_equal(uccl_mrcache_get(c, p + 40 * PAGE, 20 * PAGE, &e), 0);
+	assert_int_equal(uccl_mrcache_get(c, p + 40 * PAGE, 20 * PAGE, NULL, &e), 0);
 	assert_true(use(p + 20 * PAGE, 7 * PAGE));
-	uccl_mrcache_put(c, e);
+	uccl_mrcache_put(e);
 	assert_true(uccl_mrcache_stats(c).bytes <= 8 * PAGE);
 	munmap(p, 64 * PAGE);
-	end();
 }
 
 /* Two registrations cover a page; when one is thrown out, the page is still watched. */
@@ -222,11 +228,8 @@ static void trim__overlap_stays_watched(void **state)
 	uint8_t *p = pages(8);
 
 	(void)state;
-	start(1, 1 << 20);
-	if (!uccl_mrcache_keeps(c)) {
-		end();
-		skip(); /* and cmocka says so */
-	}
+	keeps_or_skip();
+	limit(1, 1 << 20);
 	assert_false(use(p, 2 * PAGE));
 	assert_false(use(p + PAGE, 2 * PAGE));
 	assert_int_equal(registered, 1);
@@ -234,7 +237,6 @@ static void trim__overlap_stays_watched(void **state)
 	assert_int_equal(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
 	assert_false(use(p + PAGE, 2 * PAGE));
 	munmap(p, 8 * PAGE);
-	end();
 }
 
 /* Its users go on with it, and the next one gets another. */
@@ -244,24 +246,21 @@ static void spoil__ends_with_its_last_user(void **state)
 	uint8_t *p = pages(2);
 
 	(void)state;
-	start(16, 1 << 20);
-	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, &e), 0);
-	uccl_mrcache_spoil(c, e);
-	uccl_mrcache_spoil(c, e);
-	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, &f), 0);
+	keeps_or_skip();
+	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, NULL, &e), 0);
+	uccl_mrcache_spoil(e);
+	uccl_mrcache_spoil(e);
+	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, NULL, &f), 0);
 	assert_ptr_not_equal(e, f);
 	assert_int_equal(registered, 2);
-	uccl_mrcache_put(c, e);
+	uccl_mrcache_put(e);
 	assert_int_equal(registered, 1);
-	uccl_mrcache_put(c, f);
-	if (uccl_mrcache_keeps(c))
-		assert_true(use(p, 2 * PAGE));
+	uccl_mrcache_put(f);
+	assert_true(use(p, 2 * PAGE));
 	munmap(p, 2 * PAGE);
 	assert_int_equal(registered, uccl_mrcache_stats(c).entries);
-	end();
 }
 
-/* A limit of pinned memory: the idle ones give way, and only then is it an error. */
 /* What one cache gives up another one may keep: it is told still. */
 static void trim__kept_by_another(void **state)
 {
@@ -269,57 +268,49 @@ static void trim__kept_by_another(void **state)
 	struct uccl_mrcache *first;
 
 	(void)state;
-	start(16, 1 << 20);
-	if (!uccl_mrcache_keeps(c)) {
-		end();
-		skip();
-	}
+	keeps_or_skip();
 	assert_false(use(p, 4 * PAGE));
 	first = c;
-	assert_int_equal(uccl_mrcache_open(&ops, NULL, 16, 1 << 20, &c), 0);
+	assert_int_equal(uccl_mrcache_open(&ops, NULL, false, 16, 1 << 20, &c), 0);
 	assert_false(use(p, 4 * PAGE));
 	uccl_mrcache_close(c);
 	c = first;
 	assert_true(use(p, 4 * PAGE));
 	munmap(p, 4 * PAGE);
 	assert_int_equal(uccl_mrcache_stats(c).gone, 1);
-	end();
 }
 
+/* Pinned memory has a limit: idle entries make room, and only if that does not help it is an error. */
 static void reg__fails(void **state)
 {
 	const struct uccl_mrcache_entry *e;
 	uint8_t *p = pages(8);
-	bool keeps;
 
 	(void)state;
-	start(16, 1 << 20);
-	keeps = uccl_mrcache_keeps(c);
+	keeps_or_skip();
 	assert_false(use(p, PAGE));
 	fail_at = calls + 1;
-	assert_int_equal(uccl_mrcache_get(c, p + 4 * PAGE, PAGE, &e), keeps ? 0 : -FI_ENOMEM);
-	if (keeps)
-		uccl_mrcache_put(c, e);
-	assert_int_equal(uccl_mrcache_stats(c).evicted, keeps);
+	assert_int_equal(uccl_mrcache_get(c, p + 4 * PAGE, PAGE, NULL, &e), 0);
+	uccl_mrcache_put(e);
+	assert_int_equal(uccl_mrcache_stats(c).evicted, 1);
 	munmap(p, 8 * PAGE);
-	end();
-	start(16, 1 << 20);
+	limit(16, 1 << 20);
 	p = pages(1);
 	fail_at = 1;
-	assert_int_equal(uccl_mrcache_get(c, p, PAGE, &e), -FI_ENOMEM);
-	/* Nobody needs to hear of it. */
+	assert_int_equal(uccl_mrcache_get(c, p, PAGE, NULL, &e), -FI_ENOMEM);
+	/* No report about it is needed. */
 	assert_false(watched(p));
 	assert_false(use(p, PAGE));
-	assert_int_equal(watched(p), uccl_mrcache_keeps(c));
+	assert_true(watched(p));
 	munmap(p, PAGE);
-	end();
 }
 
 /* Memory of a file: whatever the kernel tells of it, no registration outlives what it covered. */
 static void get__file(void **state)
 {
 	char name[] = "uccl-test-mrcache-XXXXXX";
-	int fd = mkstemp(name);
+	const struct uccl_mrcache_entry *e;
+	int fd = mkstemp(name), rc;
 	uint8_t *p;
 
 	(void)state;
@@ -328,53 +319,51 @@ static void get__file(void **state)
 	assert_int_equal(ftruncate(fd, 2 * PAGE), 0);
 	p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_true(p != MAP_FAILED);
-	start(16, 1 << 20);
-	use(p, 2 * PAGE);
+	keeps_or_skip();
+	rc = uccl_mrcache_get(c, p, 2 * PAGE, NULL, &e);
+	if (rc)
+		assert_int_equal(rc, -FI_ENOSYS);
+	else
+		uccl_mrcache_put(e);
 	munmap(p, 2 * PAGE);
 	assert_true(mmap(p, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
 	assert_false(use(p, 2 * PAGE));
 	munmap(p, 2 * PAGE);
 	close(fd);
-	end();
 }
 
-/* Who comes again for each piece gets what is kept, or nothing; nothing is registered in vain. */
-static void get_kept__or_nothing(void **state)
+/* A cache without entries, as one without reports, registers nothing. */
+static void get__not_kept(void **state)
+{
+	const struct uccl_mrcache_entry *e;
+	uint8_t *p = pages(4);
+
+	(void)state;
+	limit(0, 0);
+	assert_false(uccl_mrcache_keeps(c));
+	assert_int_equal(uccl_mrcache_get(c, p, 4 * PAGE, NULL, &e), -FI_ENOSYS);
+	assert_int_equal(calls, 0);
+	munmap(p, 4 * PAGE);
+}
+
+/* Several users of one entry. */
+static void get__shared(void **state)
 {
 	const struct uccl_mrcache_entry *e, *again;
 	uint8_t *p = pages(4);
 
 	(void)state;
-	start(16, 1 << 20);
-	if (uccl_mrcache_keeps(c)) {
-		assert_int_equal(uccl_mrcache_get_kept(c, p, 4 * PAGE, &e), 0);
-		assert_int_equal(uccl_mrcache_get_kept(c, p, 4 * PAGE, &again), 0);
-		assert_ptr_equal(e, again);
-		uccl_mrcache_put(c, e);
-		uccl_mrcache_put(c, e);
-		assert_int_equal(registered, 1);
+	keeps_or_skip();
+	assert_int_equal(uccl_mrcache_get(c, p, 4 * PAGE, NULL, &e), 0);
+	assert_int_equal(uccl_mrcache_get(c, p, 4 * PAGE, NULL, &again), 0);
+	assert_ptr_equal(e, again);
+	uccl_mrcache_hold(e);
+	for (int i = 0; i < 3; i++) {
+		assert_true(use(p, 4 * PAGE));
+		uccl_mrcache_put(e);
 	}
-	end();
-	start(0, 0);
-	assert_int_equal(uccl_mrcache_get_kept(c, p, 4 * PAGE, &e), -FI_ENOSYS);
-	assert_int_equal(calls, 0);
+	assert_int_equal(registered, 1);
 	munmap(p, 4 * PAGE);
-	end();
-}
-
-/* A cache that shall keep nothing. */
-static void open__no_entries(void **state)
-{
-	uint8_t *p = pages(1);
-
-	(void)state;
-	start(0, 0);
-	assert_false(uccl_mrcache_keeps(c));
-	assert_false(use(p, PAGE));
-	assert_false(use(p, PAGE));
-	assert_int_equal(registered, 0);
-	munmap(p, PAGE);
-	end();
 }
 
 static atomic_bool stop;
@@ -403,7 +392,8 @@ static void all__threads(void **state)
 	pthread_t t;
 
 	(void)state;
-	start(8, 1 << 20);
+	keeps_or_skip();
+	limit(8, 1 << 20);
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&t, NULL, churn, shared), 0);
 	for (int i = 0; i < 3000; i++) {
@@ -416,7 +406,6 @@ static void all__threads(void **state)
 	atomic_store(&stop, true);
 	pthread_join(t, NULL);
 	munmap(shared, 4 * PAGE);
-	end();
 }
 
 /* A child has no thread: it keeps nothing, and takes nothing from the parent. */
@@ -426,7 +415,6 @@ static void open__in_a_child(void **state)
 	int status;
 
 	(void)state;
-	start(8, 1 << 20);
 	child = fork();
 	if (!child) {
 		struct uccl_mrcache *mine;
@@ -435,14 +423,12 @@ static void open__in_a_child(void **state)
 		bool well;
 
 		registered = 0;
-		well = !uccl_mrcache_open(&ops, NULL, 8, 1 << 20, &mine) && !uccl_mrcache_keeps(mine);
-		well = well && !uccl_mrcache_get(mine, p, PAGE, &e) && registered == 1;
-		uccl_mrcache_put(mine, e);
-		_exit(well && registered == 0 ? 0 : 1);
+		well = !uccl_mrcache_open(&ops, NULL, false, 8, 1 << 20, &mine) && !uccl_mrcache_keeps(mine);
+		well = well && uccl_mrcache_get(mine, p, PAGE, NULL, &e) == -FI_ENOSYS && registered == 0;
+		_exit(well ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, uccl_mrcache_keeps(c) ? 0 : status);
-	end();
 }
 
 /* ThreadSanitizer ends a child that starts a thread. */
@@ -462,53 +448,256 @@ static void close__in_a_child(void **state)
 	int status;
 
 	(void)state;
-	assert_int_equal(uccl_mrcache_open(&ops, NULL, 8, 1 << 20, &other), 0);
-	start(8, 1 << 20);
+	keeps_or_skip();
+	assert_int_equal(uccl_mrcache_open(&ops, NULL, false, 8, 1 << 20, &other), 0);
 	use(p, PAGE);
 	child = fork();
 	if (!child) {
-		bool well, keeps = uccl_mrcache_keeps(c);
+		bool well;
 
 		uccl_mrcache_close(other);
 		uccl_mrcache_close(c);
 		if (!CHILD_HAS_THREADS)
 			_exit(registered == 0 ? 0 : 1);
-		well = registered == 0 && !uccl_mrcache_open(&ops, NULL, 8, 1 << 20, &c);
-		well = well && uccl_mrcache_keeps(c) == keeps && !uccl_mrcache_get(c, p, PAGE, &e);
+		well = registered == 0 && !uccl_mrcache_open(&ops, NULL, false, 8, 1 << 20, &c);
+		well = well && uccl_mrcache_keeps(c) && !uccl_mrcache_get(c, p, PAGE, NULL, &e);
 		if (well)
-			uccl_mrcache_put(c, e);
-		well = well && registered == keeps && !munmap(p, PAGE) && uccl_mrcache_stats(c).gone == keeps;
+			uccl_mrcache_put(e);
+		well = well && registered == 1 && !munmap(p, PAGE) && uccl_mrcache_stats(c).gone == 1;
 		uccl_mrcache_close(c);
 		_exit(well && registered == 0 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	/* Nobody ended the parent's. */
-	assert_int_equal(use(p, PAGE), uccl_mrcache_keeps(c));
+	assert_true(use(p, PAGE));
 	assert_int_equal(munmap(p, PAGE), 0);
-	assert_int_equal(uccl_mrcache_stats(c).gone, uccl_mrcache_keeps(c));
+	assert_int_equal(uccl_mrcache_stats(c).gone, 1);
 	uccl_mrcache_close(other);
-	end();
+}
+
+/* Device memory. */
+
+#define MB (1ull << 20)
+#define BASE 0x7000000000000000ull
+#define ENTRIES 4
+
+static int failing;
+static uintptr_t last_start;
+static uint64_t last_len;
+
+/* The one allocation there is. */
+static struct {
+	uintptr_t start;
+	uint64_t len, id;
+	int err;
+} there;
+
+static int fake_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
+{
+	assert_ptr_equal(arg, &there);
+	(void)p;
+	*start = there.start;
+	*len = there.len;
+	*id = there.id;
+	return there.err;
+}
+
+static struct uccl_nic_device device = {.number = 1, .range = fake_range, .arg = &there};
+
+static int device_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_nic_device *of, void **mr)
+{
+	assert_ptr_equal(arg, &calls);
+	assert_ptr_equal(of, &device);
+	calls++;
+	if (failing) {
+		failing--;
+		return -FI_ENOMEM;
+	}
+	registered++;
+	last_start = start;
+	last_len = len;
+	*mr = (void *)start;
+	return 0;
+}
+
+static const struct uccl_mrcache_ops device_ops = {.reg = device_reg, .dereg = fake_dereg};
+
+static int device_begin(void **state)
+{
+	(void)state;
+	registered = calls = failing = 0;
+	device.number = 1;
+	device.range = fake_range;
+	there.start = BASE + 512;
+	there.len = 100 * MB;
+	there.id = 7;
+	there.err = 0;
+	return uccl_mrcache_open(&device_ops, &calls, true, ENTRIES, 64 * MB, &c);
+}
+
+static const struct uccl_mrcache_entry *get(uint64_t off, uint64_t len)
+{
+	const struct uccl_mrcache_entry *e = NULL;
+
+	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start + off), len, &device, &e), 0);
+	assert_true(e->start <= there.start + off && there.start + off + len <= e->end);
+	assert_true(e->start >= there.start && e->end <= there.start + there.len);
+	return e;
+}
+
+static void get__whole_grains_of_the_allocation(void **state)
+{
+	const struct uccl_mrcache_entry *e = get(0, 10), *f;
+
+	(void)state;
+	/* Never what lies beside it. */
+	assert_int_equal(last_start, BASE + 512);
+	assert_int_equal(last_len, 2 * MB - 512);
+	f = get(3 * MB, MB);
+	assert_int_equal(last_start, BASE + 2 * MB);
+	assert_int_equal(last_len, 4 * MB);
+	assert_ptr_equal(get(2 * MB, 100), f);
+	assert_ptr_equal(get(MB, 100), e);
+	assert_int_equal(calls, 2);
+	/* Across both is a third. */
+	assert_ptr_not_equal(get(MB, 2 * MB), f);
+	assert_int_equal(calls, 3);
+	assert_int_equal(uccl_mrcache_stats(c).hits, 2);
+	assert_int_equal(uccl_mrcache_stats(c).misses, 3);
+	assert_ptr_equal(get(99 * MB, MB), get(99 * MB, MB));
+	assert_int_equal(last_start + last_len, there.start + there.len);
+	for (int i = 0; i < 2; i++) {
+		uccl_mrcache_put(e);
+		uccl_mrcache_put(f);
+	}
+	uccl_mrcache_put(get(MB, 2 * MB));
+	uccl_mrcache_put(get(MB, 2 * MB));
+	uccl_mrcache_put(get(MB, 2 * MB));
+	e = get(MB, 2 * MB);
+	uccl_mrcache_put(e);
+	uccl_mrcache_put(e);
+	e = get(99 * MB, MB);
+	for (int i = 0; i < 3; i++)
+		uccl_mrcache_put(e);
+}
+
+static void get__not_in_one_allocation(void **state)
+{
+	const struct uccl_mrcache_entry *e;
+
+	(void)state;
+	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start - 1), 10, &device, &e), -FI_EFAULT);
+	assert_int_equal(uccl_mrcache_get(c, (void *)there.start, there.len + 1, &device, &e), -FI_EFAULT);
+	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start + there.len + 1), 1, &device, &e), -FI_EFAULT);
+	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start + 5), UINT64_MAX, &device, &e), -FI_EFAULT);
+	there.err = -FI_EIO;
+	assert_int_equal(uccl_mrcache_get(c, (void *)there.start, 10, &device, &e), -FI_EIO);
+	device.range = NULL;
+	assert_int_equal(uccl_mrcache_get(c, (void *)there.start, 10, &device, &e), -FI_ENOSYS);
+	assert_int_equal(calls, 0);
+}
+
+/* PROTOCOL R222 */
+static void get__another_allocation_there(void **state)
+{
+	const struct uccl_mrcache_entry *used = get(0, 10), *idle = get(10 * MB, 10), *e;
+
+	(void)state;
+	uccl_mrcache_put(idle);
+	assert_int_equal(registered, 2);
+	there.id = 8;
+	/* What nobody uses ends at once, */
+	e = get(10 * MB, 10);
+	assert_int_equal(calls, 3);
+	assert_int_equal(registered, 2);
+	uccl_mrcache_put(e);
+	/* and what somebody does with its last user. */
+	e = get(0, 10);
+	assert_ptr_not_equal(e, used);
+	assert_int_equal(registered, 3);
+	uccl_mrcache_hold(used);
+	uccl_mrcache_put(used);
+	assert_int_equal(registered, 3);
+	uccl_mrcache_put(used);
+	assert_int_equal(registered, 2);
+	assert_ptr_equal(get(0, 10), e);
+	assert_int_equal(uccl_mrcache_stats(c).gone, 2);
+	uccl_mrcache_put(e);
+	uccl_mrcache_put(e);
+	/* The same address of another device is other memory. */
+	device.number = 2;
+	e = get(0, 10);
+	assert_int_equal(registered, 3);
+	uccl_mrcache_put(e);
+}
+
+static void put__limits(void **state)
+{
+	const struct uccl_mrcache_entry *e[8];
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		e[i] = get(i * 4 * MB, 10);
+	assert_int_equal(registered, 8);
+	for (int i = 0; i < 8; i++)
+		uccl_mrcache_put(e[i]);
+	assert_int_equal(registered, ENTRIES);
+	assert_int_equal(uccl_mrcache_stats(c).evicted, 8 - ENTRIES);
+	/* The latest are there. */
+	uccl_mrcache_put(get(28 * MB, 10));
+	assert_int_equal(calls, 8);
+	/* One that is too large by itself is not kept. */
+	uccl_mrcache_put(get(0, 80 * MB));
+	assert_int_equal(uccl_mrcache_stats(c).bytes, 0);
+	assert_int_equal(uccl_mrcache_stats(c).entries, 0);
+}
+
+/* What is kept for nobody gives way to what is needed. */
+static void get__registration_fails(void **state)
+{
+	const struct uccl_mrcache_entry *e = get(0, 10), *f;
+
+	(void)state;
+	uccl_mrcache_put(get(10 * MB, 10));
+	failing = 1;
+	f = get(20 * MB, 10);
+	assert_int_equal(registered, 2);
+	failing = 2;
+	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start + 30 * MB), 10, &device, &f), -FI_ENOMEM);
+	assert_int_equal(failing, 1);
+	failing = 0;
+	uccl_mrcache_put(e);
+	uccl_mrcache_put(get(20 * MB, 10));
+	uccl_mrcache_put(get(20 * MB, 10));
+	e = get(20 * MB, 10);
+	uccl_mrcache_put(e);
+	uccl_mrcache_put(e);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(get__again),
-		cmocka_unit_test(gone__unmapped),
-		cmocka_unit_test(gone__emptied_and_moved),
-		cmocka_unit_test(gone__in_use),
-		cmocka_unit_test(trim__entries_and_bytes),
-		cmocka_unit_test(trim__overlap_stays_watched),
-		cmocka_unit_test(trim__kept_by_another),
-		cmocka_unit_test(spoil__ends_with_its_last_user),
-		cmocka_unit_test(reg__fails),
-		cmocka_unit_test(get__file),
-		cmocka_unit_test(get_kept__or_nothing),
-		cmocka_unit_test(open__no_entries),
-		cmocka_unit_test(all__threads),
-		cmocka_unit_test(open__in_a_child),
-		cmocka_unit_test(close__in_a_child),
+		cmocka_unit_test_setup_teardown(get__again, begin, end),
+		cmocka_unit_test_setup_teardown(gone__unmapped, begin, end),
+		cmocka_unit_test_setup_teardown(gone__emptied_and_moved, begin, end),
+		cmocka_unit_test_setup_teardown(gone__in_use, begin, end),
+		cmocka_unit_test_setup_teardown(trim__entries_and_bytes, begin, end),
+		cmocka_unit_test_setup_teardown(trim__overlap_stays_watched, begin, end),
+		cmocka_unit_test_setup_teardown(trim__kept_by_another, begin, end),
+		cmocka_unit_test_setup_teardown(spoil__ends_with_its_last_user, begin, end),
+		cmocka_unit_test_setup_teardown(reg__fails, begin, end),
+		cmocka_unit_test_setup_teardown(get__file, begin, end),
+		cmocka_unit_test_setup_teardown(get__not_kept, begin, end),
+		cmocka_unit_test_setup_teardown(get__shared, begin, end),
+		cmocka_unit_test_setup_teardown(all__threads, begin, end),
+		cmocka_unit_test_setup_teardown(open__in_a_child, begin, end),
+		cmocka_unit_test_setup_teardown(close__in_a_child, begin, end),
+		cmocka_unit_test_setup_teardown(get__whole_grains_of_the_allocation, device_begin, end),
+		cmocka_unit_test_setup_teardown(get__not_in_one_allocation, device_begin, end),
+		cmocka_unit_test_setup_teardown(get__another_allocation_there, device_begin, end),
+		cmocka_unit_test_setup_teardown(put__limits, device_begin, end),
+		cmocka_unit_test_setup_teardown(get__registration_fails, device_begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
