@@ -19,20 +19,20 @@
 
 #define FEATURES (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
 
-/* In the headers of Linux 5.11; the kernel says EINVAL if it does not know it. */
+/* In the headers since Linux 5.11; older kernels return EINVAL. */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
 static struct {
-	pthread_mutex_t lock; /* of everything, and of what the watchers keep */
-	pthread_mutex_t life; /* of joining and leaving; taken first */
+	pthread_mutex_t lock; /* protects everything, and what the watchers keep */
+	pthread_mutex_t membership; /* serializes joining and leaving; taken before `lock` */
 	LIST_HEAD(, uccl_memwatcher) watchers;
 	int fd;	  /* of userfaultfd */
 	int stop; /* an eventfd */
 	pid_t pid;
 	pthread_t thread;
-} watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .life = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .stop = -1 };
+} watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .membership = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .stop = -1 };
 
 void uccl_memwatch_lock(void)
 {
@@ -52,7 +52,7 @@ static void gone(uint64_t start, uint64_t end)
 		w->gone(w, (uintptr_t)start, (uintptr_t)end);
 }
 
-/* All events that are there. The lock is taken before they are read: see memwatch.h. */
+/* Read all events. The lock is taken before they are read: see memwatch.h. */
 static void take_events(void)
 {
 	struct uffd_msg m;
@@ -82,7 +82,7 @@ static void *watch_main(void *arg)
 	}
 }
 
-/* A descriptor; faults that the kernel itself takes never need us, so the unprivileged kind is enough. */
+/* A descriptor. It handles no page faults, so the unprivileged kind is enough. */
 static int uffd_open(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
@@ -110,7 +110,7 @@ static int watch_start(void)
 	watch.stop = eventfd(0, EFD_CLOEXEC);
 	rc = watch.stop < 0 ? errno : 0;
 	if (!rc) {
-		/* The application's signals are for its own threads. */
+		/* Signals of the application are for its own threads. */
 		sigfillset(&all);
 		pthread_sigmask(SIG_BLOCK, &all, &old);
 		rc = pthread_create(&watch.thread, NULL, watch_main, NULL);
@@ -131,8 +131,8 @@ int uccl_memwatch_join(struct uccl_memwatcher *w)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&watch.life);
-	/* In a child the thread is not there, and the descriptor tells of the parent. */
+	pthread_mutex_lock(&watch.membership);
+	/* A child does not have the thread, and the descriptor reports what the parent does. */
 	if (watch.fd >= 0 && watch.pid != getpid())
 		rc = -FI_ENOSYS;
 	else if (watch.fd < 0)
@@ -142,7 +142,7 @@ int uccl_memwatch_join(struct uccl_memwatcher *w)
 		LIST_INSERT_HEAD(&watch.watchers, w, link);
 		uccl_memwatch_unlock();
 	}
-	pthread_mutex_unlock(&watch.life);
+	pthread_mutex_unlock(&watch.membership);
 	if (rc)
 		UCCL_LOG(UCCL_LOG_INFO, "registrations of memory are not cached: userfaultfd cannot be used: %s",
 			 strerror(-rc));
@@ -154,24 +154,24 @@ void uccl_memwatch_leave(struct uccl_memwatcher *w)
 	uint64_t one = 1;
 	bool last;
 
-	pthread_mutex_lock(&watch.life);
+	pthread_mutex_lock(&watch.membership);
 	uccl_memwatch_lock();
 	LIST_REMOVE(w, link);
 	last = LIST_EMPTY(&watch.watchers);
 	uccl_memwatch_unlock();
 	if (last) {
-		/* In a child the thread is not there, and what is written is heard by the parent's. */
+		/* A child does not have the thread, and a write would end that of the parent. */
 		if (watch.pid == getpid()) {
 			while (write(watch.stop, &one, sizeof(one)) < 0 && errno == EINTR)
 				;
 			pthread_join(watch.thread, NULL);
 		}
-		/* Closing it frees whoever waits for an event to be read, and ends all watching. */
+		/* This ends all watching, and lets threads go on that wait until an event is read. */
 		close(watch.fd);
 		close(watch.stop);
 		watch.fd = watch.stop = -1;
 	}
-	pthread_mutex_unlock(&watch.life);
+	pthread_mutex_unlock(&watch.membership);
 }
 
 bool uccl_memwatch_add(uintptr_t start, uintptr_t end)

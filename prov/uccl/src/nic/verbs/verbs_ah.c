@@ -15,11 +15,11 @@
 #define DEAD_MAX 64
 #define DEAD_MIN_NS (100 * UCCL_NS_PER_MS)
 #define DEAD_MAX_NS (30 * UCCL_NS_PER_S)
-#define DEAD_SHARE 10 /* at most this part of the time goes into asking for places that do not answer */
-#define EVICT_LOOK 64 /* handles that are looked at for one that can go */
+#define DEAD_SHARE 10 /* at most one part in this many of the time is spent on addresses that do not answer */
+#define EVICT_MAX 64  /* handles that are examined for one that can be evicted */
 #define HOP_LIMIT 64
 
-/* A place that is left alone until then. */
+/* An address that is not tried again before `until`. */
 struct dead {
 	uint8_t ip[16];
 	uint16_t lid;
@@ -73,7 +73,7 @@ void uccl_verbs_ahs_close(struct uccl_verbs_ahs *s)
 	free(s);
 }
 
-/* Dead places. */
+/* Unreachable addresses. */
 
 static void dead_add(struct uccl_verbs_ahs *s, const uint8_t ip[16], uint16_t lid, uint64_t until)
 {
@@ -133,11 +133,11 @@ void uccl_verbs_ahs_refresh(struct uccl_verbs_ahs *s, uint32_t gid_index)
 
 /* Handles. */
 
-/* Make room for one more. False: all that were looked at are in use. */
+/* Make room for one more. False: all that were examined are in use. */
 static bool room_make(struct uccl_verbs_ahs *s)
 {
 	struct uccl_verbs_ah *a;
-	int looked = 0;
+	int examined = 0;
 
 	if (s->n < s->limit)
 		return true;
@@ -146,7 +146,7 @@ static bool room_make(struct uccl_verbs_ahs *s)
 			ah_drop(s, a);
 			return true;
 		}
-		if (++looked == EVICT_LOOK)
+		if (++examined == EVICT_MAX)
 			break;
 	}
 	return false;
@@ -215,7 +215,7 @@ int uccl_verbs_ah_get(struct uccl_verbs_ahs *s, const struct uccl_nic_addr *to, 
 	struct uccl_verbs_ah *a;
 	int err;
 
-	memset(&k, 0, sizeof(k)); /* what is hashed has no holes with chance values */
+	memset(&k, 0, sizeof(k)); /* its padding is hashed, too */
 	memcpy(k.ip, to->ip, sizeof(k.ip));
 	k.flow = flow;
 	k.lid = s->port.infiniband ? to->pad : 0;

@@ -43,7 +43,7 @@ static bool gid_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* The higher the better; 0: not for us. IPv4 is what every network routes, link-local is what none does. */
+/* The higher the better; 0: not usable. Every network routes IPv4, none routes link-local addresses. */
 static int gid_rank(const struct ibv_gid_entry *g, bool infiniband)
 {
 	if (all_zero(g->gid.raw))
@@ -57,11 +57,11 @@ static int gid_rank(const struct ibv_gid_entry *g, bool infiniband)
 	return 0;
 }
 
-/* What narrows the choice. */
+/* Restricts the choice. */
 struct gid_want {
 	const uint8_t *ip; /* NULL: any */
 	uint32_t ifindex;  /* of its network interface, which may be a VLAN or a bond; 0: any */
-	bool linkless;	   /* and of ports: those that carry nothing now will do */
+	bool linkless;	   /* ports without link are usable, too */
 };
 
 /* The best entry of the port's table. False: none. */
@@ -226,7 +226,7 @@ static bool name_fits(const char *name, const struct ibv_device *dev, int port)
 	return !strncmp(name, dev->name, len) && (!name[len] || !strcmp(name + len, number));
 }
 
-/* Devices that will not open are left out: another's, or one that is just going away. */
+/* A device that cannot be opened is skipped: another user owns it, or it is being removed. */
 static struct ibv_context *device_open(const struct uccl_verbs *lib, struct ibv_device *dev,
 				       struct ibv_device_attr *attr)
 {
@@ -349,7 +349,7 @@ enum uccl_link uccl_verbs_port_state(const struct uccl_verbs *lib, struct ibv_co
 	if (lib->query_port(ctx, p->port, &a) || a.state != IBV_PORT_ACTIVE || (p->infiniband && a.lid != p->lid) ||
 	    !gid_choose(lib, ctx, p->port, a.gid_tbl_len, p->infiniband, &want, &g))
 		return UCCL_LINK_DOWN;
-	/* One address may stand there as version 1 and as version 2. */
+	/* The table may have an address twice, for RoCE version 1 and 2. */
 	if (!p->infiniband && (g.gid_type == IBV_GID_TYPE_ROCE_V2) != p->roce_v2)
 		return UCCL_LINK_DOWN;
 	p->gid_index = g.gid_index;

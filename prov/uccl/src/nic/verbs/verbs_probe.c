@@ -16,10 +16,10 @@
 #define LARGE 32768
 #define RECEIVES 8
 #define TRIES 5
-#define WAIT_NS (2 * UCCL_NS_PER_S)	/* for what is to come */
-#define QUIET_NS (200 * UCCL_NS_PER_MS) /* for what is not */
+#define WAIT_NS (2 * UCCL_NS_PER_S)	/* most time for a completion that must come */
+#define QUIET_NS (200 * UCCL_NS_PER_MS) /* after this time without one, no completion comes */
 #define PSN_MASK 0xffffffu
-#define BEFORE 0xa5 /* what the memory holds that is written to */
+#define BEFORE 0xa5 /* content of the target memory before writes */
 
 /* Two queue pairs of one port, the first of which writes to the second. */
 struct rig {
@@ -38,7 +38,7 @@ struct rig {
 	const char *what;
 };
 
-/* Why is in errno: calls that return it need not leave it there, so the caller does. */
+/* A call failed with errno; the caller has set it if the call returned it. */
 static int failed(struct rig *r, const char *what)
 {
 	r->what = what;
@@ -81,16 +81,10 @@ static void rig_close(struct rig *r)
 		r->lib->dealloc_pd(r->pd);
 	free(r->source);
 	free(r->target);
-	r->from = r->to = NULL;
-	r->srq = NULL;
-	r->send_cq = r->recv_cq = NULL;
-	r->source_mr = r->target_mr = r->window_mr = NULL;
-	r->mw = NULL;
-	r->pd = NULL;
-	r->source = r->target = NULL;
+	*r = (struct rig){.lib = r->lib, .ctx = r->ctx, .port = r->port, .clock = r->clock, .what = r->what};
 }
 
-/* Everything but the receives. `completions`: of the receiving queue; 0: as many as there can be. */
+/* Make everything but receives. `completions`: depth of the receiving queue; 0: as many as there can be. */
 static int rig_open(struct rig *r, int completions)
 {
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 4 * RECEIVES, .max_sge = 1}};
@@ -150,7 +144,7 @@ static bool completion(struct rig *r, struct ibv_cq *cq, uint64_t wait_ns, struc
 	return false;
 }
 
-/* A write, and what its sender hears. */
+/* Write, and return the status that the sender gets. */
 static enum ibv_wc_status write_one(struct rig *r, struct ibv_qp *qp, uint32_t len, uint64_t iova, uint32_t key)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)r->source, .length = len, .lkey = r->source_mr->lkey};
@@ -212,9 +206,9 @@ static uint32_t placed(const struct rig *r)
 	return n;
 }
 
-/* Rows. Each has a rig of its own, as it may break what it uses. */
+/* Tests. Each has its own rig, since it may break what it uses. */
 
-static int row_basic(struct rig *r, struct uccl_verbs_probe *p)
+static int test_basic(struct rig *r, struct uccl_verbs_probe *p)
 {
 	int errors;
 
@@ -226,7 +220,7 @@ static int row_basic(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_inline(struct rig *r, struct uccl_verbs_probe *p)
+static int test_inline(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t bytes;
 
@@ -242,7 +236,7 @@ static int row_inline(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_rnr(struct rig *r, struct uccl_verbs_probe *p)
+static int test_rnr(struct rig *r, struct uccl_verbs_probe *p)
 {
 	int errors;
 
@@ -253,7 +247,7 @@ static int row_rnr(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_stranger(struct rig *r, struct uccl_verbs_probe *p)
+static int test_foreign_qp(struct rig *r, struct uccl_verbs_probe *p)
 {
 	struct ibv_qp *other = qp_new(r, 0);
 	int rc = 0, errors;
@@ -271,7 +265,7 @@ static int row_stranger(struct rig *r, struct uccl_verbs_probe *p)
 	return rc;
 }
 
-static int row_key(struct rig *r, struct uccl_verbs_probe *p)
+static int test_key(struct rig *r, struct uccl_verbs_probe *p)
 {
 	int i, errors;
 
@@ -284,7 +278,7 @@ static int row_key(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_dereg(struct rig *r, struct uccl_verbs_probe *p)
+static int test_dereg(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t key = r->target_mr->rkey;
 	int errors;
@@ -300,7 +294,7 @@ static int row_dereg(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_overrun(struct rig *r, struct uccl_verbs_probe *p)
+static int test_overrun(struct rig *r, struct uccl_verbs_probe *p)
 {
 	int i, n = r->recv_cq->cqe + 2, errors;
 
@@ -314,7 +308,7 @@ static int row_overrun(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_numbers(struct rig *r, struct uccl_verbs_probe *p)
+static int test_numbers(struct rig *r, struct uccl_verbs_probe *p)
 {
 	struct ibv_qp *qp[3] = {NULL};
 	struct ibv_mr *mr[3] = {NULL};
@@ -341,7 +335,7 @@ static int row_numbers(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_cycle(struct rig *r, struct uccl_verbs_probe *p)
+static int test_cycle(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint64_t began = r->clock();
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
@@ -400,8 +394,8 @@ static int window_open(struct rig *r, enum ibv_mw_type type, uint32_t *key)
 }
 
 /*
- * Does a write of a packet to here arrive? After it one of a byte goes to memory that anybody may write: when that has
- * come there is nothing to wait for any more. Completions do not say so, as some may be of earlier writes.
+ * True if a write of a packet to this place arrives. It is followed by a write of one byte to memory without window:
+ * when that has arrived, there is nothing more to wait for. Completions do not show it: some may be of earlier writes.
  */
 static bool window_takes(struct rig *r, uint32_t at, uint32_t key)
 {
@@ -416,7 +410,7 @@ static bool window_takes(struct rig *r, uint32_t at, uint32_t key)
 	return !memcmp(r->target + at, r->source, r->port->mtu);
 }
 
-static int row_windows(struct rig *r, struct uccl_verbs_probe *p)
+static int test_windows(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t key;
 	int rc = window_open(r, IBV_MW_TYPE_1, &key);
@@ -428,7 +422,7 @@ static int row_windows(struct rig *r, struct uccl_verbs_probe *p)
 	return 0;
 }
 
-static int row_unbound(struct rig *r, struct uccl_verbs_probe *p)
+static int test_unbound(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t key, none;
 	int rc = window_open(r, IBV_MW_TYPE_1, &key);
@@ -440,17 +434,17 @@ static int row_unbound(struct rig *r, struct uccl_verbs_probe *p)
 	return rc;
 }
 
-static int row_window2(struct rig *r, struct uccl_verbs_probe *p)
+static int test_window2(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t key;
 
-	/* Not everybody has them, and nothing depends on it. */
+	/* Not all NICs have them, and nothing depends on it. */
 	if (!window_open(r, IBV_MW_TYPE_2, &key))
 		p->window2 = yes(window_takes(r, WINDOW_AT, key));
 	return 0;
 }
 
-static int row_window_times(struct rig *r, struct uccl_verbs_probe *p)
+static int test_window_times(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint64_t began;
 	uint32_t key;
@@ -476,18 +470,19 @@ static int row_window_times(struct rig *r, struct uccl_verbs_probe *p)
 	return rc;
 }
 
-static int (*const window_rows[])(struct rig *r, struct uccl_verbs_probe *p) = {row_windows, row_unbound, row_window2,
-										  row_window_times};
+static int (*const window_tests[])(struct rig *r, struct uccl_verbs_probe *p) = {
+	test_windows, test_unbound, test_window2, test_window_times,
+};
 
-/* The first so many of these rows, if the NIC has windows. */
-static int windows_probe(struct rig *r, size_t rows, struct uccl_verbs_probe *p)
+/* Run the first tests of windows, if the NIC has windows. */
+static int windows_probe(struct rig *r, size_t ntests, struct uccl_verbs_probe *p)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < rows && !rc && r->port->max_mw; i++) {
+	for (size_t i = 0; i < ntests && !rc && r->port->max_mw; i++) {
 		rc = rig_open(r, 0);
 		if (!rc)
-			rc = window_rows[i](r, p);
+			rc = window_tests[i](r, p);
 		rig_close(r);
 	}
 	return rc;
@@ -521,26 +516,26 @@ bool uccl_verbs_probe_window_use(const struct uccl_verbs_probe *p, bool loose)
 int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
 		     bool overrun, uint64_t (*clock)(void), struct uccl_verbs_probe *p, const char **what)
 {
-	static int (*const rows[])(struct rig *r, struct uccl_verbs_probe *p) = {
-		row_basic, row_inline, row_rnr,	    row_stranger, row_key,
-		row_dereg, row_cycle,  row_numbers, row_overrun,
+	static int (*const tests[])(struct rig *r, struct uccl_verbs_probe *p) = {
+		test_basic, test_inline, test_rnr,     test_foreign_qp, test_key,
+		test_dereg, test_cycle,  test_numbers, test_overrun,
 	};
 	struct rig r = {.lib = lib, .ctx = ctx, .port = port, .clock = clock};
 	size_t i;
 	int rc = 0;
 
 	begin(p, port);
-	for (i = 0; i < uccl_array_len(rows) && !rc; i++) {
-		if (rows[i] == row_overrun && !overrun)
+	for (i = 0; i < uccl_array_len(tests) && !rc; i++) {
+		if (tests[i] == test_overrun && !overrun)
 			continue;
-		rc = rig_open(&r, rows[i] == row_overrun ? 4 : 0);
+		rc = rig_open(&r, tests[i] == test_overrun ? 4 : 0);
 		if (!rc)
-			rc = rows[i](&r, p);
+			rc = tests[i](&r, p);
 		rig_close(&r);
 	}
 	*what = r.what;
 	if (!rc)
-		p->window_error = windows_probe(&r, uccl_array_len(window_rows), p);
+		p->window_error = windows_probe(&r, uccl_array_len(window_tests), p);
 	p->window_what = r.what;
 	return rc;
 }

@@ -31,13 +31,13 @@ static int place_compare(const struct uccl_nic_addr *a, const struct uccl_nic_ad
 	return c ? c : (a->port > b->port) - (a->port < b->port);
 }
 
-/* Two endpoints of one process do not share: each side has a set of its own. */
+/* Two endpoints of one process do not share: each side has its own set. */
 static bool same_process(const struct uc_dev *d, const struct uc_peer *peer)
 {
 	return peer->join.process == d->process;
 }
 
-/* Of processes the lower one, for all their flows alike. */
+/* The process with the lower name leads, for all flows alike. */
 static bool we_lead(const struct uc_dev *d, const struct uc_peer *peer)
 {
 	if (same_process(d, peer))
@@ -54,7 +54,7 @@ static uint8_t *side_put(uint8_t *at, uint32_t nonce, const struct uccl_nic_addr
 	return at + 26;
 }
 
-/* What shows that we, or they (`mine` false), know the set that the flow joins under a number. */
+/* The proof that we, or the peer (`mine` false), know the set that the flow joins under a number. */
 static void proof_make(uint8_t out[UC_PROOF], const struct uc_peer *peer, const struct uc_set *s, uint8_t number,
 		       bool mine)
 {
@@ -86,8 +86,8 @@ static bool set_fits(const struct uc_set *s, const struct uc_peer *peer, bool le
 }
 
 /*
- * One that we lead, with room; NULL: there is none. *wait: there will be one, which the other side does not know yet:
- * what names it could come before what makes it.
+ * A set that we lead, with room; NULL: there is none. *wait: there will be one, which the other side does not know yet:
+ * JOIN could arrive before the NEW that makes it.
  */
 static struct uc_set *set_known(struct uc_dev *d, const struct uc_peer *peer, bool *wait)
 {
@@ -104,7 +104,7 @@ static struct uc_set *set_known(struct uc_dev *d, const struct uc_peer *peer, bo
 	return NULL;
 }
 
-/* The one that the leader names, and shows to know. Others may have made sets in its name. */
+/* The set that the leader names, with a valid proof. Another process may have made a set with the same name. */
 static struct uc_set *set_named(struct uc_dev *d, const struct uc_peer *peer, const uint8_t *at)
 {
 	uint8_t number = (uint8_t)uccl_get16(at + 2);
@@ -117,7 +117,7 @@ static struct uc_set *set_named(struct uc_dev *d, const struct uc_peer *peer, co
 	return NULL;
 }
 
-/* The leader's choice, when both are known: one that there is, or a new one. */
+/* The leader chooses a set, when both processes are known: an existing one, or a new one. */
 static void choose(struct uc_dev *d, struct uc_peer *peer)
 {
 	struct uc_set *s = NULL;
@@ -192,12 +192,12 @@ bool uccl_uc_join_say(struct uc_dev *d, struct uc_peer *peer, uint8_t *at)
 }
 
 /*
- * Each is said once by a flow, a choice after both have named themselves, which may come in another order, and what
- * answers it after it: all else is nonsense.
+ * A flow gets each entry once: PROCESS; NEW or JOIN, after both sides have sent PROCESS, whichever comes first; then
+ * the answer to that. All else is invalid.
  */
 bool uccl_uc_join_valid(const struct uc_peer *peer, const uint8_t *at)
 {
-	bool asked = peer->set && peer->set->leads && !peer->joined && !peer->join.choice_due;
+	bool chosen = peer->set && peer->set->leads && !peer->joined && !peer->join.choice_due;
 	uint16_t number = uccl_get16(at + 2);
 	uint32_t second = uccl_get32(at + 4);
 
@@ -210,15 +210,15 @@ bool uccl_uc_join_valid(const struct uc_peer *peer, const uint8_t *at)
 	case UC_JOIN:
 		return number < UC_FLOWS && peer->join.nonce && !peer->set && !peer->join.early[0];
 	case UC_JOINED:
-		return asked && !number && second == peer->set->serial;
+		return chosen && !number && second == peer->set->serial;
 	case UC_REFUSED:
-		return asked && !number && second == peer->set->serial && !uccl_get64(at + 8);
+		return chosen && !number && second == peer->set->serial && !uccl_get64(at + 8);
 	default:
 		return false;
 	}
 }
 
-/* A choice. Without memory there is none: packets serve. */
+/* NEW or JOIN. Without memory no set is joined, and packets serve. */
 static void choice_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *at)
 {
 	struct uc_set *s = NULL;
@@ -242,7 +242,7 @@ static void choice_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *a
 	uccl_uc_set_joined(peer);
 }
 
-/* The other side has joined as well, and shows that it knows the set. */
+/* The other side has joined, too, and proves that it knows the set. */
 static void joined_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *at)
 {
 	if (!proved(peer, peer->set, peer->number, at + 8)) {

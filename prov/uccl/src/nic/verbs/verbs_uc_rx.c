@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Receiving of writes: what came is read from the shared completion queues by whichever endpoint asks. */
+/* Receives writes. An endpoint that calls rx() reads the shared completion queues for all endpoints. */
 #include "nic/verbs/uc_state.h"
 
 #ifdef HAVE_VERBS
@@ -95,7 +95,7 @@ static int idle_rx(struct uc *w, struct uccl_rx *v, int n)
 	return writes_rx(w, v, n);
 }
 
-/* Packets first, acknowledgements are among them; but when they are many, writes get their half. */
+/* Packets first, since acknowledgements are among them; if there are many packets, writes get half of the room. */
 int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	struct uc *w = uc_of(nic);

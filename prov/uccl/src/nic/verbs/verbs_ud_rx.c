@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receiving from UD queue pairs, and who sent: the NIC puts 40 bytes before each packet, the GRH of InfiniBand and
- * of RoCE over IPv6, or an IPv4 header in their last 20. Also sleeping.
+ * Receives from UD queue pairs, and waits for packets. The NIC puts 40 bytes before each packet, from which the
+ * sender's address is read: the GRH of InfiniBand and of RoCE over IPv6, or an IPv4 header in the last 20 bytes.
  */
 #include "nic/verbs/ud_state.h"
 
