@@ -215,6 +215,18 @@ static void fake_ack_async_event(struct ibv_async_event *event)
 
 /* Memory. */
 
+/* An object ends. False: others still use it. */
+static bool object_end(const char *call, int users, int *parent_users, int *count)
+{
+	if (users) {
+		fake_violation("%s: %d objects are left", call, users);
+		return false;
+	}
+	--*parent_users;
+	--*count;
+	return true;
+}
+
 static struct ibv_pd *fake_alloc_pd(struct ibv_context *ctx)
 {
 	struct fake_pd *pd;
@@ -232,12 +244,8 @@ static int fake_dealloc_pd(struct ibv_pd *ibpd)
 	struct fake_pd *pd = (struct fake_pd *)ibpd;
 
 	BEGIN("dealloc_pd");
-	if (pd->users) {
-		fake_violation("dealloc_pd: %d objects are left", pd->users);
+	if (!object_end("dealloc_pd", pd->users, &((struct fake_context *)ibpd->context)->users, &fake_now->pub.pds))
 		return EBUSY;
-	}
-	((struct fake_context *)ibpd->context)->users--;
-	fake_now->pub.pds--;
 	free(pd);
 	return 0;
 }
@@ -342,13 +350,9 @@ static int fake_dereg_mr(struct ibv_mr *mr)
 	struct fake_mr *m = (struct fake_mr *)mr;
 
 	BEGIN("dereg_mr");
-	if (m->windows) {
-		fake_violation("dereg_mr: %d windows are bound to it", m->windows);
+	if (!object_end("dereg_mr", m->windows, &((struct fake_pd *)mr->pd)->users, &fake_now->pub.mrs))
 		return EBUSY;
-	}
 	TAILQ_REMOVE(&fake_now->mrs, m, all);
-	((struct fake_pd *)mr->pd)->users--;
-	fake_now->pub.mrs--;
 	if (m->map)
 		munmap(m->map, m->map_len);
 	free(m);
@@ -423,13 +427,10 @@ static int fake_destroy_comp_channel(struct ibv_comp_channel *channel)
 	struct fake_channel *ch = (struct fake_channel *)channel;
 
 	BEGIN("destroy_comp_channel");
-	if (ch->users) {
-		fake_violation("destroy_comp_channel: completion queues are left");
+	if (!object_end("destroy_comp_channel", ch->users, &((struct fake_context *)channel->context)->users,
+			&fake_now->pub.channels))
 		return EBUSY;
-	}
 	close(channel->fd);
-	((struct fake_context *)channel->context)->users--;
-	fake_now->pub.channels--;
 	free(ch);
 	return 0;
 }
@@ -463,16 +464,12 @@ static int fake_destroy_cq(struct ibv_cq *ibcq)
 	struct fake_cq *cq = (struct fake_cq *)ibcq;
 
 	BEGIN("destroy_cq");
-	if (cq->users) {
-		fake_violation("destroy_cq: %d queue pairs are left", cq->users);
+	if (!object_end("destroy_cq", cq->users, &((struct fake_context *)ibcq->context)->users, &fake_now->pub.cqs))
 		return EBUSY;
-	}
 	if (cq->unacked)
 		fake_violation("destroy_cq: would wait for %u events to be acknowledged", cq->unacked);
 	if (ibcq->channel)
 		((struct fake_channel *)ibcq->channel)->users--;
-	((struct fake_context *)ibcq->context)->users--;
-	fake_now->pub.cqs--;
 	free(cq->entry);
 	free(cq);
 	return 0;
@@ -529,12 +526,8 @@ static int fake_destroy_srq(struct ibv_srq *srq)
 	struct fake_srq *s = (struct fake_srq *)srq;
 
 	BEGIN("destroy_srq");
-	if (s->users) {
-		fake_violation("destroy_srq: %d queue pairs are left", s->users);
+	if (!object_end("destroy_srq", s->users, &((struct fake_pd *)srq->pd)->users, &fake_now->pub.srqs))
 		return EBUSY;
-	}
-	((struct fake_pd *)srq->pd)->users--;
-	fake_now->pub.srqs--;
 	free(s->rq.wr);
 	free(s);
 	return 0;

@@ -51,21 +51,30 @@ static int begin(void **state)
 	return 0;
 }
 
-static void ends(void)
+static void pair_end(void)
 {
-	int i;
-
-	for (i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		if (qp[i])
 			assert_int_equal(v->destroy_qp(qp[i]), 0);
+		qp[i] = NULL;
+	}
+}
+
+static int end(void **state)
+{
+	int rc;
+
+	(void)state;
+	pair_end();
 	if (mr)
 		v->dereg_mr(mr);
 	v->destroy_srq(srq);
 	v->destroy_cq(cq);
 	v->dealloc_pd(pd);
 	v->close_device(ctx);
-	assert_int_equal(fake_verbs_live(fake), 0);
+	rc = fake_verbs_live(fake);
 	fake_verbs_free(fake);
+	return rc;
 }
 
 static struct ibv_qp *qp_new(enum ibv_qp_type type)
@@ -188,7 +197,7 @@ static void hook(enum fake_fate f, uint32_t from, uint32_t to)
 	fake->hook = some;
 }
 
-TEST_IN(modify_qp__transitions, begin, NULL)
+TEST_IN(modify_qp__transitions, begin, end)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RC};
 	size_t i;
@@ -211,10 +220,9 @@ TEST_IN(modify_qp__transitions, begin, NULL)
 		assert_int_equal(v->destroy_qp(qp[0]), 0);
 		qp[0] = NULL;
 	}
-	ends();
 }
 
-TEST_IN(write__whole, begin, NULL)
+TEST_IN(write__whole, begin, end)
 {
 	struct ibv_wc wc;
 
@@ -230,12 +238,11 @@ TEST_IN(write__whole, begin, NULL)
 	assert_int_equal(TARGET[10 * MTU + 1], 0);
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
 	assert_int_equal(fake->violations, 0);
-	ends();
 }
 
 /* E1, E2: part of it is there, nobody is told, and on Soft-RoCE the queue pair is dead. E3: not after a first packet.
  */
-TEST_IN(write__lost_packets, begin, NULL)
+TEST_IN(write__lost_packets, begin, end)
 {
 	static const uint32_t first[] = {5, 15, 0};
 	size_t i;
@@ -260,17 +267,14 @@ TEST_IN(write__lost_packets, begin, NULL)
 			assert_int_equal(completion(IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS).imm_data, 2);
 			completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
 		}
-		v->destroy_qp(qp[0]);
-		v->destroy_qp(qp[1]);
-		qp[0] = qp[1] = NULL;
+		pair_end();
 		v->destroy_srq(srq);
 		srq = v->create_srq(pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = ENTRIES}});
 	}
-	ends();
 }
 
 /* E4: an empty receive queue costs UC the message without a word, RC its connection with one. */
-TEST_IN(write__nothing_posted, begin, NULL)
+TEST_IN(write__nothing_posted, begin, end)
 {
 	connect_pair(IBV_QPT_UC);
 	assert_int_equal(write_imm(100, 1), 0);
@@ -278,19 +282,17 @@ TEST_IN(write__nothing_posted, begin, NULL)
 	no_completion();
 	assert_memory_equal(TARGET, mem, 100);
 	assert_int_equal(fake->stats.no_receive, 1);
-	v->destroy_qp(qp[0]);
-	v->destroy_qp(qp[1]);
+	pair_end();
 	connect_pair(IBV_QPT_RC);
 	assert_int_equal(write_imm(100, 1), 0);
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_RNR_RETRY_EXC_ERR);
 	assert_int_equal(qp[0]->state, IBV_QPS_ERR);
 	assert_int_equal(write_imm(100, 1), 0);
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_WR_FLUSH_ERR);
-	ends();
 }
 
 /* E6: UC hands up what the network doubled, twice. RC does not. */
-TEST_IN(write__doubled, begin, NULL)
+TEST_IN(write__doubled, begin, end)
 {
 	connect_pair(IBV_QPT_UC);
 	receives(3);
@@ -299,18 +301,16 @@ TEST_IN(write__doubled, begin, NULL)
 	completion(IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS);
 	completion(IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS);
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
-	v->destroy_qp(qp[0]);
-	v->destroy_qp(qp[1]);
+	pair_end();
 	connect_pair(IBV_QPT_RC);
 	assert_int_equal(write_imm(100, 1), 0);
 	completion(IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS);
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
 	no_completion();
-	ends();
 }
 
 /* E8 to E11: a late write hits memory, unless its queue pair or its region is gone; RESET does not help. */
-TEST_IN(write__late, begin, NULL)
+TEST_IN(write__late, begin, end)
 {
 	struct ibv_qp *late;
 	int round;
@@ -345,16 +345,13 @@ TEST_IN(write__late, begin, NULL)
 		if (round == 3)
 			completion(IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_REM_ACCESS_ERR);
 		no_completion();
-		v->destroy_qp(qp[0]);
-		v->destroy_qp(qp[1]);
-		qp[0] = qp[1] = NULL;
+		pair_end();
 		if (round == 1) {
 			v->destroy_srq(srq);
 			srq = v->create_srq(pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = ENTRIES}});
 		}
 	}
 	assert_int_equal(fake->violations, 0);
-	ends();
 }
 
 /* Through queue pair `by`; 0 bytes: to nothing. The key that a peer has to name. */
@@ -406,7 +403,7 @@ static void windows_begin(void)
 }
 
 /* E13: a window of type 1 is the protection domain's, one of type 2 its queue pair's. */
-TEST_IN(bind_mw__both_types, begin, NULL)
+TEST_IN(bind_mw__both_types, begin, end)
 {
 	struct ibv_mw *mw[2];
 	uint32_t key;
@@ -439,11 +436,10 @@ TEST_IN(bind_mw__both_types, begin, NULL)
 	assert_int_equal(fake->violations, 1);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(v->dealloc_mw(mw[i]), 0);
-	ends();
 }
 
 /* E11: a late write finds an unbound window, or one that is gone. */
-TEST_IN(bind_mw__late, begin, NULL)
+TEST_IN(bind_mw__late, begin, end)
 {
 	struct ibv_mw *mw;
 	uint32_t key;
@@ -471,11 +467,10 @@ TEST_IN(bind_mw__late, begin, NULL)
 			assert_int_equal(v->dealloc_mw(mw), 0);
 	}
 	assert_int_equal(fake->violations, 0);
-	ends();
 }
 
 /* What is bound to a wrong place, or with a wrong old key, ends the queue pair, and the window is as before. */
-TEST_IN(bind_mw__refused, begin, NULL)
+TEST_IN(bind_mw__refused, begin, end)
 {
 	struct ibv_mw_bind none = {0};
 	struct ibv_mw *mw;
@@ -493,19 +488,17 @@ TEST_IN(bind_mw__refused, begin, NULL)
 		bind_window(qp[0], mw, i == 0 ? mem + sizeof(mem) - 1 : mem, i == 1 ? sizeof(mem) + 1 : 100);
 		completion(IBV_WC_BIND_MW, IBV_WC_MW_BIND_ERR);
 		assert_int_equal(qp[0]->state, IBV_QPS_ERR);
-		v->destroy_qp(qp[0]);
-		v->destroy_qp(qp[1]);
+		pair_end();
 		connect_pair(IBV_QPT_UC);
 		mw->rkey = key;
 		write_to(TARGET, 100, key, IBV_WC_SUCCESS);
 	}
 	assert_int_equal(v->dealloc_mw(mw), 0);
 	assert_int_equal(fake->violations, 0);
-	ends();
 }
 
 /* E15: a full completion queue kills what uses it. */
-TEST_IN(cq__overflows, begin, NULL)
+TEST_IN(cq__overflows, begin, end)
 {
 	int i;
 
@@ -523,11 +516,10 @@ TEST_IN(cq__overflows, begin, NULL)
 	for (i = 0; i < ENTRIES; i++)
 		completion(i % 2 ? IBV_WC_RDMA_WRITE : IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS);
 	no_completion();
-	ends();
 }
 
 /* Only what completions told of makes room in the send queue. */
-TEST_IN(sq__overflows, begin, NULL)
+TEST_IN(sq__overflows, begin, end)
 {
 	int i;
 
@@ -539,10 +531,9 @@ TEST_IN(sq__overflows, begin, NULL)
 	completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
 	assert_int_equal(write_imm(1, 1), 0);
 	assert_int_equal(write_imm(1, 1), ENOMEM);
-	ends();
 }
 
-TEST_IN(send__outside_of_the_region, begin, NULL)
+TEST_IN(send__outside_of_the_region, begin, end)
 {
 	connect_pair(IBV_QPT_UC);
 	mr->length = 50;
@@ -551,17 +542,15 @@ TEST_IN(send__outside_of_the_region, begin, NULL)
 	assert_int_equal(fake->violations, 1);
 	assert_int_equal(qp[0]->state, IBV_QPS_ERR);
 	mr->length = sizeof(mem);
-	ends();
 }
 
-TEST_IN(destroy__in_use, begin, NULL)
+TEST_IN(destroy__in_use, begin, end)
 {
 	connect_pair(IBV_QPT_UC);
 	assert_int_equal(v->destroy_cq(cq), EBUSY);
 	assert_int_equal(v->destroy_srq(srq), EBUSY);
 	assert_int_equal(v->dealloc_pd(pd), EBUSY);
 	assert_int_equal(fake->violations, 3);
-	ends();
 }
 
 TESTS_MAIN

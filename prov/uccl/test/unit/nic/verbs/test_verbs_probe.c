@@ -46,7 +46,7 @@ static int end(void **state)
 	return fake_verbs_end(fake);
 }
 
-static int probe(void)
+static int run(bool only_windows)
 {
 	const uint8_t any[16] = {0};
 	struct uccl_verbs_port port;
@@ -54,22 +54,20 @@ static int probe(void)
 	int rc;
 
 	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &ctx), 0);
-	rc = uccl_verbs_probe(fake_verbs_lib(), ctx, &port, false, clock_read, &p, &what);
+	rc = only_windows ? uccl_verbs_probe_windows(fake_verbs_lib(), ctx, &port, clock_read, &p, &what) :
+			    uccl_verbs_probe(fake_verbs_lib(), ctx, &port, false, clock_read, &p, &what);
 	fake_verbs_lib()->close_device(ctx);
 	return rc;
 }
 
+static int probe(void)
+{
+	return run(false);
+}
+
 static int probe_windows(void)
 {
-	const uint8_t any[16] = {0};
-	struct uccl_verbs_port port;
-	struct ibv_context *ctx;
-	int rc;
-
-	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &ctx), 0);
-	rc = uccl_verbs_probe_windows(fake_verbs_lib(), ctx, &port, clock_read, &p, &what);
-	fake_verbs_lib()->close_device(ctx);
-	return rc;
+	return run(true);
 }
 
 /* What verbs promise, and no more. */

@@ -26,6 +26,11 @@
 
 #define PATHS 4
 
+struct place {
+	void *mr;
+	uint64_t rkey, raddr;
+};
+
 static struct fake_verbs *fake;
 static struct fake_dev *dev[2];
 static uint64_t now;
@@ -35,9 +40,17 @@ static struct uccl_nic_peer *peer[2];
 static uint8_t src[65536], dst[2][65536];
 static bool on[2][PATHS]; /* what the events said last */
 static int fenced[2][PATHS];
-static int told[2];	  /* writes whose payload is free again */
-static uint64_t told_last[2];
+static int freed[2];	  /* writes whose payload is free again */
+static uint64_t freed_last[2];
 static uint32_t label_seen; /* of the latest write */
+static struct place target; /* dst[1], in tests that begin_joined() prepares */
+
+/* Memory of a device: a file, of which the processor has no address; `dst[0]` is what it seems to be at. */
+static struct {
+	int fd, calls, err;
+	uint8_t *bytes;
+	uint64_t number;
+} gpu;
 
 static uint64_t clock_read(void)
 {
@@ -56,7 +69,9 @@ static int begin(void **state)
 	memset(nic, 0, sizeof(nic));
 	memset(on, 0, sizeof(on));
 	memset(fenced, 0, sizeof(fenced));
-	memset(told, 0, sizeof(told));
+	memset(freed, 0, sizeof(freed));
+	memset(&target, 0, sizeof(target));
+	gpu.bytes = NULL;
 	for (size_t i = 0; i < sizeof(src); i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -65,9 +80,15 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	if (target.mr)
+		nic[1]->ops->dereg(nic[1], target.mr, true);
 	for (int i = 0; i < 2; i++)
 		if (nic[i])
 			nic[i]->ops->close(nic[i]);
+	if (gpu.bytes) {
+		munmap(gpu.bytes, sizeof(dst[0]) + 8192);
+		close(gpu.fd);
+	}
 	return fake_verbs_end(fake);
 }
 
@@ -103,7 +124,7 @@ static struct uc_path *path(int i, int k)
 	return &((struct uc_peer *)peer[i])->set->path[k];
 }
 
-static enum fake_fate label_look(void *arg, const struct fake_packet *p)
+static enum fake_fate label_hook(void *arg, const struct fake_packet *p)
 {
 	(void)arg;
 	if (p->type != IBV_QPT_UD)
@@ -122,8 +143,8 @@ static int events(int i, struct uccl_rx *last)
 		for (int k = 0; k < n; k++) {
 			assert_int_equal(v[k].peer_id, 100 + i);
 			if (v[k].kind == UCCL_RX_SENT) {
-				told[i]++;
-				told_last[i] = v[k].cookie;
+				freed[i]++;
+				freed_last[i] = v[k].cookie;
 				continue;
 			}
 			assert_ptr_equal(v[k].peer, peer[i]);
@@ -210,17 +231,22 @@ static void join(enum ibv_qp_type type)
 	}
 }
 
-struct place {
-	void *mr;
-	uint64_t rkey, raddr;
-};
-
 static struct place place(int i)
 {
 	struct place p;
 
 	assert_int_equal(nic[i]->ops->reg(nic[i], dst[i], sizeof(dst[i]), &p.mr, &p.rkey, &p.raddr), 0);
 	return p;
+}
+
+/* Two UC back ends that may write; `target` is a place for such writes. */
+static int begin_joined(void **state)
+{
+	int rc = begin(state);
+
+	join(IBV_QPT_UC);
+	target = place(1);
+	return rc;
 }
 
 static struct uccl_tx write_of(int from, const struct place *p, uint16_t k, uint32_t imm, uint32_t off, uint32_t len)
@@ -234,6 +260,14 @@ static struct uccl_tx write_of(int from, const struct place *p, uint16_t k, uint
 				.raddr = p->raddr + off,
 				.cookie = imm,
 				.peer = peer[from]};
+}
+
+/* Send one write, which is taken. */
+static void write_one(int from, const struct place *p, uint16_t k, uint32_t imm, uint32_t off, uint32_t len)
+{
+	struct uccl_tx t = write_of(from, p, k, imm, off, len);
+
+	assert_int_equal(nic[from]->ops->tx(nic[from], &t, 1), 1);
 }
 
 static void open__caps(void **state)
@@ -360,7 +394,7 @@ static void reg__windows(void **state)
 		bool loose, leaky, none;
 		enum uccl_windows wanted;
 		bool used;
-	} row[] = {
+	} cases[] = {
 		{.used = true},
 		{.wanted = UCCL_WINDOWS_ON, .used = true},
 		{.wanted = UCCL_WINDOWS_OFF},
@@ -373,16 +407,16 @@ static void reg__windows(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < uccl_array_len(row); i++) {
-		struct uccl_nic_attr attr = {.ifname = "rxe0", .windows = row[i].wanted};
+	for (size_t i = 0; i < uccl_array_len(cases); i++) {
+		struct uccl_nic_attr attr = {.ifname = "rxe0", .windows = cases[i].wanted};
 		struct uccl_stats s;
 		struct place p, q;
 
 		fake_verbs_windows(dev[0]);
-		if (row[i].none)
+		if (cases[i].none)
 			dev[0]->attr.device_cap_flags = 0;
-		dev[0]->loose_windows = row[i].loose;
-		dev[0]->leaky_windows = row[i].leaky;
+		dev[0]->loose_windows = cases[i].loose;
+		dev[0]->leaky_windows = cases[i].leaky;
 		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
 		if (!i && !uc_of(nic[0])->dev->windows)
 			skip(); /* the host does not say when memory goes away */
@@ -393,14 +427,14 @@ static void reg__windows(void **state)
 		assert_int_equal(p.raddr & 4095, (uintptr_t)dst[0] & 4095);
 		memset(&s, 0, sizeof(s));
 		nic[0]->ops->count(nic[0], &s);
-		assert_int_equal(s.mw_bound, row[i].used ? 2 : 0);
+		assert_int_equal(s.mw_bound, cases[i].used ? 2 : 0);
 		assert_int_equal(s.mw_failed, 0);
-		assert_int_equal(fake->mws, row[i].used ? 2 : 0);
+		assert_int_equal(fake->mws, cases[i].used ? 2 : 0);
 		nic[0]->ops->dereg(nic[0], p.mr, true);
 		nic[0]->ops->dereg(nic[0], q.mr, true);
 		/* The number stays, unless somebody may still write by it. */
 		p = place(0);
-		assert_int_equal(p.raddr == q.raddr, row[i].used);
+		assert_int_equal(p.raddr == q.raddr, cases[i].used);
 		nic[0]->ops->dereg(nic[0], p.mr, false);
 		q = place(0);
 		assert_true(p.raddr != q.raddr);
@@ -445,13 +479,6 @@ static void open__why_no_windows(void **state)
 	}
 	uccl_log_set(NULL, 0);
 }
-
-/* Memory of a device: a file, of which the processor has no address; `dst[0]` is what it seems to be at. */
-static struct {
-	int fd, calls, err;
-	uint8_t *bytes;
-	uint64_t number;
-} gpu;
 
 static int gpu_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
 {
@@ -503,12 +530,6 @@ static void gpu_begin(void)
 	fake->peer_memory = no_peer_memory;
 }
 
-static void gpu_end(void)
-{
-	munmap(gpu.bytes, sizeof(dst[0]) + 8192);
-	close(gpu.fd);
-}
-
 static int gpu_reg(int i, uint32_t off, uint32_t len, struct place *p)
 {
 	return nic[i]->ops->reg_device(nic[i], dst[0] + off, len, &gpu_device, &p->mr, &p->rkey, &p->raddr);
@@ -548,7 +569,6 @@ static void reg_device__dmabuf(void **state)
 	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), calls);
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
 	nic[0]->ops->dereg(nic[0], p.mr, true);
-	gpu_end();
 }
 
 static void reg_device__peer_memory(void **state)
@@ -572,7 +592,6 @@ static void reg_device__peer_memory(void **state)
 	assert_int_equal(fake->dmabufs, 1);
 	fake->peer_memory = no_peer_memory;
 	assert_int_equal(gpu_reg(0, 100, 5000, &p), -FI_EFAULT);
-	gpu_end();
 }
 
 /* Neither way works: after some tries nobody asks any more, but for want of something nothing is concluded. */
@@ -604,7 +623,6 @@ static void reg_device__neither(void **state)
 	assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EOPNOTSUPP);
 	assert_int_equal(gpu.calls, 0);
 	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), calls);
-	gpu_end();
 }
 
 /* A way that works later is found as well, if it was not too late. */
@@ -627,7 +645,6 @@ static void reg_device__one_bad_memory(void **state)
 	gpu.err = 0;
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
 	nic[0]->ops->dereg(nic[0], p.mr, true);
-	gpu_end();
 }
 
 /* Writes and packets of memory that only the NIC can read, which is held until it has. PROTOCOL R221 */
@@ -687,7 +704,7 @@ static void source__writes_and_packets(void **state)
 		assert_memory_equal(v[i].data + 64, gpu.bytes + page + 300, 1000);
 		assert_true(i || v[i].data[1083] == 0x33);
 	}
-	/* Who finds out the key can do nothing with it. */
+	/* A peer that guesses the key can do nothing with it. */
 	assert_int_equal(nic[1]->ops->source(nic[1], dst[0] + 100, 5000, &gpu_device, &source), 0);
 	p.rkey = ((struct ibv_mr *)((struct uccl_verbs_source *)source)->writes->mr)->rkey | 1ull << 32;
 	p.raddr = (uintptr_t)dst[0] + 100;
@@ -698,7 +715,6 @@ static void source__writes_and_packets(void **state)
 	assert_int_equal(gpu.bytes[page + 100], (uint8_t)(100 * 7 + 1));
 	nic[1]->ops->source_put(nic[1], source);
 	nic[0]->ops->dereg(nic[0], p.mr, true);
-	gpu_end();
 }
 
 /* It is for both or for none, and what cannot be had leaves nothing behind. */
@@ -723,7 +739,6 @@ static void source__refused(void **state)
 	assert_int_equal(nic[0]->ops->source(nic[0], dst[0], 10, &gpu_device, &source), 0);
 	assert_int_equal(fake->mrs, mrs + 2);
 	nic[0]->ops->source_put(nic[0], source);
-	gpu_end();
 	nic[0]->ops->close(nic[0]);
 	/* A NIC whose requests have two parts cannot put payload between header and tail. */
 	dev[0]->attr.max_sge = 2;
@@ -746,7 +761,6 @@ static void reg_device__old_library(void **state)
 	assert_int_equal(gpu_reg(0, 100, 5000, &p), 0);
 	assert_int_equal(gpu.calls, 0);
 	nic[0]->ops->dereg(nic[0], p.mr, true);
-	gpu_end();
 	nic[0]->ops->close(nic[0]);
 	nic[0] = NULL;
 }
@@ -778,7 +792,6 @@ static void reg_device__written(void **state)
 	}
 	events(1, NULL);
 	nic[0]->ops->dereg(nic[0], p.mr, true);
-	gpu_end();
 }
 
 /* Bytes, immediate, path and length of a write, and what it does not touch. */
@@ -786,7 +799,6 @@ static void tx__writes(enum ibv_qp_type type)
 {
 	struct uccl_rx r;
 	struct place p;
-	struct uccl_tx t;
 
 	join(type);
 	p = place(1);
@@ -794,8 +806,7 @@ static void tx__writes(enum ibv_qp_type type)
 		uint32_t off = 5000u * k, len = 4000u + k;
 
 		memset(dst[1], 0x5a, sizeof(dst[1]));
-		t = write_of(0, &p, k, 0xa0b0c0d + k, off, len);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		write_one(0, &p, k, 0xa0b0c0d + k, off, len);
 		assert_int_equal(events(1, &r), 1);
 		assert_int_equal(r.imm, 0xa0b0c0d + k);
 		assert_int_equal(r.path, k);
@@ -824,14 +835,11 @@ static void tx__chains(void **state)
 {
 	struct uccl_tx v[32];
 	uint64_t doorbells;
-	struct place p;
 	int sent = 0, got = 0;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	p = place(1);
 	for (int i = 0; i < 32; i++)
-		v[i] = write_of(0, &p, (uint16_t)(i / 16), (uint32_t)i, (uint32_t)i * 1024, 1024);
+		v[i] = write_of(0, &target, (uint16_t)(i / 16), (uint32_t)i, (uint32_t)i * 1024, 1024);
 	doorbells = st(0).doorbells;
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
 	assert_int_equal(st(0).doorbells - doorbells, 2);
@@ -850,11 +858,10 @@ static void tx__chains(void **state)
 		events(0, NULL);
 	}
 	assert_int_equal(got, 32000);
-	assert_int_equal(told[0], 32 + sent + 32000);
+	assert_int_equal(freed[0], 32 + sent + 32000);
 	assert_int_equal(fake->stats.no_receive, 0);
 	assert_int_equal(st(0).tx_lost, 0);
 	assert_int_equal(uc_of(nic[0])->dev->tx.slab.nunused, uc_of(nic[0])->dev->tx.slab.count);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Neither before, nor a path that there is not, nor without a peer. PROTOCOL R82 */
@@ -874,8 +881,7 @@ static void tx__only_when_both_are_connected(void **state)
 	say(1, 256);
 	/* 0 leads. 1 is connected and may not write yet; 0 is not. */
 	for (int i = 0; i < 2; i++) {
-		t = write_of(i, &p, 0, 1, 0, 1000);
-		assert_int_equal(nic[i]->ops->tx(nic[i], &t, 1), 1);
+		write_one(i, &p, 0, 1, 0, 1000);
 		assert_int_equal(st(i).tx_lost, 1);
 		events(i, NULL);
 		assert_false(on[i][0]);
@@ -903,7 +909,6 @@ static void tx__only_when_both_are_connected(void **state)
 static void late_write(enum ibv_qp_type type)
 {
 	struct place p, q;
-	struct uccl_tx t;
 
 	join(type);
 	p = place(1);
@@ -911,8 +916,7 @@ static void late_write(enum ibv_qp_type type)
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 	memset(dst[1], 0x5a, sizeof(dst[1]));
 	for (int i = 0; i < 50; i++) {
-		t = write_of(0, &p, 1, (uint32_t)i, 0, 1000);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		write_one(0, &p, 1, (uint32_t)i, 0, 1000);
 		assert_int_equal(events(1, NULL), 0);
 		now += UCCL_NS_PER_S;
 		if (type == IBV_QPT_RC)
@@ -922,8 +926,7 @@ static void late_write(enum ibv_qp_type type)
 		assert_int_equal(dst[1][i], 0x5a);
 	settle();
 	assert_true(on[0][1]);
-	t = write_of(0, &q, 1, 7, 0, 1000);
-	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	write_one(0, &q, 1, 7, 0, 1000);
 	assert_int_equal(events(1, NULL), 1);
 	assert_memory_equal(dst[1], src, 1000);
 	nic[1]->ops->dereg(nic[1], q.mr, true);
@@ -977,16 +980,11 @@ static enum fake_fate hold_uc(void *arg, const struct fake_packet *p)
 /* What is on its way on a fenced path never lands; the path is made anew. PROTOCOL R101 */
 static void fence__late_write(void **state)
 {
-	struct uccl_tx t;
-	struct place p;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	p = place(1);
 	fake->hook = hold_uc;
 	for (uint16_t k = 0; k < PATHS; k++) {
-		t = write_of(0, &p, k, k, k * 4096u, 1000);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		write_one(0, &target, k, k, k * 4096u, 1000);
 	}
 	memset(dst[1], 0x5a, sizeof(dst[1]));
 	assert_int_equal(nic[1]->ops->fence(nic[1], peer[1], PATHS), -FI_EINVAL);
@@ -1003,10 +1001,8 @@ static void fence__late_write(void **state)
 	now += UCCL_NS_PER_S;
 	settle();
 	assert_true(on[0][2] && on[1][2]);
-	t = write_of(0, &p, 2, 1, 0, 1000);
-	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	write_one(0, &target, 2, 1, 0, 1000);
 	assert_int_equal(events(1, NULL), 1);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* PROTOCOL R80 */
@@ -1165,37 +1161,27 @@ static void rx__broken(void **state)
 static void wait_fd__write(void **state)
 {
 	struct pollfd f = {.events = POLLIN};
-	struct uccl_tx t;
-	struct place p;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	p = place(1);
 	f.fd = nic[1]->ops->wait_fd(nic[1]);
 	assert_true(f.fd >= 0);
 	assert_int_equal(nic[1]->ops->wait_fd(nic[1]), f.fd);
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(events(1, NULL), 0);
 		assert_int_equal(poll(&f, 1, 0), 0);
-		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		write_one(0, &target, (uint16_t)(i % PATHS), 1, 0, 100);
 		assert_int_equal(poll(&f, 1, 0), 1);
 		assert_int_equal(events(1, NULL), 1);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
-/* What has nothing to read is not asked; and only the queue that had an event is asked for the next. */
+/* Only readable descriptors are read, and only a queue that had an event is armed again. */
 static void wait_fd__reads_what_is_there(void **state)
 {
 	static const char *const calls[] = {"get_cq_event", "get_async_event", "req_notify_cq"};
 	unsigned int before[3];
-	struct uccl_tx t;
-	struct place p;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	p = place(1);
 	assert_true(nic[1]->ops->wait_fd(nic[1]) >= 0);
 	assert_true(nic[0]->ops->wait_fd(nic[0]) >= 0);
 	for (int i = 0; i < 5; i++) {
@@ -1207,8 +1193,7 @@ static void wait_fd__reads_what_is_there(void **state)
 			events(side, NULL);
 		for (int k = 0; k < 3; k++)
 			assert_int_equal(fake_verbs_calls(fake, calls[k]), before[k]);
-		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		write_one(0, &target, (uint16_t)(i % PATHS), 1, 0, 100);
 		/* Of the write, at the receiver; that it was read, at the sender. */
 		for (int side = 0; side < 2; side++)
 			events(side, NULL);
@@ -1216,16 +1201,13 @@ static void wait_fd__reads_what_is_there(void **state)
 		assert_int_equal(fake_verbs_calls(fake, "get_async_event"), before[1]);
 		assert_int_equal(fake_verbs_calls(fake, "req_notify_cq"), before[2] + 2);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Writes of path 2 go by this label now. */
 static uint32_t label_of(const struct place *p)
 {
-	struct uccl_tx t = write_of(0, p, 2, 1, 0, 1000);
-
 	label_seen = 0;
-	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	write_one(0, p, 2, 1, 0, 1000);
 	assert_int_equal(events(1, NULL), 1);
 	assert_int_not_equal(label_seen, 0);
 	return label_seen;
@@ -1266,14 +1248,13 @@ static void renew__stays(void **state)
 static void renew__same_label(void **state)
 {
 	uint32_t label, qpn;
-	struct place p;
 
 	(void)state;
 	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0x2c9;
 	join(IBV_QPT_UC);
-	p = place(1);
-	fake->hook = label_look;
-	label = label_of(&p);
+	target = place(1);
+	fake->hook = label_hook;
+	label = label_of(&target);
 	for (int i = 0; i < 2; i++) {
 		qpn = path(0, 2)->qpn;
 		if (i)
@@ -1282,28 +1263,21 @@ static void renew__same_label(void **state)
 			nic[0]->ops->renew(nic[0], peer[0], 2, true);
 		anew();
 		assert_int_not_equal(path(0, 2)->qpn, qpn);
-		assert_int_equal(label_of(&p), label);
+		assert_int_equal(label_of(&target), label);
 	}
 	nic[0]->ops->renew(nic[0], peer[0], 2, false);
 	anew();
-	assert_int_not_equal(label_of(&p), label);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
+	assert_int_not_equal(label_of(&target), label);
 }
 
 /* A peer that goes takes its queue pairs along, and what was in the NIC. */
 static void disconnect__all_of_it(void **state)
 {
-	struct uccl_tx t;
-	struct place p;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	p = place(1);
 	fake->stall = true;
-	for (int i = 0; i < 20; i++) {
-		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
-	}
+	for (int i = 0; i < 20; i++)
+		write_one(0, &target, (uint16_t)(i % PATHS), 1, 0, 100);
 	nic[0]->ops->renew(nic[0], peer[0], 1, false);
 	nic[0]->ops->disconnect(nic[0], peer[0]);
 	assert_int_equal(uc_of(nic[0])->dev->sets.nqps, 0);
@@ -1311,8 +1285,7 @@ static void disconnect__all_of_it(void **state)
 	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->ring.events) && TAILQ_EMPTY(&uc_of(nic[0])->dev->sets.waiting));
 	/* Nobody knows the peer any more; it is told all the same, by number. */
 	events(0, NULL);
-	assert_int_equal(told[0], 20);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
+	assert_int_equal(freed[0], 20);
 }
 
 /* Sources. */
@@ -1330,15 +1303,15 @@ static uint8_t *pages(size_t n)
 }
 
 /* Where the kernel does not say that memory goes away, all is copied; then this says so. */
-static void needs_news(void)
+static void needs_reports(void)
 {
 	if (!uccl_mrcache_keeps(uc_of(nic[0])->dev->tx.sources))
 		skip();
 }
 
-static int write_from(const struct place *p, const struct iovec *buffer, uint32_t off, uint32_t cookie)
+static int write_from(const struct iovec *buffer, uint32_t off, uint32_t cookie)
 {
-	struct uccl_tx t = write_of(0, p, 0, cookie, off, 4096);
+	struct uccl_tx t = write_of(0, &target, 0, cookie, off, 4096);
 
 	t.buffer = buffer;
 	t.payload = (uint8_t *)buffer->iov_base + off;
@@ -1349,49 +1322,43 @@ static int write_from(const struct place *p, const struct iovec *buffer, uint32_
 static void source__in_place(void **state)
 {
 	struct iovec buffer = {.iov_len = 16 * PAGE};
-	struct place p;
 	uint8_t *mem;
 	int mrs;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	needs_news();
-	p = place(1);
+	needs_reports();
 	mrs = fake->mrs;
 	mem = pages(17);
 	buffer.iov_base = mem + 100;
 	for (uint32_t i = 0; i < 15; i++) {
 		fake->stall = true;
-		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+		assert_int_equal(write_from(&buffer, i * 4096, i), 1);
 		assert_int_equal(events(0, NULL), 0);
-		assert_int_equal(told[0], i);
+		assert_int_equal(freed[0], i);
 		mem[100 + i * 4096] ^= 0xff;
 		fake->stall = false;
 		fake_verbs_run(fake);
 		assert_int_equal(events(1, NULL), 1);
 		assert_memory_equal(dst[1] + i * 4096, mem + 100 + i * 4096, 4096);
 		events(0, NULL);
-		assert_int_equal(told[0], i + 1);
-		assert_int_equal(told_last[0], i);
+		assert_int_equal(freed[0], i + 1);
+		assert_int_equal(freed_last[0], i);
 	}
 	assert_int_equal(st(0).tx_direct, 15);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->tx.sources).hits, 14);
 	munmap(mem, 17 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Four writes from 16 pages, of which the NIC has read nothing yet. *mrs: registrations before. */
-static void four_in_flight(struct place *p, struct iovec *buffer, int *mrs)
+static void four_in_flight(struct iovec *buffer, int *mrs)
 {
-	join(IBV_QPT_UC);
-	needs_news();
-	*p = place(1);
+	needs_reports();
 	*mrs = fake->mrs;
 	*buffer = (struct iovec){.iov_base = pages(16), .iov_len = 16 * PAGE};
 	fake->stall = true;
 	for (uint32_t i = 0; i < 4; i++)
-		assert_int_equal(write_from(p, buffer, i * 4096, i), 1);
+		assert_int_equal(write_from(buffer, i * 4096, i), 1);
 }
 
 /*
@@ -1401,28 +1368,26 @@ static void four_in_flight(struct place *p, struct iovec *buffer, int *mrs)
 static void source__unmapped_in_flight(void **state)
 {
 	struct iovec buffer;
-	struct place p;
 	int mrs;
 
 	(void)state;
-	four_in_flight(&p, &buffer, &mrs);
+	four_in_flight(&buffer, &mrs);
 	assert_int_equal(munmap(buffer.iov_base, 16 * PAGE), 0);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_true(mmap(buffer.iov_base, 16 * PAGE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == buffer.iov_base);
 	memset(buffer.iov_base, 0x77, 16 * PAGE);
-	assert_int_equal(write_from(&p, &buffer, 5 * 4096, 5), 1);
+	assert_int_equal(write_from(&buffer, 5 * 4096, 5), 1);
 	assert_int_equal(fake->mrs, mrs + 2);
 	fake->stall = false;
 	fake_verbs_run(fake);
 	assert_int_equal(events(1, NULL), 5);
 	events(0, NULL);
-	assert_int_equal(told[0], 5);
+	assert_int_equal(freed[0], 5);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_int_equal(dst[1][5 * 4096], 0x77);
 	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->tx.sources).gone, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Memory that the NIC refuses, short buffers, memory of files: copied, and for a while the NIC is not asked again. */
@@ -1430,86 +1395,74 @@ static void source__copied(void **state)
 {
 	struct iovec buffer = {.iov_len = 16 * PAGE}, small = {.iov_base = src, .iov_len = 8192};
 	unsigned int calls;
-	struct place p;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	needs_news();
-	p = place(1);
+	needs_reports();
 	buffer.iov_base = pages(16);
 	fake_verbs_fail(fake, "reg_mr", 0, ENOMEM);
 	calls = fake_verbs_calls(fake, "reg_mr");
 	for (uint32_t i = 0; i < 8; i++)
-		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+		assert_int_equal(write_from(&buffer, i * 4096, i), 1);
 	assert_int_equal(fake_verbs_calls(fake, "reg_mr") - calls, 1);
 	fake_verbs_fail(fake, "reg_mr", 0, 0);
-	assert_int_equal(write_from(&p, &small, 4096, 8), 1);
+	assert_int_equal(write_from(&small, 4096, 8), 1);
 	assert_int_equal(events(1, NULL), 9);
 	assert_memory_equal(dst[1] + 2 * 4096, (uint8_t *)buffer.iov_base + 2 * 4096, 6 * 4096);
 	assert_memory_equal(dst[1] + 4096, src + 4096, 4096);
 	events(0, NULL);
-	assert_int_equal(told[0], 9);
+	assert_int_equal(freed[0], 9);
 	assert_int_equal(st(0).tx_direct, 0);
 	now += UCCL_NS_PER_S;
-	assert_int_equal(write_from(&p, &buffer, 0, 9), 1);
+	assert_int_equal(write_from(&buffer, 0, 9), 1);
 	assert_int_equal(st(0).tx_direct, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
-/* What cannot go is told of like what went; a queue pair that breaks gives back what it had. */
+/* A lost write is reported as a sent one is; a queue pair that breaks releases its registrations. */
 static void source__lost(void **state)
 {
 	struct iovec buffer;
-	struct place p;
 	int mrs;
 
 	(void)state;
-	four_in_flight(&p, &buffer, &mrs);
+	four_in_flight(&buffer, &mrs);
 	nic[0]->ops->renew(nic[0], peer[0], 0, false);
 	events(0, NULL);
-	assert_int_equal(told[0], 4);
-	assert_int_equal(write_from(&p, &buffer, 0, 4), 1);
+	assert_int_equal(freed[0], 4);
+	assert_int_equal(write_from(&buffer, 0, 4), 1);
 	events(0, NULL);
-	assert_int_equal(told[0], 5);
-	assert_int_equal(told_last[0], 4);
+	assert_int_equal(freed[0], 5);
+	assert_int_equal(freed_last[0], 4);
 	assert_int_equal(fake->mrs, mrs + 1);
 	/* Until those are heard of which were told of, the room for them bounds what is taken. */
 	for (int i = 0; i < UC_DONE; i++)
-		assert_int_equal(write_from(&p, &buffer, 0, 5), 1);
-	assert_int_equal(write_from(&p, &buffer, 0, 5), 0);
+		assert_int_equal(write_from(&buffer, 0, 5), 1);
+	assert_int_equal(write_from(&buffer, 0, 5), 0);
 	events(0, NULL);
-	assert_int_equal(told[0], 5 + UC_DONE);
+	assert_int_equal(freed[0], 5 + UC_DONE);
 	fake->stall = false;
 	settle();
 	munmap(buffer.iov_base, 16 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
-/* Who sleeps until the payload is free is woken. */
+/* A thread that sleeps until the payload is free is woken. */
 static void source__wakes(void **state)
 {
 	struct pollfd f = {.events = POLLIN};
-	struct uccl_tx t;
-	struct place p;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	p = place(1);
 	f.fd = nic[0]->ops->wait_fd(nic[0]);
 	for (int i = 0; i < 3; i++) {
 		fake->stall = true;
-		t = write_of(0, &p, 0, 1, 0, 100);
-		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		write_one(0, &target, 0, 1, 0, 100);
 		events(0, NULL);
 		assert_int_equal(poll(&f, 1, 0), 0);
 		fake->stall = false;
 		fake_verbs_run(fake);
 		assert_int_equal(poll(&f, 1, 0), 1);
 		events(0, NULL);
-		assert_int_equal(told[0], i + 1);
+		assert_int_equal(freed[0], i + 1);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 int main(void)
@@ -1534,28 +1487,28 @@ int main(void)
 		cmocka_unit_test_setup_teardown(reg_device__written, begin, end),
 		cmocka_unit_test_setup_teardown(tx__uc, begin, end),
 		cmocka_unit_test_setup_teardown(tx__rc, begin, end),
-		cmocka_unit_test_setup_teardown(tx__chains, begin, end),
+		cmocka_unit_test_setup_teardown(tx__chains, begin_joined, end),
 		cmocka_unit_test_setup_teardown(tx__only_when_both_are_connected, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_uc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_window_uc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_window_rc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_rc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
-		cmocka_unit_test_setup_teardown(fence__late_write, begin, end),
+		cmocka_unit_test_setup_teardown(fence__late_write, begin_joined, end),
 		cmocka_unit_test_setup_teardown(accept__nonsense, begin, end),
 		cmocka_unit_test_setup_teardown(accept__random, begin, end),
 		cmocka_unit_test_setup_teardown(accept__any_order, begin, end),
 		cmocka_unit_test_setup_teardown(accept__errors, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__write, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__write, begin_joined, end),
+		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin_joined, end),
 		cmocka_unit_test_setup_teardown(renew__stays, begin, end),
 		cmocka_unit_test_setup_teardown(renew__same_label, begin, end),
-		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin, end),
-		cmocka_unit_test_setup_teardown(source__in_place, begin, end),
-		cmocka_unit_test_setup_teardown(source__unmapped_in_flight, begin, end),
-		cmocka_unit_test_setup_teardown(source__copied, begin, end),
-		cmocka_unit_test_setup_teardown(source__lost, begin, end),
-		cmocka_unit_test_setup_teardown(source__wakes, begin, end),
+		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin_joined, end),
+		cmocka_unit_test_setup_teardown(source__in_place, begin_joined, end),
+		cmocka_unit_test_setup_teardown(source__unmapped_in_flight, begin_joined, end),
+		cmocka_unit_test_setup_teardown(source__copied, begin_joined, end),
+		cmocka_unit_test_setup_teardown(source__lost, begin_joined, end),
+		cmocka_unit_test_setup_teardown(source__wakes, begin_joined, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

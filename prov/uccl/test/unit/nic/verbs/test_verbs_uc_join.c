@@ -32,7 +32,7 @@ static struct uccl_nic_peer *flow[NEPS][NEPS]; /* [of this one][to that one] */
 static int neps;
 static uint8_t src[65536], dst[NEPS][65536];
 static struct {
-	int writes, told;
+	int writes, freed;
 	bool on[NEPS][PATHS];
 	struct uccl_rx last;
 } got[NEPS];
@@ -129,7 +129,7 @@ static void events(int i)
 
 			assert_int_equal(v[k].peer_id / 1000, i + 1);
 			if (v[k].kind == UCCL_RX_SENT) {
-				got[i].told++;
+				got[i].freed++;
 				continue;
 			}
 			assert_ptr_equal(v[k].peer, flow[i][other]);
@@ -231,7 +231,7 @@ static void writes(int a, int b)
 				    .rkey = rkey,
 				    .raddr = raddr + off,
 				    .peer = flow[a][b]};
-		int came = got[b].writes, told = got[a].told;
+		int came = got[b].writes, freed = got[a].freed;
 
 		memset(dst[b], 0, sizeof(dst[b]));
 		assert_int_equal(nic[a]->ops->tx(nic[a], &t, 1), 1);
@@ -240,7 +240,7 @@ static void writes(int a, int b)
 			if (nic[i])
 				events(i);
 		assert_int_equal(got[b].writes - came, 1);
-		assert_int_equal(got[a].told - told, 1);
+		assert_int_equal(got[a].freed - freed, 1);
 		assert_int_equal(got[b].last.imm, imm);
 		assert_int_equal(got[b].last.path, k);
 		assert_ptr_equal(got[b].last.peer, flow[b][a]);
@@ -465,8 +465,8 @@ static void share__any_order(void **state)
 	}
 }
 
-/* PROTOCOL R98: a stranger claims to be the process that a set is shared with: it gets its own, and ends nothing. */
-static void stranger__claims(void **state)
+/* PROTOCOL R98: another process claims to be the one that shares a set: it gets its own set, and ends nothing. */
+static void unauthenticated__claims(void **state)
 {
 	uint8_t buf[UC_ENTRY];
 	struct uc_set *theirs;
@@ -500,8 +500,8 @@ static void stranger__claims(void **state)
 	assert_int_equal(dev(1)->sets.made, PATHS);
 }
 
-/* A stranger that claims so before it is asked to join a set: no proof, none that is made up, nor one of its own. */
-static void stranger__proves_nothing(void **state)
+/* A process that claims so before it is asked to join a set: no proof, none that is made up, nor one of its own. */
+static void unauthenticated__proves_nothing(void **state)
 {
 	(void)state;
 	for (int kind = 0; kind < 3; kind++) {
@@ -535,8 +535,8 @@ static void stranger__proves_nothing(void **state)
 	}
 }
 
-/* A stranger leads: it names a set that it knows of, without its key. */
-static void stranger__names_a_set(void **state)
+/* An unauthenticated process leads: it names a set that it knows of, without its key. */
+static void unauthenticated__names_a_set(void **state)
 {
 	uint8_t buf[UC_ENTRY];
 
@@ -738,9 +738,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(leave__writes_under_way, begin, end),
 		cmocka_unit_test_setup_teardown(leave__not_taken_in, begin, end),
 		cmocka_unit_test_setup_teardown(leave__before_it_was_heard, begin, end),
-		cmocka_unit_test_setup_teardown(stranger__claims, begin, end),
-		cmocka_unit_test_setup_teardown(stranger__proves_nothing, begin, end),
-		cmocka_unit_test_setup_teardown(stranger__names_a_set, begin, end),
+		cmocka_unit_test_setup_teardown(unauthenticated__claims, begin, end),
+		cmocka_unit_test_setup_teardown(unauthenticated__proves_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(unauthenticated__names_a_set, begin, end),
 		cmocka_unit_test_setup_teardown(join__nonsense, begin, end),
 		cmocka_unit_test_setup_teardown(join__random, begin, end),
 		cmocka_unit_test_setup_teardown(join__no_queue_pairs, begin, end),

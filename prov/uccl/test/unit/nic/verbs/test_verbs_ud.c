@@ -26,6 +26,9 @@ static struct fake_verbs *fake;
 static struct fake_dev *dev[2];
 static uint64_t now;
 static uint8_t payload[8192];
+/* A pair of endpoints on two NICs. */
+static struct uccl_nic *nic[2];
+static struct uccl_nic_addr at[2];
 
 /* Time passes, so that whoever waits comes to an end. */
 static uint64_t clock_read(void)
@@ -40,6 +43,7 @@ static int begin(void **state)
 
 	(void)state;
 	now = UCCL_NS_PER_S;
+	memset(nic, 0, sizeof(nic));
 	fake = fake_verbs_new();
 	dev[0] = fake_verbs_add(fake, "rxe0", 1, NULL);
 	dev[1] = fake_verbs_add(fake, "rxe1", 2, NULL);
@@ -53,6 +57,9 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	for (int i = 0; i < 2; i++)
+		if (nic[i])
+			nic[i]->ops->close(nic[i]);
 	return fake_verbs_end(fake);
 }
 
@@ -80,6 +87,22 @@ static struct uccl_nic_addr addr_of(struct uccl_nic *nic)
 
 	nic->ops->addr(nic, &a);
 	return a;
+}
+
+static void pair_open(void)
+{
+	nic[0] = open_dev("rxe0");
+	nic[1] = open_dev("rxe1");
+	at[0] = addr_of(nic[0]);
+	at[1] = addr_of(nic[1]);
+}
+
+static int pair_begin(void **state)
+{
+	int rc = begin(state);
+
+	pair_open();
+	return rc;
 }
 
 static struct uccl_tx packet(const struct uccl_nic_addr *to, uint16_t label, uint8_t mark, uint32_t len, uint16_t tail)
@@ -173,10 +196,6 @@ static void expect(struct uccl_nic *nic, uint8_t mark)
 	assert_int_equal(rx(nic, v, 16), 0);
 }
 
-/* A pair of endpoints on two NICs. */
-static struct uccl_nic *nic[2];
-static struct uccl_nic_addr at[2];
-
 /* What the NIC reads and writes is on its nodes, if they are known. */
 static void open__memory_near(void **state)
 {
@@ -211,20 +230,6 @@ static void open__memory_as_chosen(void **state)
 	assert_int_equal(syscall(SYS_set_mempolicy, 0, NULL, 0ul), 0);
 	assert_int_equal(fake->near, 0);
 	n->ops->close(n);
-}
-
-static void pair_open(void)
-{
-	nic[0] = open_dev("rxe0");
-	nic[1] = open_dev("rxe1");
-	at[0] = addr_of(nic[0]);
-	at[1] = addr_of(nic[1]);
-}
-
-static void pair_close(void)
-{
-	nic[0]->ops->close(nic[0]);
-	nic[1]->ops->close(nic[1]);
 }
 
 static struct uccl_verbs_ud_stats stats(int i)
@@ -411,7 +416,6 @@ static void tx__there_and_back(void **state)
 	size_t i;
 
 	(void)state;
-	pair_open();
 	for (i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
 		struct uccl_tx t = packet(&at[1], (uint16_t)i, (uint8_t)i, shape[i].len, shape[i].tail);
 
@@ -426,7 +430,6 @@ static void tx__there_and_back(void **state)
 	send_one(nic[0], &at[0], 0, 98);
 	expect(nic[0], 98);
 	assert_true(stats(0).tx_lost == 0 && stats(0).rx_bad == 0);
-	pair_close();
 }
 
 static void tx__ipv6(void **state)
@@ -440,7 +443,6 @@ static void tx__ipv6(void **state)
 	assert_int_equal(at[0].ip[0], 0xfe);
 	send_one(nic[0], &at[1], 1, 5);
 	expect(nic[1], 5);
-	pair_close();
 }
 
 static void tx__infiniband(void **state)
@@ -458,7 +460,6 @@ static void tx__infiniband(void **state)
 	packet_check(&v[0], 5, 100, 10);
 	assert_memory_equal(v[0].src.ip, at[0].ip, 16);
 	assert_int_equal(v[0].src.pad, 0x6d0);
-	pair_close();
 }
 
 static void tx__label_is_a_queue_pair(void **state)
@@ -466,7 +467,6 @@ static void tx__label_is_a_queue_pair(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	watch_begin();
 	for (i = 0; i < 200; i++)
 		send_one(nic[0], &at[1], (uint16_t)i, 1);
@@ -476,7 +476,6 @@ static void tx__label_is_a_queue_pair(void **state)
 	assert_int_equal(seen[5].src_qpn, seen[69].src_qpn);
 	assert_int_equal(fake_verbs_calls(fake, "create_ah"), 1);
 	assert_int_equal(drain(nic[1]), 200);
-	pair_close();
 }
 
 static void tx__label_is_a_flow_label(void **state)
@@ -500,7 +499,6 @@ static void tx__label_is_a_flow_label(void **state)
 	}
 	assert_int_equal(fake_verbs_calls(fake, "create_ah"), 256);
 	assert_int_equal(drain(nic[1]), 256);
-	pair_close();
 }
 
 static void tx__doorbells(void **state)
@@ -509,7 +507,6 @@ static void tx__doorbells(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	for (i = 0; i < 64; i++)
 		v[i] = packet(&at[1], 7, (uint8_t)i, 10, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 64), 32);
@@ -520,7 +517,6 @@ static void tx__doorbells(void **state)
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
 	assert_int_equal(stats(0).doorbells, 3);
 	assert_int_equal(drain(nic[1]), 64);
-	pair_close();
 }
 
 /* Bytes that the NIC has not said to have sent, of packets that it will tell of. */
@@ -531,7 +527,6 @@ static void backlog__until_told(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	assert_int_equal(nic[0]->ops->backlog(nic[0]), 0);
 	for (i = 0; i < 64; i++)
 		v[i] = packet(&at[1], 7, (uint8_t)i, 10, 0);
@@ -547,7 +542,6 @@ static void backlog__until_told(void **state)
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 0), 0);
 	assert_int_equal(nic[0]->ops->backlog(nic[0]), 0);
 	assert_int_equal(drain(nic[1]), 33);
-	pair_close();
 }
 
 /* Control packets go their own way, with their own mark, and each is told of. */
@@ -574,7 +568,6 @@ static void tx__control(void **state)
 		assert_int_equal(seen[i].sl, i & 1 ? 5 : 1);
 	}
 	assert_int_equal(drain(nic[1]), 128);
-	pair_close();
 }
 
 /* The NIC reads late; the caller may use its payload at once. */
@@ -584,7 +577,6 @@ static void tx__payload_is_copied(void **state)
 	struct uccl_tx t;
 
 	(void)state;
-	pair_open();
 	fake->stall = true;
 	t = packet(&at[1], 0, 9, 100, 10);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
@@ -598,7 +590,6 @@ static void tx__payload_is_copied(void **state)
 	assert_int_equal(v[0].data[0], 9);
 	assert_int_equal(v[0].data[64 + 100], 0xee);
 	fake->stall = false;
-	pair_close();
 }
 
 /* A full queue pair takes no more, and goes on when the NIC has caught up. */
@@ -608,7 +599,6 @@ static void tx__full_queue(void **state)
 	int i, n = 0;
 
 	(void)state;
-	pair_open();
 	fake->stall = true;
 	t = packet(&at[1], 3, 1, 10, 0);
 	while (nic[0]->ops->tx(nic[0], &t, 1))
@@ -628,7 +618,6 @@ static void tx__full_queue(void **state)
 	}
 	fake->stall = false;
 	fake_verbs_run(fake);
-	pair_close();
 }
 
 /* So do all of them together, and no order of labels ever stops it for good. */
@@ -638,7 +627,6 @@ static void tx__full_memory(void **state)
 	int round, n;
 
 	(void)state;
-	pair_open();
 	for (round = 0; round < 20; round++) {
 		fake->stall = true;
 		for (n = 0;; n++) {
@@ -651,7 +639,6 @@ static void tx__full_memory(void **state)
 		fake_verbs_run(fake);
 		drain(nic[1]);
 	}
-	pair_close();
 }
 
 static void tx__lost_at_once(void **state)
@@ -660,7 +647,6 @@ static void tx__lost_at_once(void **state)
 	struct uccl_nic_addr bad;
 
 	(void)state;
-	pair_open();
 	t = packet(&at[1], 0, 1, 4033, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	t = packet(&at[1], 0, 1, 10, 0);
@@ -677,7 +663,6 @@ static void tx__lost_at_once(void **state)
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	assert_int_equal(stats(0).tx_lost, 5);
 	assert_int_equal(fake->stats.sent, 0);
-	pair_close();
 }
 
 /* Who does not know the whole address is not heard. */
@@ -686,7 +671,6 @@ static void tx__wrong_secret(void **state)
 	struct uccl_nic_addr wrong;
 
 	(void)state;
-	pair_open();
 	wrong = at[1];
 	wrong.port ^= 1;
 	send_one(nic[0], &wrong, 0, 1);
@@ -695,7 +679,6 @@ static void tx__wrong_secret(void **state)
 	send_one(nic[0], &wrong, 0, 1);
 	assert_int_equal(drain(nic[1]), 0);
 	assert_int_equal(fake->stats.bad_qkey, 2);
-	pair_close();
 }
 
 static void tx__many_peers_few_handles(void **state)
@@ -732,7 +715,6 @@ static void tx__many_peers_few_handles(void **state)
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	fake->stall = false;
 	fake_verbs_run(fake);
-	pair_close();
 }
 
 /* One place that cannot be reached costs the others nothing. */
@@ -742,7 +724,6 @@ static void tx__unreachable_place(void **state)
 	struct uccl_tx v[3];
 
 	(void)state;
-	pair_open();
 	send_one(nic[0], &at[1], 0, 1);
 	gone = at[1];
 	gone.ip[15] = 77;
@@ -754,7 +735,6 @@ static void tx__unreachable_place(void **state)
 	assert_int_equal(stats(0).tx_lost, 1);
 	assert_int_equal(drain(nic[1]), 3);
 	assert_int_equal(stats(0).doorbells, 2);
-	pair_close();
 }
 
 static void tx__post_refused(void **state)
@@ -763,7 +743,6 @@ static void tx__post_refused(void **state)
 	int i, k;
 
 	(void)state;
-	pair_open();
 	for (i = 0; i < 8; i++)
 		v[i] = packet(&at[1], 0, (uint8_t)i, 100, 10);
 	for (k = 0; k < 200; k++) {
@@ -776,7 +755,6 @@ static void tx__post_refused(void **state)
 	}
 	assert_int_equal(stats(0).tx_lost, 200 * 8);
 	assert_int_equal(stats(0).qp_renewed, 100);
-	pair_close();
 }
 
 /* Of a chain the NIC takes some; among the others is the one that would have been told of. */
@@ -786,7 +764,6 @@ static void tx__chain_cut(void **state)
 	int i, k;
 
 	(void)state;
-	pair_open();
 	for (i = 0; i < 8; i++)
 		v[i] = packet(&at[1], 0, (uint8_t)i, 100, 10);
 	for (k = 1; k < 8; k++) {
@@ -798,7 +775,6 @@ static void tx__chain_cut(void **state)
 		}
 		accounts_check(nic[0]);
 	}
-	pair_close();
 }
 
 /* A queue pair that breaks is made anew; what it had is lost, what others have is not. */
@@ -808,7 +784,6 @@ static void qp__breaks(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	watch_begin();
 	send_one(nic[0], &at[1], 5, 1);
 	send_one(nic[0], &at[1], 6, 1);
@@ -830,7 +805,6 @@ static void qp__breaks(void **state)
 	accounts_check(nic[0]);
 	assert_int_equal(stats(0).qp_renewed, 1);
 	assert_int_equal(stats(0).tx_errors, 1);
-	pair_close();
 }
 
 /* One that was full when it broke is empty then. */
@@ -839,7 +813,6 @@ static void qp__breaks_full(void **state)
 	struct uccl_tx t;
 
 	(void)state;
-	pair_open();
 	watch_begin();
 	send_one(nic[0], &at[1], 5, 1);
 	fake->stall = true;
@@ -852,7 +825,6 @@ static void qp__breaks_full(void **state)
 	send_one(nic[0], &at[1], 5, 3);
 	expect(nic[1], 3);
 	accounts_check(nic[0]);
-	pair_close();
 }
 
 /* It cannot be made anew for a while: its labels go by another. */
@@ -862,7 +834,6 @@ static void qp__not_made_anew(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	watch_begin();
 	send_one(nic[0], &at[1], 5, 1);
 	send_one(nic[0], &at[1], 6, 1);
@@ -886,7 +857,6 @@ static void qp__not_made_anew(void **state)
 	send_one(nic[0], &at[1], 5, 3);
 	assert_int_not_equal(seen[nseen - 1].src_qpn, seen[1].src_qpn);
 	drain(nic[1]);
-	pair_close();
 }
 
 /* There is room for fewer than there are labels. */
@@ -902,7 +872,6 @@ static void qp__few(void **state)
 		send_one(nic[0], &at[1], (uint16_t)i, 1);
 	assert_int_equal(drain(nic[1]), 300);
 	assert_int_equal(distinct(offsetof(struct fake_packet, src_qpn)), 2);
-	pair_close();
 }
 
 /* A place whose packets break queue pairs may not do so again and again. */
@@ -911,7 +880,6 @@ static void qp__broken_by_a_place(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	send_one(nic[0], &at[1], 0, 1);
 	drain(nic[1]);
 	/* The region goes away under the NIC: a local error, not a flush. */
@@ -930,7 +898,6 @@ static void qp__broken_by_a_place(void **state)
 	now += UCCL_NS_PER_S;
 	send_one(nic[0], &at[1], 0, 9);
 	expect(nic[1], 9);
-	pair_close();
 }
 
 /* rx */
@@ -946,7 +913,6 @@ static void rx__garbage_before_ipv4(void **state)
 	assert_int_equal(rx(nic[1], v, 16), 1);
 	packet_check(&v[0], 1, 100, 10);
 	assert_memory_equal(v[0].src.ip, at[0].ip, 16);
-	pair_close();
 }
 
 /* What is handed up stays until the next call. */
@@ -956,7 +922,6 @@ static void rx__buffers_stay(void **state)
 	int i, k;
 
 	(void)state;
-	pair_open();
 	for (k = 0; k < 100; k++) {
 		for (i = 0; i < 40; i++)
 			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
@@ -969,7 +934,6 @@ static void rx__buffers_stay(void **state)
 		drain(nic[1]);
 	}
 	assert_int_equal(fake->stats.no_receive, 0);
-	pair_close();
 }
 
 /* A caller that never finds nothing to do does not starve the NIC of buffers. */
@@ -979,14 +943,12 @@ static void rx__never_idle(void **state)
 	int i, k;
 
 	(void)state;
-	pair_open();
 	for (k = 0; k < 300; k++) {
 		for (i = 0; i < 16; i++)
 			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
 		assert_int_equal(rx(nic[1], v, 16), 16);
 	}
 	assert_int_equal(fake->stats.no_receive, 0);
-	pair_close();
 }
 
 /* As many as were promised arrive, wherever the caller stands; what is beyond is dropped, and nothing breaks. */
@@ -996,7 +958,6 @@ static void rx__slots(void **state)
 	uint32_t i, k;
 
 	(void)state;
-	pair_open();
 	for (k = 0; k < 20; k++) {
 		for (i = 0; i < k; i++)
 			send_one(nic[0], &at[1], 0, 1);
@@ -1012,7 +973,6 @@ static void rx__slots(void **state)
 	drain(nic[1]);
 	send_one(nic[0], &at[1], 0, 3);
 	expect(nic[1], 3);
-	pair_close();
 }
 
 /* Packets that are longer than agreed cost nothing but themselves. */
@@ -1030,7 +990,6 @@ static void rx__too_long(void **state)
 	assert_int_equal(stats(1).rx_bad, 1);
 	send_one(nic[0], &at[1], 0, 2);
 	expect(nic[1], 2);
-	pair_close();
 }
 
 /* Ways of a packet to have no source: made by hand, as no NIC of ours sends so. */
@@ -1058,7 +1017,6 @@ static void rx__no_source(void **state)
 	u->lib->destroy_ah(wr.wr.ud.ah);
 	assert_int_equal(drain(nic[1]), 0);
 	assert_int_equal(stats(1).rx_bad, 1);
-	pair_close();
 }
 
 /* The receiving queue pair breaks: the endpoint keeps its address, and hears again. */
@@ -1068,7 +1026,6 @@ static void rx__broken(void **state)
 	int i, k;
 
 	(void)state;
-	pair_open();
 	for (k = 0; k < 5; k++) {
 		for (i = 0; i < 30; i++)
 			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
@@ -1090,7 +1047,6 @@ static void rx__broken(void **state)
 		send_one(nic[0], &at[1], (uint16_t)i, 2);
 	assert_int_equal(fake->stats.no_receive, 0);
 	drain(nic[1]);
-	pair_close();
 }
 
 /* It breaks without any sign but silence and an event. */
@@ -1100,7 +1056,6 @@ static void rx__broken_by_event(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, at[1].scope & 0xffffff);
 	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
 	for (i = 0; i < 2000; i++)
@@ -1117,7 +1072,6 @@ static void rx__broken_by_event(void **state)
 	assert_int_equal(stats(0).qp_renewed, 1);
 	send_one(nic[0], &at[1], 9, 1);
 	expect(nic[1], 1);
-	pair_close();
 }
 
 static void rx__not_revived_at_once(void **state)
@@ -1127,7 +1081,6 @@ static void rx__not_revived_at_once(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	fake_verbs_break(fake, at[1].scope & 0xffffff);
 	fake_verbs_fail(fake, "modify_qp", 1, EIO);
 	drain(nic[1]);
@@ -1139,7 +1092,6 @@ static void rx__not_revived_at_once(void **state)
 	drain(nic[1]);
 	send_one(nic[0], &at[1], 0, 1);
 	expect(nic[1], 1);
-	pair_close();
 }
 
 static void rx__post_refused(void **state)
@@ -1147,7 +1099,6 @@ static void rx__post_refused(void **state)
 	int i;
 
 	(void)state;
-	pair_open();
 	fake_verbs_fail(fake, "post_recv", 0, ENOMEM);
 	for (i = 0; i < 500; i++) {
 		send_one(nic[0], &at[1], 0, (uint8_t)i);
@@ -1165,7 +1116,6 @@ static void rx__post_refused(void **state)
 		send_one(nic[0], &at[1], (uint16_t)i, 2);
 	assert_int_equal(fake->stats.no_receive, 0);
 	drain(nic[1]);
-	pair_close();
 }
 
 /* wait_fd */
@@ -1183,7 +1133,6 @@ static void wait_fd__wakes(void **state)
 	int fd, i;
 
 	(void)state;
-	pair_open();
 	/* Nobody waits: nobody asks for events. */
 	send_one(nic[0], &at[1], 0, 1);
 	drain(nic[1]);
@@ -1206,7 +1155,6 @@ static void wait_fd__wakes(void **state)
 		assert_true(readable(fd));
 		assert_int_equal(drain(nic[1]), i & 1);
 	}
-	pair_close();
 }
 
 /* What has nothing to read is not asked, which is a system call each. */
@@ -1217,7 +1165,6 @@ static void wait_fd__reads_what_is_there(void **state)
 	struct uccl_rx v[16];
 
 	(void)state;
-	pair_open();
 	nic[1]->ops->wait_fd(nic[1]);
 	drain(nic[1]);
 	for (int round = 0; round < 4; round++) {
@@ -1234,7 +1181,6 @@ static void wait_fd__reads_what_is_there(void **state)
 		assert_int_equal(fake_verbs_calls(fake, "get_async_event"), before[1]);
 		assert_int_equal(fake_verbs_calls(fake, "req_notify_cq"), before[2] + 1);
 	}
-	pair_close();
 }
 
 /* A packet comes in the moment between the last look and the request for an event. */
@@ -1273,7 +1219,6 @@ static void wait_fd__no_lost_wake_up(void **state)
 			n += rx(nic[1], v, 16);
 		assert_int_equal(n, k + 1);
 	}
-	pair_close();
 }
 
 /* close */
@@ -1284,7 +1229,6 @@ static void close__lets_control_go(void **state)
 	struct uccl_tx t;
 
 	(void)state;
-	pair_open();
 	fake->stall = true;
 	t = packet(&at[1], 0, 1, 0, 0);
 	t.control = true;
@@ -1296,7 +1240,8 @@ static void close__lets_control_go(void **state)
 	nic[0] = open_dev("rxe0");
 	send_one(nic[0], &at[1], 0, 1);
 	now = UCCL_NS_PER_S;
-	pair_close();
+	nic[0]->ops->close(nic[0]);
+	nic[0] = NULL;
 	assert_true(now < UCCL_NS_PER_S + UCCL_NS_PER_MS);
 }
 
@@ -1364,7 +1309,6 @@ static void all__calls_fail_by_chance(void **state)
 		send_one(nic[1], &at[0], (uint16_t)k, (uint8_t)k);
 		expect(nic[0], (uint8_t)k);
 	}
-	pair_close();
 }
 
 int main(void)
@@ -1378,42 +1322,42 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__memory_as_chosen, begin, end),
 		cmocka_unit_test_setup_teardown(addr__places, begin, end),
 		cmocka_unit_test_setup_teardown(qkey__every_secret_bit, begin, end),
-		cmocka_unit_test_setup_teardown(tx__there_and_back, begin, end),
+		cmocka_unit_test_setup_teardown(tx__there_and_back, pair_begin, end),
 		cmocka_unit_test_setup_teardown(tx__ipv6, begin, end),
 		cmocka_unit_test_setup_teardown(tx__infiniband, begin, end),
-		cmocka_unit_test_setup_teardown(tx__label_is_a_queue_pair, begin, end),
+		cmocka_unit_test_setup_teardown(tx__label_is_a_queue_pair, pair_begin, end),
 		cmocka_unit_test_setup_teardown(tx__label_is_a_flow_label, begin, end),
-		cmocka_unit_test_setup_teardown(tx__doorbells, begin, end),
-		cmocka_unit_test_setup_teardown(backlog__until_told, begin, end),
+		cmocka_unit_test_setup_teardown(tx__doorbells, pair_begin, end),
+		cmocka_unit_test_setup_teardown(backlog__until_told, pair_begin, end),
 		cmocka_unit_test_setup_teardown(tx__control, begin, end),
-		cmocka_unit_test_setup_teardown(tx__payload_is_copied, begin, end),
-		cmocka_unit_test_setup_teardown(tx__full_queue, begin, end),
-		cmocka_unit_test_setup_teardown(tx__full_memory, begin, end),
-		cmocka_unit_test_setup_teardown(tx__lost_at_once, begin, end),
-		cmocka_unit_test_setup_teardown(tx__wrong_secret, begin, end),
+		cmocka_unit_test_setup_teardown(tx__payload_is_copied, pair_begin, end),
+		cmocka_unit_test_setup_teardown(tx__full_queue, pair_begin, end),
+		cmocka_unit_test_setup_teardown(tx__full_memory, pair_begin, end),
+		cmocka_unit_test_setup_teardown(tx__lost_at_once, pair_begin, end),
+		cmocka_unit_test_setup_teardown(tx__wrong_secret, pair_begin, end),
 		cmocka_unit_test_setup_teardown(tx__many_peers_few_handles, begin, end),
-		cmocka_unit_test_setup_teardown(tx__unreachable_place, begin, end),
-		cmocka_unit_test_setup_teardown(tx__post_refused, begin, end),
-		cmocka_unit_test_setup_teardown(tx__chain_cut, begin, end),
-		cmocka_unit_test_setup_teardown(qp__breaks, begin, end),
-		cmocka_unit_test_setup_teardown(qp__breaks_full, begin, end),
-		cmocka_unit_test_setup_teardown(qp__not_made_anew, begin, end),
+		cmocka_unit_test_setup_teardown(tx__unreachable_place, pair_begin, end),
+		cmocka_unit_test_setup_teardown(tx__post_refused, pair_begin, end),
+		cmocka_unit_test_setup_teardown(tx__chain_cut, pair_begin, end),
+		cmocka_unit_test_setup_teardown(qp__breaks, pair_begin, end),
+		cmocka_unit_test_setup_teardown(qp__breaks_full, pair_begin, end),
+		cmocka_unit_test_setup_teardown(qp__not_made_anew, pair_begin, end),
 		cmocka_unit_test_setup_teardown(qp__few, begin, end),
-		cmocka_unit_test_setup_teardown(qp__broken_by_a_place, begin, end),
+		cmocka_unit_test_setup_teardown(qp__broken_by_a_place, pair_begin, end),
 		cmocka_unit_test_setup_teardown(rx__garbage_before_ipv4, begin, end),
-		cmocka_unit_test_setup_teardown(rx__buffers_stay, begin, end),
-		cmocka_unit_test_setup_teardown(rx__never_idle, begin, end),
-		cmocka_unit_test_setup_teardown(rx__slots, begin, end),
+		cmocka_unit_test_setup_teardown(rx__buffers_stay, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__never_idle, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__slots, pair_begin, end),
 		cmocka_unit_test_setup_teardown(rx__too_long, begin, end),
 		cmocka_unit_test_setup_teardown(rx__no_source, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken_by_event, begin, end),
-		cmocka_unit_test_setup_teardown(rx__not_revived_at_once, begin, end),
-		cmocka_unit_test_setup_teardown(rx__post_refused, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__wakes, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin, end),
+		cmocka_unit_test_setup_teardown(rx__broken, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__broken_by_event, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__not_revived_at_once, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__post_refused, pair_begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__wakes, pair_begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, pair_begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__no_lost_wake_up, begin, end),
-		cmocka_unit_test_setup_teardown(close__lets_control_go, begin, end),
+		cmocka_unit_test_setup_teardown(close__lets_control_go, pair_begin, end),
 		cmocka_unit_test_setup_teardown(all__calls_fail_by_chance, begin, end),
 	};
 

@@ -65,9 +65,18 @@ static int begin(void **state)
 	return 0;
 }
 
+static void pair_close(void)
+{
+	for (int i = 0; i < 2; i++)
+		if (nic[i])
+			nic[i]->ops->close(nic[i]);
+	memset(nic, 0, sizeof(nic));
+}
+
 static int end(void **state)
 {
 	(void)state;
+	pair_close();
 	munmap(mem, MEM);
 	free(shadow);
 	return fake_verbs_end(fake);
@@ -82,21 +91,28 @@ static struct uccl_nic *open_dev(const char *name, bool lends, uint32_t mtu)
 	return n;
 }
 
-static void pair_open(uint32_t mtu)
+static void nics_open(uint32_t mtu)
 {
 	nic[0] = open_dev("rxe0", false, 0);
 	nic[1] = open_dev("rxe1", true, mtu);
 	for (int i = 0; i < 2; i++)
 		nic[i]->ops->addr(nic[i], &at[i]);
+}
+
+static void pair_open(uint32_t mtu)
+{
+	nics_open(mtu);
 	assert_true(nic[1]->caps.lend_bytes <= MEM);
 	assert_int_equal(nic[1]->ops->lend(nic[1], mem, &gpu, &queue), 0);
 	assert_int_not_equal(queue, at[1].scope & 0xffffff);
 }
 
-static void pair_close(void)
+static int pair_begin(void **state)
 {
-	nic[0]->ops->close(nic[0]);
-	nic[1]->ops->close(nic[1]);
+	int rc = begin(state);
+
+	pair_open(0);
+	return rc;
 }
 
 /* To the device, or (to 0) where packets usually go. */
@@ -192,7 +208,6 @@ static void lend__header_and_payload(void **state)
 	struct uccl_rx v[16];
 
 	(void)state;
-	pair_open(0);
 	for (int round = 0; round < 1000; round++) {
 		for (int i = 0; i < 6; i++) {
 			send_to(queue, (uint8_t)(round + i), lens[i]);
@@ -213,7 +228,6 @@ static void lend__header_and_payload(void **state)
 	assert_int_equal(fake->stats.no_receive, 0);
 	/* Once. */
 	assert_int_equal(nic[1]->ops->lend(nic[1], mem, &gpu, &queue), -FI_EOPNOTSUPP);
-	pair_close();
 }
 
 /* What the caller has stays as it is, whatever comes, and takes no place of the queue away. PROTOCOL R293 */
@@ -223,7 +237,6 @@ static void reuse__not_before(void **state)
 	struct uccl_rx v[16];
 
 	(void)state;
-	pair_open(0);
 	for (held = 0; held < nic[1]->caps.lend_slots; held++) {
 		send_to(queue, (uint8_t)held, 100);
 		assert_int_equal(rx(v, 16), 1);
@@ -249,7 +262,6 @@ static void reuse__not_before(void **state)
 	}
 	rx(v, 16);
 	accounts_check(0);
-	pair_close();
 }
 
 /* What cannot be a packet of a flow is thrown away, and breaks nothing. */
@@ -269,7 +281,6 @@ static void rx__not_a_packet(void **state)
 	device_rx_check(&v[0], 2, 448);
 	assert_int_equal(uccl_verbs_ud_stats(nic[1]).rx_bad, 3);
 	accounts_check(1);
-	pair_close();
 }
 
 /* A place that no NIC has is no reason to break our own queue pair. */
@@ -279,13 +290,11 @@ static void tx__no_such_queue(void **state)
 	struct uccl_rx v[16];
 
 	(void)state;
-	pair_open(0);
 	for (int i = 0; i < 3; i++)
 		send_to(bad[i], 1, 10);
 	assert_int_equal(uccl_verbs_ud_stats(nic[0]).tx_lost, 3);
 	send_to(queue, 2, 10);
 	assert_int_equal(rx(v, 16), 1);
-	pair_close();
 }
 
 /* Whichever call fails: there is no such queue, all else goes on, and nothing is left. */
@@ -299,10 +308,7 @@ static void lend__every_call_fails(void **state)
 		int rc = -1;
 
 		for (unsigned int n = 1; rc; n++) {
-			nic[0] = open_dev("rxe0", false, 0);
-			nic[1] = open_dev("rxe1", true, 0);
-			nic[1]->ops->addr(nic[1], &at[1]);
-			nic[0]->ops->addr(nic[0], &at[0]);
+			nics_open(0);
 			fake_verbs_fail(fake, calls[i], n, ENOMEM);
 			rc = nic[1]->ops->lend(nic[1], mem, &gpu, &queue);
 			fake_verbs_fail(fake, calls[i], 0, 0);
@@ -321,7 +327,6 @@ static void rx__broken(void **state)
 	int got[2];
 
 	(void)state;
-	pair_open(0);
 	for (int round = 0; round < 12; round++) {
 		for (int i = 0; i < 5; i++) {
 			send_to(queue, 1, 100);
@@ -350,7 +355,6 @@ static void rx__broken(void **state)
 		assert_int_equal(got[1], 1);
 	}
 	assert_true(uccl_verbs_ud_stats(nic[1]).rx_revived >= 16);
-	pair_close();
 }
 
 static bool both_break;
@@ -373,7 +377,6 @@ static void rx__broken_while_it_comes(void **state)
 	int got[2];
 
 	(void)state;
-	pair_open(0);
 	for (int round = 0; round < 6; round++) {
 		both_break = round % 2;
 		assert_true(fake_verbs_break(fake, queue));
@@ -393,7 +396,6 @@ static void rx__broken_while_it_comes(void **state)
 		assert_int_equal(rx(v, 16), 1);
 		rx(v, 16);
 	}
-	pair_close();
 }
 
 /* Nobody says so but an event. */
@@ -402,7 +404,6 @@ static void rx__broken_by_event(void **state)
 	struct uccl_rx v[16];
 
 	(void)state;
-	pair_open(0);
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, queue);
 	for (int i = 0; i < 3000; i++)
 		assert_int_equal(rx(v, 16), 0);
@@ -410,7 +411,6 @@ static void rx__broken_by_event(void **state)
 	send_to(queue, 1, 100);
 	assert_int_equal(rx(v, 16), 1);
 	device_rx_check(&v[0], 1, 100);
-	pair_close();
 }
 
 /* Who sleeps is woken by it. */
@@ -419,7 +419,6 @@ static void wait_fd__wakes(void **state)
 	struct uccl_rx v[16];
 
 	(void)state;
-	pair_open(0);
 	assert_true(nic[1]->ops->wait_fd(nic[1]) >= 0);
 	nic[1]->watched = true;
 	for (int i = 0; i < 5; i++) {
@@ -433,22 +432,21 @@ static void wait_fd__wakes(void **state)
 		assert_int_equal(rx(v, 16), 0);
 		assert_true(fake_verbs_calls(fake, "get_cq_event") > events);
 	}
-	pair_close();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(caps__what_it_takes, begin, end),
-		cmocka_unit_test_setup_teardown(lend__header_and_payload, begin, end),
-		cmocka_unit_test_setup_teardown(reuse__not_before, begin, end),
+		cmocka_unit_test_setup_teardown(lend__header_and_payload, pair_begin, end),
+		cmocka_unit_test_setup_teardown(reuse__not_before, pair_begin, end),
 		cmocka_unit_test_setup_teardown(rx__not_a_packet, begin, end),
-		cmocka_unit_test_setup_teardown(tx__no_such_queue, begin, end),
+		cmocka_unit_test_setup_teardown(tx__no_such_queue, pair_begin, end),
 		cmocka_unit_test_setup_teardown(lend__every_call_fails, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken_while_it_comes, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken_by_event, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__wakes, begin, end),
+		cmocka_unit_test_setup_teardown(rx__broken, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__broken_while_it_comes, pair_begin, end),
+		cmocka_unit_test_setup_teardown(rx__broken_by_event, pair_begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__wakes, pair_begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

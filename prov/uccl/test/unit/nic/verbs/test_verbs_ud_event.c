@@ -22,7 +22,7 @@
 #include "flow/wire/addr.h"
 #include "../fake_verbs.h"
 
-#define ROUNDS 3000 /* of rx(): more than lie between two looks */
+#define ROUNDS 3000 /* of rx(): more than lie between two reads of events */
 #define PATHS 4
 
 static struct fake_verbs *fake;
@@ -30,7 +30,7 @@ static struct fake_dev *dev[2];
 static uint64_t now;
 static struct uccl_nic *nic[2];
 static struct uccl_nic_peer *peer[2];
-static int link_seen[2], link_news; /* what was told last, -1: nothing */
+static int link_seen[2], link_reports; /* what was reported last, -1: nothing */
 static char shown[64];
 
 static uint64_t clock_read(void)
@@ -48,7 +48,7 @@ static int begin(void **state)
 	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0xffffff;
 	memset(nic, 0, sizeof(nic));
 	link_seen[0] = link_seen[1] = -1;
-	link_news = 0;
+	link_reports = 0;
 	shown[0] = '\0';
 	return 0;
 }
@@ -67,13 +67,26 @@ static int end(void **state)
 	return rc;
 }
 
-static void open_ud(void)
+static int open_rc(int i, enum ibv_qp_type type, struct uccl_nic_attr attr)
 {
-	for (int i = 0; i < 2; i++) {
-		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
+	attr.ifname = i ? "rxe1" : "rxe0";
+	if (type == IBV_QPT_UD)
+		return uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]);
+	return uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]);
+}
 
-		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]), 0);
-	}
+static void open_both(enum ibv_qp_type type)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(open_rc(i, type, (struct uccl_nic_attr){.mtu = 0}), 0);
+}
+
+static int begin_ud(void **state)
+{
+	int rc = begin(state);
+
+	open_both(IBV_QPT_UD);
+	return rc;
 }
 
 static struct ud *ud(int i)
@@ -96,7 +109,7 @@ static int hear(int i)
 			if (v[j].kind != UCCL_RX_LINK)
 				continue;
 			link_seen[i] = (int)v[j].imm;
-			link_news++;
+			link_reports++;
 		}
 	}
 	return n;
@@ -114,11 +127,18 @@ static bool packet_comes(int from)
 	return hear(!from) == 1;
 }
 
-static void look(int i, int link)
+static void link_check(int i, int link)
 {
 	hear(i);
 	assert_int_equal(link_seen[i], link);
 	assert_int_equal(ud(i)->link.state, link < 0 ? UCCL_LINK_UP : link);
+}
+
+/* The link of NIC 0 changes, and the NIC reports it. */
+static void link_change(bool up)
+{
+	dev[0]->port[0].state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	fake_verbs_event(fake, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 0);
 }
 
 static void link__down_and_up(void **state)
@@ -126,27 +146,24 @@ static void link__down_and_up(void **state)
 	unsigned int sends;
 
 	(void)state;
-	open_ud();
 	assert_true(packet_comes(0));
-	look(0, -1);
+	link_check(0, -1);
 	for (int round = 0; round < 3; round++) {
-		dev[0]->port[0].state = IBV_PORT_DOWN;
-		fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
-		look(0, UCCL_LINK_DOWN);
-		look(1, -1);
+		link_change(false);
+		link_check(0, UCCL_LINK_DOWN);
+		link_check(1, -1);
 		sends = fake_verbs_calls(fake, "post_send");
 		assert_false(packet_comes(0));
 		assert_int_equal(fake_verbs_calls(fake, "post_send"), sends);
-		dev[0]->port[0].state = IBV_PORT_ACTIVE;
-		fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
-		look(0, UCCL_LINK_UP);
+		link_change(true);
+		link_check(0, UCCL_LINK_UP);
 		assert_true(packet_comes(0));
 		assert_true(packet_comes(1));
 	}
 	assert_int_equal(ud(0)->link.lost, 3);
 	assert_int_equal(ud(0)->tx.errors, 0);
-	/* Each change is told once. */
-	assert_int_equal(link_news, 6);
+	/* Each change is reported once. */
+	assert_int_equal(link_reports, 6);
 }
 
 /* Opened without a link: that is told first, and nothing is handed to the NIC before it has one. PROTOCOL R252 */
@@ -155,31 +172,22 @@ static void none_yet(enum ibv_qp_type type)
 	unsigned int sends = fake_verbs_calls(fake, "post_send");
 
 	dev[0]->port[0].state = IBV_PORT_DOWN;
-	for (int i = 0; i < 2; i++) {
-		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
-		int rc;
-
-		for (int linkless = i; linkless < 2; linkless++) {
-			attr.linkless = linkless;
-			rc = type == IBV_QPT_UD ?
-				     uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]) :
-				     uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]);
-			assert_int_equal(rc, linkless ? 0 : -FI_ENODEV);
-		}
-	}
+	for (int i = 0; i < 2; i++)
+		for (int linkless = i; linkless < 2; linkless++)
+			assert_int_equal(open_rc(i, type, (struct uccl_nic_attr){.linkless = linkless}),
+					 linkless ? 0 : -FI_ENODEV);
 	assert_false(packet_comes(0));
-	look(0, UCCL_LINK_DOWN);
-	look(1, -1);
+	link_check(0, UCCL_LINK_DOWN);
+	link_check(1, -1);
 	if (type != IBV_QPT_UD)
 		assert_int_equal(uc_of(nic[0])->dev->link, UCCL_LINK_DOWN);
 	assert_false(packet_comes(1));
 	assert_int_equal(fake_verbs_calls(fake, "post_send"), sends + 1);
-	dev[0]->port[0].state = IBV_PORT_ACTIVE;
-	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
-	look(0, UCCL_LINK_UP);
+	link_change(true);
+	link_check(0, UCCL_LINK_UP);
 	if (type != IBV_QPT_UD)
 		assert_int_equal(uc_of(nic[0])->dev->link, UCCL_LINK_UP);
-	assert_int_equal(link_news, 2);
+	assert_int_equal(link_reports, 2);
 	assert_true(packet_comes(0));
 	assert_true(packet_comes(1));
 }
@@ -203,12 +211,11 @@ static void link__no_change(void **state)
 						    IBV_EVENT_SM_CHANGE,   IBV_EVENT_PORT_ERR,   IBV_EVENT_COMM_EST};
 
 	(void)state;
-	open_ud();
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		fake_verbs_event(fake, types[i], 0);
-		look(0, -1);
+		link_check(0, -1);
 	}
-	assert_int_equal(link_news, 0);
+	assert_int_equal(link_reports, 0);
 	assert_true(packet_comes(0));
 }
 
@@ -219,13 +226,11 @@ static void link__wakes(void **state)
 	struct uccl_rx r;
 
 	(void)state;
-	open_ud();
 	p.fd = nic[0]->ops->wait_fd(nic[0]);
 	assert_true(p.fd >= 0);
 	hear(0);
 	assert_int_equal(poll(&p, 1, 0), 0);
-	dev[0]->port[0].state = IBV_PORT_DOWN;
-	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
+	link_change(false);
 	assert_int_equal(poll(&p, 1, 0), 1);
 	assert_int_equal(nic[0]->ops->rx(nic[0], &r, 1, NULL, 0), 1);
 	assert_int_equal(r.kind, UCCL_RX_LINK);
@@ -238,7 +243,6 @@ static void link__wakes(void **state)
 static void link__forgets_dead_places(void **state)
 {
 	(void)state;
-	open_ud();
 	fake_verbs_fail(fake, "create_ah", 1, ETIMEDOUT);
 	assert_false(packet_comes(0));
 	assert_false(packet_comes(0));
@@ -258,12 +262,11 @@ static void gids_shift(struct fake_port *p, int by)
 static void gid__moved(void **state)
 {
 	(void)state;
-	open_ud();
 	assert_true(packet_comes(0));
 	assert_int_equal(ud(0)->port.gid_index, 3);
 	gids_shift(&dev[0]->port[0], 2);
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
-	look(0, -1);
+	link_check(0, -1);
 	assert_int_equal(ud(0)->port.gid_index, 5);
 	assert_int_equal(ud(0)->tx.cq_renewed, 1);
 	assert_true(packet_comes(0));
@@ -276,14 +279,13 @@ static void gid__gone_and_back(void **state)
 	struct ibv_gid_entry was;
 
 	(void)state;
-	open_ud();
 	was = dev[0]->port[0].gid[3];
 	dev[0]->port[0].gid[3].gid.raw[15] ^= 9;
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
-	look(0, UCCL_LINK_DOWN);
+	link_check(0, UCCL_LINK_DOWN);
 	dev[0]->port[0].gid[3] = was;
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
-	look(0, UCCL_LINK_UP);
+	link_check(0, UCCL_LINK_UP);
 	assert_true(packet_comes(0));
 }
 
@@ -292,14 +294,14 @@ static void lid__another(void **state)
 	(void)state;
 	fake_verbs_infiniband(dev[0], 0x10);
 	fake_verbs_infiniband(dev[1], 0x11);
-	open_ud();
+	open_both(IBV_QPT_UD);
 	assert_true(packet_comes(0));
 	dev[0]->port[0].lid = 0x12;
 	fake_verbs_event(fake, IBV_EVENT_LID_CHANGE, 0);
-	look(0, UCCL_LINK_DOWN);
+	link_check(0, UCCL_LINK_DOWN);
 	dev[0]->port[0].lid = 0x10;
 	fake_verbs_event(fake, IBV_EVENT_LID_CHANGE, 0);
-	look(0, UCCL_LINK_UP);
+	link_check(0, UCCL_LINK_UP);
 	assert_true(packet_comes(0));
 }
 
@@ -308,11 +310,11 @@ static void gone_check(int i)
 {
 	unsigned int events, posts = fake_verbs_calls(fake, "post_send");
 
-	look(i, UCCL_LINK_GONE);
+	link_check(i, UCCL_LINK_GONE);
 	events = fake_verbs_calls(fake, "get_async_event");
 	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
 	assert_false(packet_comes(i));
-	look(i, UCCL_LINK_GONE);
+	link_check(i, UCCL_LINK_GONE);
 	assert_int_equal(fake_verbs_calls(fake, "post_send"), posts);
 	/* The other one, which takes the event, is not meant. */
 	assert_true(fake_verbs_calls(fake, "get_async_event") >= events);
@@ -322,7 +324,6 @@ static void gone_check(int i)
 static void gone__by_event(void **state)
 {
 	(void)state;
-	open_ud();
 	fake_verbs_event(fake, IBV_EVENT_DEVICE_FATAL, 0);
 	gone_check(0);
 }
@@ -331,20 +332,18 @@ static void gone__by_event(void **state)
 static void gone__credentials(void **state)
 {
 	(void)state;
-	open_ud();
 	assert_true(packet_comes(0));
 	fake_verbs_fail(fake, "post_send", 1, EACCES);
 	assert_false(packet_comes(0));
 	gone_check(0);
-	look(1, -1);
+	link_check(1, -1);
 }
 
 static void gone__by_error(void **state)
 {
 	(void)state;
-	open_ud();
 	fake_verbs_detach(fake);
-	look(0, UCCL_LINK_GONE);
+	link_check(0, UCCL_LINK_GONE);
 }
 
 /* As Soft-RoCE's goes: nothing is said, but sysfs does not show it any more. */
@@ -354,13 +353,13 @@ static void gone__unsaid(void **state)
 	strcpy(shown, "verbs_ud_event_XXXXXX");
 	assert_non_null(mkdtemp(shown));
 	strcpy(dev[0]->dev.dev_path, shown);
-	open_ud();
+	open_both(IBV_QPT_UD);
 	now += 2 * UCCL_NS_PER_S;
-	look(0, -1);
+	link_check(0, -1);
 	rmdir(shown);
 	now += UCCL_NS_PER_S;
 	gone_check(0);
-	look(1, -1);
+	link_check(1, -1);
 }
 
 /* A host that does not show its devices: that is no sign. */
@@ -368,19 +367,18 @@ static void gone__never_shown(void **state)
 {
 	(void)state;
 	strcpy(dev[0]->dev.dev_path, "/nonexistent/uverbs0");
-	open_ud();
+	open_both(IBV_QPT_UD);
 	now += 2 * UCCL_NS_PER_S;
-	look(0, -1);
+	link_check(0, -1);
 	assert_true(packet_comes(0));
 }
 
 static void cq__of_sends(void **state)
 {
 	(void)state;
-	open_ud();
 	assert_true(packet_comes(0));
 	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx.cq);
-	look(0, -1);
+	link_check(0, -1);
 	assert_int_equal(ud(0)->tx.cq_renewed, 1);
 	assert_true(packet_comes(0));
 	assert_true(packet_comes(1));
@@ -390,7 +388,6 @@ static void cq__of_sends(void **state)
 static void cq__of_receives(void **state)
 {
 	(void)state;
-	open_ud();
 	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->rx.cq);
 	gone_check(0);
 }
@@ -398,7 +395,6 @@ static void cq__of_receives(void **state)
 static void cq__not_again(void **state)
 {
 	(void)state;
-	open_ud();
 	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx.cq);
 	fake_verbs_fail(fake, "create_cq", 1, ENOMEM);
 	gone_check(0);
@@ -409,13 +405,8 @@ static void cq__not_again(void **state)
 /* GIDs of this host's own: then hosts hold connections. */
 static void open_local(int i, enum ibv_qp_type type)
 {
-	struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0", .liveness = true};
-
 	fake_verbs_local(dev[i], (uint8_t)(i + 1));
-	if (type == IBV_QPT_UD)
-		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]), 0);
-	else
-		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]), 0);
+	assert_int_equal(open_rc(i, type, (struct uccl_nic_attr){.liveness = true}), 0);
 }
 
 /* How many ends of the other one are told within some time; whether it sleeps makes no difference. */
@@ -470,7 +461,7 @@ static int refusals(const struct uccl_nic_addr *to, int hellos, int early)
 {
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN, .to = to};
 	struct uccl_rx v[4];
-	int told = 0;
+	int reports = 0;
 
 	for (int i = 0; i < hellos; i++) {
 		t.hdr[0] = (uint8_t)i;
@@ -483,14 +474,14 @@ static int refusals(const struct uccl_nic_addr *to, int hellos, int early)
 			now += 100 * UCCL_NS_PER_US;
 			if (k != 1 || v[0].kind != UCCL_RX_UNREACH)
 				continue;
-			told++;
+			reports++;
 			assert_true(uccl_nic_addr_equal(&v[0].src, to));
 			assert_int_equal(v[0].len, UCCL_HDR_LEN);
 			assert_memory_equal(v[0].data, t.hdr, UCCL_HDR_LEN);
 		}
-		assert_true(i >= early || !told);
+		assert_true(i >= early || !reports);
 	}
-	return told;
+	return reports;
 }
 
 /* Two NICs of this host; with `ended` the second is no more. Returns where it is, or was. */
@@ -587,17 +578,16 @@ static void live__uc(void **state)
 /* Addresses that are not this host's, or none that are IP: it goes without. */
 static void live__none(void **state)
 {
-	struct uccl_nic_attr attr = {.ifname = "rxe0", .liveness = true};
+	struct uccl_nic_attr attr = {.liveness = true};
 	struct uccl_nic_addr to = {.port = 1, .ip = {1}};
 
 	(void)state;
-	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[0]), 0);
+	assert_int_equal(open_rc(0, IBV_QPT_UD, attr), 0);
 	assert_null(ud(0)->live.udp);
 	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
 	assert_null(peer[0]);
-	attr.ifname = "rxe1";
 	fake_verbs_infiniband(dev[1], 0x5d6);
-	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[1]), 0);
+	assert_int_equal(open_rc(1, IBV_QPT_UD, attr), 0);
 	assert_null(ud(1)->live.udp);
 }
 
@@ -623,15 +613,12 @@ static void settle(void)
 	}
 }
 
-static void open_uc(void)
+static int begin_uc(void **state)
 {
 	struct uccl_nic_addr to;
+	int rc = begin(state);
 
-	for (int i = 0; i < 2; i++) {
-		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
-
-		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[i]), 0);
-	}
+	open_both(IBV_QPT_UC);
 	for (int i = 0; i < 2; i++) {
 		nic[!i]->ops->addr(nic[!i], &to);
 		assert_int_equal(nic[i]->ops->connect(nic[i], &to, 1, PATHS, &peer[i]), 0);
@@ -639,6 +626,7 @@ static void open_uc(void)
 	for (int i = 0; i < 2; i++)
 		nic[i]->ops->prepare(nic[i], peer[i]);
 	settle();
+	return rc;
 }
 
 /* A write on each path: how many come. */
@@ -671,7 +659,6 @@ static int writes_come(int from)
 static void uc__queues(void **state)
 {
 	(void)state;
-	open_uc();
 	assert_int_equal(writes_come(0), PATHS);
 	for (int i = 0; i < 2; i++) {
 		for (int which = 0; which < 3; which++) {
@@ -689,20 +676,19 @@ static void uc__queues(void **state)
 			assert_true(packet_comes(i));
 		}
 	}
-	assert_int_equal(link_news, 0);
+	assert_int_equal(link_reports, 0);
 }
 
 /* Without them all goes in packets. */
 static void uc__queues_not_again(void **state)
 {
 	(void)state;
-	open_uc();
 	fake_verbs_fail(fake, "create_srq", 0, ENOMEM);
 	fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, uc_of(nic[0])->dev->queues.srq);
 	settle();
 	assert_int_equal(writes_come(0), 0);
 	assert_int_equal(writes_come(1), 0);
-	assert_int_equal(link_news, 0);
+	assert_int_equal(link_reports, 0);
 	assert_true(packet_comes(0) && packet_comes(1));
 	fake_verbs_fail(fake, "create_srq", 0, 0);
 }
@@ -711,7 +697,6 @@ static void uc__queues_not_again(void **state)
 static void uc__gid_moved(void **state)
 {
 	(void)state;
-	open_uc();
 	gids_shift(&dev[1]->port[0], 1);
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
 	settle();
@@ -723,37 +708,34 @@ static void uc__gid_moved(void **state)
 static void uc__down(void **state)
 {
 	(void)state;
-	open_uc();
-	dev[0]->port[0].state = IBV_PORT_DOWN;
-	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
-	look(0, UCCL_LINK_DOWN);
+	link_change(false);
+	link_check(0, UCCL_LINK_DOWN);
 	assert_int_equal(writes_come(0), 0);
-	dev[0]->port[0].state = IBV_PORT_ACTIVE;
-	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
-	look(0, UCCL_LINK_UP);
+	link_change(true);
+	link_check(0, UCCL_LINK_UP);
 	assert_int_equal(writes_come(0), PATHS);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
+		cmocka_unit_test_setup_teardown(link__down_and_up, begin_ud, end),
 		cmocka_unit_test_setup_teardown(link__none_yet, begin, end),
 		cmocka_unit_test_setup_teardown(link__none_yet_uc, begin, end),
-		cmocka_unit_test_setup_teardown(link__no_change, begin, end),
-		cmocka_unit_test_setup_teardown(link__wakes, begin, end),
-		cmocka_unit_test_setup_teardown(link__forgets_dead_places, begin, end),
-		cmocka_unit_test_setup_teardown(gid__moved, begin, end),
-		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin, end),
+		cmocka_unit_test_setup_teardown(link__no_change, begin_ud, end),
+		cmocka_unit_test_setup_teardown(link__wakes, begin_ud, end),
+		cmocka_unit_test_setup_teardown(link__forgets_dead_places, begin_ud, end),
+		cmocka_unit_test_setup_teardown(gid__moved, begin_ud, end),
+		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin_ud, end),
 		cmocka_unit_test_setup_teardown(lid__another, begin, end),
-		cmocka_unit_test_setup_teardown(gone__by_event, begin, end),
-		cmocka_unit_test_setup_teardown(gone__credentials, begin, end),
-		cmocka_unit_test_setup_teardown(gone__by_error, begin, end),
+		cmocka_unit_test_setup_teardown(gone__by_event, begin_ud, end),
+		cmocka_unit_test_setup_teardown(gone__credentials, begin_ud, end),
+		cmocka_unit_test_setup_teardown(gone__by_error, begin_ud, end),
 		cmocka_unit_test_setup_teardown(gone__unsaid, begin, end),
 		cmocka_unit_test_setup_teardown(gone__never_shown, begin, end),
-		cmocka_unit_test_setup_teardown(cq__of_sends, begin, end),
-		cmocka_unit_test_setup_teardown(cq__of_receives, begin, end),
-		cmocka_unit_test_setup_teardown(cq__not_again, begin, end),
+		cmocka_unit_test_setup_teardown(cq__of_sends, begin_ud, end),
+		cmocka_unit_test_setup_teardown(cq__of_receives, begin_ud, end),
+		cmocka_unit_test_setup_teardown(cq__not_again, begin_ud, end),
 		cmocka_unit_test_setup_teardown(ask__refused, begin, end),
 		cmocka_unit_test_setup_teardown(ask__late, begin, end),
 		cmocka_unit_test_setup_teardown(ask__unsolicited, begin, end),
@@ -761,10 +743,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(live__ud, begin, end),
 		cmocka_unit_test_setup_teardown(live__uc, begin, end),
 		cmocka_unit_test_setup_teardown(live__none, begin, end),
-		cmocka_unit_test_setup_teardown(uc__queues, begin, end),
-		cmocka_unit_test_setup_teardown(uc__queues_not_again, begin, end),
-		cmocka_unit_test_setup_teardown(uc__gid_moved, begin, end),
-		cmocka_unit_test_setup_teardown(uc__down, begin, end),
+		cmocka_unit_test_setup_teardown(uc__queues, begin_uc, end),
+		cmocka_unit_test_setup_teardown(uc__queues_not_again, begin_uc, end),
+		cmocka_unit_test_setup_teardown(uc__gid_moved, begin_uc, end),
+		cmocka_unit_test_setup_teardown(uc__down, begin_uc, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
