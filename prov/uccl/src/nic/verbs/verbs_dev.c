@@ -87,52 +87,28 @@ static bool gid_choose(const struct uccl_verbs *lib, struct ibv_context *ctx, ui
 
 /* Rates. */
 
+/* The entry of a table that belongs to a code with one bit set; 0: no such code. */
+static uint64_t by_bit(const uint32_t *table, uint32_t n, uint8_t code)
+{
+	uint32_t bit = code && !(code & (code - 1)) ? (uint32_t)__builtin_ctz(code) : n;
+
+	return bit < n ? table[bit] : 0;
+}
+
 /* Bits per second of one lane. InfiniBand up to QDR spends every fifth bit on its code; Ethernet names net rates. */
 static uint64_t lane_bps(uint8_t speed, bool infiniband)
 {
-	uint64_t mbps = 0;
+	static const uint32_t mbps[] = {2500, 5000, 10000, 10000 /* FDR10 */, 14000, 25000, 50000, 100000};
+	uint64_t gross = by_bit(mbps, uccl_array_len(mbps), speed);
 
-	switch (speed) {
-	case 1:
-		mbps = 2500;
-		break;
-	case 2:
-		mbps = 5000;
-		break;
-	case 4:
-	case 8: /* FDR10 */
-		mbps = 10000;
-		break;
-	case 16:
-		return 14000 * MBPS;
-	case 32:
-		return 25000 * MBPS;
-	case 64:
-		return 50000 * MBPS;
-	case 128:
-		return 100000 * MBPS;
-	}
-	if (infiniband && speed != 8)
-		mbps = mbps / 5 * 4;
-	return mbps * MBPS;
+	return (infiniband && speed <= 4 ? gross / 5 * 4 : gross) * MBPS;
 }
 
 static uint64_t lanes_of(uint8_t width)
 {
-	switch (width) {
-	case 1:
-		return 1;
-	case 2:
-		return 4;
-	case 4:
-		return 8;
-	case 8:
-		return 12;
-	case 16:
-		return 2;
-	default:
-		return 0;
-	}
+	static const uint32_t lanes[] = {1, 4, 8, 12, 2};
+
+	return by_bit(lanes, uccl_array_len(lanes), width);
 }
 
 /* The driver is what device/driver points to; Soft-RoCE has no device below it. */

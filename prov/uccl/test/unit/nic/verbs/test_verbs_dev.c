@@ -264,7 +264,7 @@ static void link_bps__speeds(void **state)
 		{32, 2, false, 100000}, {64, 2, false, 200000}, {128, 2, false, 400000}, {0, 2, false, 0},
 		{32, 0, false, 0},	{4, 2, true, 32000},	{8, 2, true, 40000},	 {16, 2, true, 56000},
 		{32, 2, true, 100000},	{128, 2, true, 400000}, {128, 16, true, 200000}, {2, 8, true, 48000},
-		{32, 4, true, 200000},
+		{32, 4, true, 200000},	{3, 2, false, 0},	{32, 32, false, 0},	 {32, 3, false, 0},
 	};
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	size_t i;
