@@ -353,6 +353,16 @@ static inline struct uccl_peer *uccl_peer_first(const struct uccl_peer *p)
 {
 	return p && p->first ? p->first : (struct uccl_peer *)(uintptr_t)p;
 }
+/* Payload that follows an envelope or request, or that was asked for. */
+static inline void msg_item_bulk(struct uccl_item *item, uint8_t rtype, const struct iovec *iov, uint8_t iov_count,
+				 uint64_t len)
+{
+	item->rtype = rtype;
+	item->bulk = true;
+	item->iov = iov;
+	item->iov_count = iov_count;
+	item->len = len;
+}
 /* Where the peer wants this payload of ours: key and place as it has told them, or a queue for devices (R291). */
 static inline void uccl_peer_place(const struct uccl_peer *p, struct uccl_item *item, uint64_t rkey, uint64_t raddr)
 {
@@ -474,11 +484,16 @@ static inline void msg_op_fail(struct uccl_op *op, int err)
 	op->tx.fail = err;
 }
 
-/* The operation is complete. An error of an operation whose peer has ended reports that end to the program. */
-static inline void msg_op_done(struct uccl_op *op)
+/*
+ * The operation is complete: 0 or a positive FI_Exxx, with this peer or NULL. An error of an operation whose peer has
+ * ended reports that end to the program.
+ */
+static inline void msg_op_done(struct uccl_op *op, struct uccl_peer *from, int err)
 {
-	if (op->err && op->from && op->from->dead)
-		op->from->error_reported = true;
+	op->from = from;
+	op->err = err;
+	if (err && from && from->dead)
+		from->error_reported = true;
 	op->done(op);
 }
 

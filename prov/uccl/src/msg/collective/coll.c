@@ -45,40 +45,39 @@ uint8_t *uccl_coll_total(const struct uccl_coll_plan *p, uint64_t *len)
 	return in_place(p) ? p->dst : p->acc;
 }
 
+/* What a member gives and gets: nothing, one part, or a part for each member; some of it only the root, or all others. */
+enum amount { NONE, ONE, ALL, ROOT_ONE, ROOT_ALL, OTHERS_ONE };
+
+static const struct {
+	enum amount given, got;
+} amounts[UCCL_COLLS] = {
+	[UCCL_BARRIER] = { NONE, NONE },
+	[UCCL_BROADCAST] = { ROOT_ONE, OTHERS_ONE },
+	[UCCL_ALLTOALL] = { ALL, ALL },
+	[UCCL_ALLREDUCE] = { ONE, ONE },
+	[UCCL_ALLGATHER] = { ONE, ALL },
+	[UCCL_REDUCE_SCATTER] = { ALL, ONE },
+	[UCCL_REDUCE] = { ONE, ROOT_ONE },
+	[UCCL_SCATTER] = { ROOT_ALL, ONE },
+	[UCCL_GATHER] = { ONE, ROOT_ALL },
+};
+
+static uint64_t bytes(const struct uccl_coll_plan *p, enum amount amount)
+{
+	bool root = p->rank == p->root, parts = amount == ALL || (amount == ROOT_ALL && root);
+	bool one = amount == ONE || (amount == ROOT_ONE && root) || (amount == OTHERS_ONE && !root);
+
+	return parts ? p->n * p->len : one ? p->len : 0;
+}
+
 uint64_t uccl_coll_given(const struct uccl_coll_plan *p)
 {
-	switch (p->kind) {
-	case UCCL_BARRIER:
-		return 0;
-	case UCCL_BROADCAST:
-		return p->rank == p->root ? p->len : 0;
-	case UCCL_ALLTOALL:
-	case UCCL_REDUCE_SCATTER:
-		return p->n * p->len;
-	case UCCL_SCATTER:
-		return p->rank == p->root ? p->n * p->len : 0;
-	default:
-		return p->len;
-	}
+	return bytes(p, amounts[p->kind].given);
 }
 
 uint64_t uccl_coll_got(const struct uccl_coll_plan *p)
 {
-	switch (p->kind) {
-	case UCCL_BARRIER:
-		return 0;
-	case UCCL_BROADCAST:
-		return p->rank == p->root ? 0 : p->len;
-	case UCCL_ALLTOALL:
-	case UCCL_ALLGATHER:
-		return p->n * p->len;
-	case UCCL_REDUCE:
-		return p->rank == p->root ? p->len : 0;
-	case UCCL_GATHER:
-		return p->rank == p->root ? p->n * p->len : 0;
-	default:
-		return p->len;
-	}
+	return bytes(p, amounts[p->kind].got);
 }
 
 /* The buffers may be one and the same. */
@@ -91,31 +90,18 @@ static void copy(uint8_t *to, const uint8_t *from, uint64_t len)
 void uccl_coll_begin(const struct uccl_coll_plan *p)
 {
 	uint64_t own = p->rank * p->len, len;
+	bool root = p->rank == p->root;
 	uint8_t *to;
 
-	switch (p->kind) {
-	case UCCL_ALLREDUCE:
-	case UCCL_REDUCE:
-	case UCCL_REDUCE_SCATTER:
+	if (reduces(p)) {
 		to = uccl_coll_total(p, &len);
 		copy(to, p->src, len);
-		break;
-	case UCCL_ALLGATHER:
+	} else if (p->kind == UCCL_ALLGATHER || (p->kind == UCCL_GATHER && root)) {
 		copy(p->dst + own, p->src, p->len);
-		break;
-	case UCCL_ALLTOALL:
+	} else if (p->kind == UCCL_ALLTOALL) {
 		copy(p->dst + own, p->src + own, p->len);
-		break;
-	case UCCL_SCATTER:
-		if (p->rank == p->root)
-			copy(p->dst, p->src + own, p->len);
-		break;
-	case UCCL_GATHER:
-		if (p->rank == p->root)
-			copy(p->dst + own, p->src, p->len);
-		break;
-	default:
-		break;
+	} else if (p->kind == UCCL_SCATTER && root) {
+		copy(p->dst, p->src + own, p->len);
 	}
 }
 

@@ -29,13 +29,9 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 		return;
 	}
 	memset(item, 0, sizeof(*item));
-	item->rtype = UCCL_REC_DATA;
-	item->bulk = true;
+	msg_item_bulk(item, UCCL_REC_DATA, &part->iov, 1, part->iov.iov_len);
 	item->part = true;
 	item->want_ack = true;
-	item->iov = &part->iov;
-	item->iov_count = 1;
-	item->len = part->iov.iov_len;
 	item->more = op->tx.bulk.len - part->off - item->len;
 	uccl_peer_place(p, item, op->tx.bulk.rkey, op->tx.bulk.raddr);
 	uccl_rec_set_bulk(item->rec, uccl_get32(op->tx.bulk.rec), op->tx.mseq, part->off);

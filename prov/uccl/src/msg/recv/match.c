@@ -92,15 +92,12 @@ static bool table_is(const struct uccl_match_table *t, uint64_t ignore, bool dir
 	return t->ignore == ignore && t->directed == directed;
 }
 
-static struct uccl_op *class_op(struct uccl_multinode *n)
-{
-	return n ? uccl_container_of(n, struct uccl_op, recv.match.class_node) : NULL;
-}
-
 /* The receive of this class that a message, or another receive, would meet first. */
 static struct uccl_op *class_find(const struct uccl_match_table *c, const struct uccl_peer *peer, uint64_t tag)
 {
-	return class_op(uccl_multimap_find(&c->map, tag & ~c->ignore, source(peer, c->directed)));
+	struct uccl_multinode *n = uccl_multimap_find(&c->map, tag & ~c->ignore, source(peer, c->directed));
+
+	return n ? uccl_container_of(n, struct uccl_op, recv.match.class_node) : NULL;
 }
 
 /* The class for such receives. NULL: there are too many. */
@@ -194,12 +191,6 @@ struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kin
 	return first;
 }
 
-/* In the order of posting, whenever it is called. */
-static void directed_add(struct uccl_peer *p, enum uccl_match_kind kind, struct uccl_op *recv)
-{
-	TAILQ_INSERT_TAIL(&p->directed[kind], recv, recv.match.directed_link);
-}
-
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 {
 	enum uccl_match_kind kind = uccl_op_kind(recv);
@@ -208,7 +199,7 @@ void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 	TAILQ_INSERT_TAIL(&m->posted[kind], recv, link);
 	recv->recv.match.posted = ++m->nposts;
 	if (recv->flags & UCCL_OPF_DIRECTED)
-		directed_add(recv->peer, kind, recv);
+		TAILQ_INSERT_TAIL(&recv->peer->directed[kind], recv, recv.match.directed_link);
 	ps->n++;
 	if (ps->contexts)
 		uccl_multimap_add(&ps->by_context, &recv->recv.match.context_node, (uintptr_t)recv->context, 0);
@@ -218,7 +209,7 @@ void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 		posts_index(m, kind);
 }
 
-static void waits_end(struct uccl_match *m, struct uccl_op *recv)
+void uccl_match_unstarve(struct uccl_match *m, struct uccl_op *recv)
 {
 	if (recv->recv.match.waits)
 		TAILQ_REMOVE(recv->recv.match.waits == WAITS_STARVED ? &m->starved : &m->passed, recv,
@@ -249,7 +240,7 @@ void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv)
 
 	if (recv->recv.match.waits == WAITS_STARVED)
 		starved_over(m, recv);
-	waits_end(m, recv);
+	uccl_match_unstarve(m, recv);
 	TAILQ_REMOVE(&m->posted[kind], recv, link);
 	recv->recv.match.posted = 0;
 	if (recv->flags & UCCL_OPF_DIRECTED)
@@ -298,11 +289,6 @@ void uccl_match_starve(struct uccl_match *m, struct uccl_op *recv)
 	TAILQ_INSERT_TAIL(&m->starved, recv, recv.match.wait_link);
 }
 
-void uccl_match_unstarve(struct uccl_match *m, struct uccl_op *recv)
-{
-	waits_end(m, recv);
-}
-
 void uccl_match_rename(struct uccl_match *m, struct uccl_peer *p, struct uccl_peer *first)
 {
 	for (int t = 0; t < UCCL_KINDS; t++) {
@@ -329,7 +315,7 @@ void uccl_match_rename(struct uccl_match *m, struct uccl_peer *p, struct uccl_pe
 			recv = TAILQ_FIRST(from);
 			TAILQ_REMOVE(from, recv, recv.match.directed_link);
 			recv->peer = first;
-			directed_add(first, t, recv);
+			TAILQ_INSERT_TAIL(&first->directed[t], recv, recv.match.directed_link);
 			if (ps->indexed)
 				posts_add(m, ps, recv, t);
 		}

@@ -11,7 +11,22 @@
 #include "msg/recv/posted.h"
 #include "msg/recv/unexpected.h"
 
-struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager)
+/* False: no memory. */
+static bool rx_hash(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (!p->rx.lone) {
+		p->rx.lone = rx;
+		rx->hashed = true;
+		return true;
+	}
+	HASH_ADD(hh, p->rx.by_mseq, mseq, sizeof(rx->mseq), rx);
+	rx->hashed = rx->hh.tbl != NULL;
+	return rx->hashed;
+}
+
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager, bool hashed)
 {
 	struct uccl_msg_rx *rx = uccl_pool_get(&p->msg_ep->rx_pool);
 
@@ -21,12 +36,15 @@ struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eage
 	rx->mseq = mseq;
 	rx->arrived.eager = eager;
 	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
-	return rx;
+	if (!hashed || rx_hash(rx))
+		return rx;
+	msg_rx_free(rx);
+	return NULL;
 }
 
 struct uccl_msg_rx *msg_rx_own(struct uccl_peer *p, const struct msg_rx_ops *ops)
 {
-	struct uccl_msg_rx *rx = msg_rx_new(p, 0, 0);
+	struct uccl_msg_rx *rx = msg_rx_new(p, 0, 0, false);
 
 	if (!rx)
 		return NULL;
@@ -45,20 +63,6 @@ bool msg_rx_id(struct uccl_msg_rx *rx)
 void msg_rx_next(struct uccl_peer *p)
 {
 	p->rx.mseq++;
-}
-
-bool msg_rx_hash(struct uccl_msg_rx *rx)
-{
-	struct uccl_peer *p = rx->peer;
-
-	if (!p->rx.lone) {
-		p->rx.lone = rx;
-		rx->hashed = true;
-		return true;
-	}
-	HASH_ADD(hh, p->rx.by_mseq, mseq, sizeof(rx->mseq), rx);
-	rx->hashed = rx->hh.tbl != NULL;
-	return rx->hashed;
 }
 
 void msg_rx_unhash(struct uccl_msg_rx *rx)
@@ -445,10 +449,10 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			return UCCL_DROP_RECORD;
 		if (off > total || in->len > total - off)
 			return UCCL_DROP_RANGE;
-		rx = msg_rx_new(p, mseq, total);
+		rx = msg_rx_new(p, mseq, total, true);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
-		if (msg_rx_buffer(rx, total, 0) || !msg_rx_hash(rx)) {
+		if (msg_rx_buffer(rx, total, 0)) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}

@@ -4,7 +4,7 @@
  * where they go, and what is said to its sender. It is made by what comes first of it, in any order; who knows what it
  * is says so with its envelope, and hears of it by msg_rx_ops.
  *
- *	msg_rx_new, msg_rx_hash		it is there, and can be found by its sequence number (msg_rx_find)
+ *	msg_rx_new			it is there, and can be found by its sequence number (msg_rx_find)
  *	msg_rx_range_new, msg_rx_place	for each payload
  *	msg_rx_set_env			its envelope came
  *	ops->turn			by msg_rx_drain, or at once
@@ -156,14 +156,16 @@ TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
 /* Direct writes are worth a registration from this size on. */
 #define MSG_DIRECT_MIN 16384
 
-/* `eager` bytes of it come without CTS, as far as is known. */
-struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager);
+/*
+ * `eager` bytes of it come without CTS, as far as is known. `hashed`: it must be found again by its sequence number.
+ * NULL: no memory.
+ */
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager, bool hashed);
 /* One that has no place in the peer's order: a message to ourselves, or what comes back. */
 struct uccl_msg_rx *msg_rx_own(struct uccl_peer *p, const struct msg_rx_ops *ops);
 /* A handle, by which the peer can name it; false: there is none. */
 bool msg_rx_id(struct uccl_msg_rx *rx);
-/* It must be found again. False: no memory. */
-bool msg_rx_hash(struct uccl_msg_rx *rx);
+/* It need not be found any more. */
 void msg_rx_unhash(struct uccl_msg_rx *rx);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 /* By our handle, and its sequence number. NULL: nothing more of it is expected. */

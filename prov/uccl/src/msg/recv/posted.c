@@ -9,8 +9,6 @@ void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
 {
 	struct uccl_op *parent = op->recv.multi.parent;
 
-	op->from = from;
-	op->err = err;
 	if (parent) {
 		struct uccl_msg_ep *m = from->msg_ep;
 
@@ -21,7 +19,13 @@ void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
 			uccl_pool_put(&m->op_pool, parent);
 		}
 	}
-	msg_op_done(op);
+	msg_op_done(op, from, err);
+}
+
+void msg_posted_none(struct uccl_op *op, struct uccl_peer *from, int err)
+{
+	op->done_len = 0;
+	msg_posted_done(op, from, err);
 }
 
 bool msg_posted_room(const struct uccl_msg_ep *m)
@@ -116,10 +120,7 @@ static void posted_end(struct uccl_msg_ep *m, struct uccl_op *op, struct uccl_pe
 		op->recv.multi.closed = true;
 		return;
 	}
-	op->done_len = 0;
-	op->from = from;
-	op->err = err;
-	msg_op_done(op);
+	msg_posted_none(op, from, err);
 }
 
 int uccl_msg_cancel(struct uccl_msg_ep *m, const void *context)

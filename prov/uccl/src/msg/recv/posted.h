@@ -34,6 +34,8 @@ static inline void msg_posted_fed(struct uccl_msg_ep *m)
 int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed);
 /* It is complete: 0 or a positive FI_Exxx. The program may post and match again before this returns. */
 void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err);
+/* The same of one that took no message. */
+void msg_posted_none(struct uccl_op *op, struct uccl_peer *from, int err);
 /* Nothing comes any more: those that wait end with this FI_Exxx. */
 void msg_posted_end(struct uccl_msg_ep *m, int err);
 /* Nothing comes of this peer any more: likewise those that name it. */

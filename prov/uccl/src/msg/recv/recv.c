@@ -128,9 +128,8 @@ static void recv_failed(struct uccl_msg_rx *rx, int err)
 	if (op) {
 		rx->recv.op = NULL;
 		op->tag = rx->env.tag;
-		op->done_len = 0;
 		msg_rx_free(rx);
-		msg_posted_done(op, p, err);
+		msg_posted_none(op, p, err);
 		return;
 	}
 	/* What is whole can still be received; what is not fails the receive that will match it. */
@@ -238,14 +237,10 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		   !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_UNSOLICITED)) || in->len > eager - rx->arrived.got))
 		return UCCL_DROP_RECORD;
 	if (!rx) {
-		rx = msg_rx_new(p, mseq, eager);
+		/* It must be found again if its turn has not come, or more of it comes by message sequence. */
+		rx = msg_rx_new(p, mseq, eager, !turn || (eager > in->len && !env.lanes));
 		if (!rx)
 			return UCCL_DROP_MEMORY;
-		/* It must be found again if its turn has not come, or more of it comes by message sequence. */
-		if (((!turn || (eager > in->len && !env.lanes)) && !msg_rx_hash(rx))) {
-			msg_rx_free(rx);
-			return UCCL_DROP_MEMORY;
-		}
 		lanes_rx_senders(rx, env.lanes);
 	}
 	if (!msg_rx_range_new(rx, 0, in->len, eager))
@@ -349,17 +344,12 @@ int msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		if (!multi)
 			return 0;
 	}
-	if ((op->flags & UCCL_OPF_DIRECTED) && op->peer->dead) {
-		op->done_len = 0;
-		msg_posted_done(op, op->peer, op->peer->dead);
-		return 0;
-	}
-	if (m->gone) {
-		op->done_len = 0;
-		msg_posted_done(op, NULL, m->gone);
-		return 0;
-	}
-	uccl_match_post(&m->match, op);
+	if ((op->flags & UCCL_OPF_DIRECTED) && op->peer->dead)
+		msg_posted_none(op, op->peer, op->peer->dead);
+	else if (m->gone)
+		msg_posted_none(op, NULL, m->gone);
+	else
+		uccl_match_post(&m->match, op);
 	return 0;
 }
 
@@ -369,12 +359,7 @@ int uccl_msg_peek(struct uccl_msg_ep *m, struct uccl_op *op, bool claim, bool di
 
 	if (!rx)
 		return -FI_ENOMSG;
-	op->tag = rx->env.tag;
-	op->data = rx->env.data;
-	op->flags &= ~UCCL_OPF_DATA;
-	if (rx->env.flags & UCCL_ENV_DATA)
-		op->flags |= UCCL_OPF_DATA;
-	op->done_len = rx->env.len;
+	msg_posted_result(op, rx->env.flags, rx->env.tag, rx->env.data, rx->env.len, rx->env.len);
 	op->from = rx->peer;
 	if (discard) {
 		uccl_match_unlist(&m->match, rx);
@@ -395,9 +380,8 @@ int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discar
 		struct uccl_peer *from = rx->peer;
 
 		op->tag = rx->env.tag;
-		op->done_len = 0;
 		rx->ops->unwanted(rx, now);
-		msg_posted_done(op, from, 0);
+		msg_posted_none(op, from, 0);
 		return 0;
 	}
 	msg_posted_whole(op);

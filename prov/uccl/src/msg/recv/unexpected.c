@@ -61,23 +61,16 @@ int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)
 	return 0;
 }
 
-static void bytes_more(struct uccl_msg_rx *rx, uint64_t len)
+/* More is held, or less: `len` wraps. */
+static void bytes_add(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
 	m->unexpected.bytes += len;
 	rx->peer->unexpected.bytes += len;
-	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected.bytes);
-}
-
-static void bytes_less(struct uccl_msg_rx *rx, uint64_t len)
-{
-	struct uccl_msg_ep *m = rx->peer->msg_ep;
-
-	m->unexpected.bytes -= len;
-	rx->peer->unexpected.bytes -= len;
 	if (rx->peer->unexpected.left)
-		m->unexpected.left_bytes -= len;
+		m->unexpected.left_bytes += len;
+	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected.bytes);
 }
 
 void msg_unexpected_left(struct uccl_peer *p)
@@ -92,7 +85,7 @@ int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len)
 	if (msg_rx_hold(rx, len))
 		return -1;
 	rx->hold.unplaced_bytes = len;
-	bytes_more(rx, len);
+	bytes_add(rx, len);
 	return 0;
 }
 
@@ -103,7 +96,7 @@ void msg_rx_unhold(struct uccl_msg_rx *rx)
 
 	if (!rx->hold.counted)
 		return;
-	bytes_less(rx, rx->hold.unplaced_bytes);
+	bytes_add(rx, -rx->hold.unplaced_bytes);
 	rx->hold.unplaced_bytes = 0;
 	rx->hold.counted = false;
 	p->unexpected.n--;
@@ -127,7 +120,7 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 	if (!rx->hold.buf)
 		return -1;
 	rx->hold.buf_len = len;
-	bytes_more(rx, len);
+	bytes_add(rx, len);
 	return 0;
 }
 
@@ -139,6 +132,6 @@ void msg_rx_buffer_free(struct uccl_msg_rx *rx)
 		return;
 	uccl_buf_cache_put(&m->unexpected.cache, rx->hold.buf, rx->hold.buf_len);
 	rx->hold.buf = NULL;
-	bytes_less(rx, rx->hold.buf_len);
+	bytes_add(rx, -rx->hold.buf_len);
 	rx->hold.buf_len = 0;
 }

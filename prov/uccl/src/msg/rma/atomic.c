@@ -12,6 +12,11 @@
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
+#define CASE(op, value)                                                                                                \
+	case UCCL_##op:                                                                                                \
+		d = (value);                                                                                           \
+		break;
+
 #define ELEMENTS(T, ...)                                                                                               \
 	for (; n; n--, dst += sizeof(T)) {                                                                             \
 		T d, s = 0, c = 0;                                                                                     \
@@ -30,24 +35,12 @@ __extension__ typedef unsigned __int128 uint128;
 		}                                                                                                      \
 		switch (op) {                                                                                          \
 			__VA_ARGS__                                                                                    \
-		case UCCL_ATOMIC_WRITE:                                                                                \
-			d = s;                                                                                         \
-			break;                                                                                         \
-		case UCCL_LOR:                                                                                         \
-			d = d != 0 || s != 0;                                                                          \
-			break;                                                                                         \
-		case UCCL_LAND:                                                                                        \
-			d = d != 0 && s != 0;                                                                          \
-			break;                                                                                         \
-		case UCCL_LXOR:                                                                                        \
-			d = (d != 0) != (s != 0);                                                                      \
-			break;                                                                                         \
-		case UCCL_CSWAP:                                                                                       \
-			d = c == d ? s : d;                                                                            \
-			break;                                                                                         \
-		case UCCL_CSWAP_NE:                                                                                    \
-			d = c != d ? s : d;                                                                            \
-			break;                                                                                         \
+		CASE(ATOMIC_WRITE, s)                                                                                  \
+		CASE(LOR, d != 0 || s != 0)                                                                            \
+		CASE(LAND, d != 0 && s != 0)                                                                           \
+		CASE(LXOR, (d != 0) != (s != 0))                                                                       \
+		CASE(CSWAP, c == d ? s : d)                                                                            \
+		CASE(CSWAP_NE, c != d ? s : d)                                                                         \
 		default: /* UCCL_ATOMIC_READ */                                                                        \
 			continue;                                                                                      \
 		}                                                                                                      \
@@ -55,46 +48,22 @@ __extension__ typedef unsigned __int128 uint128;
 	}
 
 #define ORDERED                                                                                                        \
-	case UCCL_MIN:                                                                                                 \
-		d = s < d ? s : d;                                                                                     \
-		break;                                                                                                 \
-	case UCCL_MAX:                                                                                                 \
-		d = s > d ? s : d;                                                                                     \
-		break;                                                                                                 \
-	case UCCL_CSWAP_LE:                                                                                            \
-		d = c <= d ? s : d;                                                                                    \
-		break;                                                                                                 \
-	case UCCL_CSWAP_LT:                                                                                            \
-		d = c < d ? s : d;                                                                                     \
-		break;                                                                                                 \
-	case UCCL_CSWAP_GE:                                                                                            \
-		d = c >= d ? s : d;                                                                                    \
-		break;                                                                                                 \
-	case UCCL_CSWAP_GT:                                                                                            \
-		d = c > d ? s : d;                                                                                     \
-		break;
+	CASE(MIN, s < d ? s : d)                                                                                       \
+	CASE(MAX, s > d ? s : d)                                                                                       \
+	CASE(CSWAP_LE, c <= d ? s : d)                                                                                 \
+	CASE(CSWAP_LT, c < d ? s : d)                                                                                  \
+	CASE(CSWAP_GE, c >= d ? s : d)                                                                                 \
+	CASE(CSWAP_GT, c > d ? s : d)
 
 #define ARITHMETIC(T, U)                                                                                               \
-	case UCCL_SUM:                                                                                                 \
-		d = (T)((U)d + (U)s);                                                                                  \
-		break;                                                                                                 \
-	case UCCL_PROD:                                                                                                \
-		d = (T)((U)d * (U)s);                                                                                  \
-		break;
+	CASE(SUM, (T)((U)d + (U)s))                                                                                    \
+	CASE(PROD, (T)((U)d * (U)s))
 
 #define BITS(T)                                                                                                        \
-	case UCCL_BOR:                                                                                                 \
-		d = (T)(d | s);                                                                                        \
-		break;                                                                                                 \
-	case UCCL_BAND:                                                                                                \
-		d = (T)(d & s);                                                                                        \
-		break;                                                                                                 \
-	case UCCL_BXOR:                                                                                                \
-		d = (T)(d ^ s);                                                                                        \
-		break;                                                                                                 \
-	case UCCL_MSWAP:                                                                                               \
-		d = (T)((s & c) | (d & ~c));                                                                           \
-		break;
+	CASE(BOR, (T)(d | s))                                                                                          \
+	CASE(BAND, (T)(d & s))                                                                                         \
+	CASE(BXOR, (T)(d ^ s))                                                                                         \
+	CASE(MSWAP, (T)((s & c) | (d & ~c)))
 
 #define ARGS unsigned int op, uint8_t *dst, const uint8_t *src, const uint8_t *cmp, uint8_t *result, size_t n
 #define INTEGER(name, T, U) static void name(ARGS) { ELEMENTS(T, ORDERED ARITHMETIC(T, U) BITS(T)) }

@@ -96,16 +96,20 @@ static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 	memset(item, 0, sizeof(*item));
 	part->feed = f;
 	part->iov = (struct iovec){ .iov_base = f->buf + i * f->part_bytes, .iov_len = n };
-	item->rtype = UCCL_REC_REPLY;
-	item->bulk = true;
+	msg_item_bulk(item, UCCL_REC_REPLY, &part->iov, 1, n);
 	item->want_ack = true;
-	item->iov = &part->iov;
-	item->iov_count = 1;
-	item->len = n;
 	uccl_peer_place(p, item, f->req.rkey, f->req.raddr);
 	uccl_rec_set_bulk(item->rec, f->req.rx, f->gen, off);
 	f->busy |= (uint8_t)(1u << i);
 	uccl_flow_submit(&p->flow, item);
+}
+
+/* No more of it is sent: the initiator gets an error for the whole, once. */
+static void feed_refuse(struct uccl_feed *f, int refusal)
+{
+	f->off = f->req.len;
+	if (!f->reply->resp.queued && !f->reply->resp.pending)
+		msg_reply_answer(f->reply, refusal);
 }
 
 /* A part of what is read was copied from a device. */
@@ -119,9 +123,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	(void)now;
 	if (c->err) {
 		f->busy &= (uint8_t)~(1u << (part - f->part));
-		f->off = f->req.len;
-		if (!f->reply->resp.queued && !f->reply->resp.pending)
-			msg_reply_answer(f->reply, UCCL_REFUSED_RANGE);
+		feed_refuse(f, UCCL_REFUSED_RANGE);
 		return;
 	}
 	if (f->unreported && part->off + n == uccl_min(f->req.len, f->bytes)) {
@@ -199,9 +201,7 @@ static void feed_next(struct uccl_feed *f, uint8_t i)
 		feed_part(f, i, &at);
 		return;
 	}
-	f->off = f->req.len;
-	if (!f->reply->resp.queued && !f->reply->resp.pending)
-		msg_reply_answer(f->reply, refusal);
+	feed_refuse(f, refusal);
 }
 
 /* Whose it was, if all of it is acknowledged; else NULL. */

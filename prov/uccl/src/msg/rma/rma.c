@@ -161,9 +161,7 @@ static void rma_submit(struct uccl_op *op)
 	uccl_env_encode(op->tx.env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->tx.env);
 	if (wait & MSG_WAIT_BULK) {
-		op->tx.bulk.rtype = UCCL_REC_EAGER;
-		op->tx.bulk.bulk = true;
-		op->tx.bulk.len = payload - first;
+		msg_item_bulk(&op->tx.bulk, UCCL_REC_EAGER, op->tx.bulk.iov, op->tx.bulk.iov_count, payload - first);
 		uccl_rec_set_bulk(op->tx.bulk.rec, op->tx.mseq, 0, first);
 		uccl_put64(op->tx.bulk.rec + 16, payload);
 		uccl_flow_submit(&p->flow, &op->tx.bulk);
@@ -180,12 +178,12 @@ static void rma_count(struct uccl_msg_ep *m, const struct uccl_op *op)
 
 static void self_finish(struct uccl_msg_ep *m, struct uccl_op *op)
 {
+	int err = op->refusal ? refusal_err(op->refusal) : op->tx.copy.err;
+
 	msg_tx_room_put(m, op);
-	op->err = op->refusal ? refusal_err(op->refusal) : op->tx.copy.err;
-	if (!op->err)
+	if (!err)
 		op->done_len = op->len;
-	op->from = op->peer;
-	op->done(op);
+	msg_op_done(op, op->peer, err);
 }
 
 static void self_copied(struct uccl_copy *c, uint64_t now)

@@ -179,13 +179,24 @@ static void serve_copied(struct uccl_copy *c, uint64_t now)
 	serve_run(uccl_container_of(c, struct uccl_msg_rx, place.copy)->peer, now);
 }
 
+/* Its copies to or from a device are done. False: they are on their way. */
+static bool serve_copies_done(struct uccl_msg_rx *rx)
+{
+	if (!msg_copied(rx->peer->msg_ep, &rx->place.copy)) {
+		msg_copy_wait(rx->peer->msg_ep, &rx->place.copy, serve_copied);
+		return false;
+	}
+	if (rx->place.copy.err && !rx->serve->refusal)
+		rx->serve->refusal = UCCL_REFUSED_RANGE;
+	return true;
+}
+
 /*
  * A write, all of which is here, perhaps to a device. Those behind it wait, too: who finds a flag in the host's memory
  * may look at the device's. False: it is on its way.
  */
 static bool serve_written(struct uccl_msg_rx *rx)
 {
-	struct uccl_msg_ep *m = rx->peer->msg_ep;
 	struct uccl_serve *s = rx->serve;
 
 	if (s->req.kind != UCCL_RMA_WRITE || !s->req.len)
@@ -195,13 +206,7 @@ static bool serve_written(struct uccl_msg_rx *rx)
 		if (!s->refusal)
 			msg_rx_move(rx, rx->arrived.eager);
 	}
-	if (!msg_copied(m, &rx->place.copy)) {
-		msg_copy_wait(m, &rx->place.copy, serve_copied);
-		return false;
-	}
-	if (rx->place.copy.err && !s->refusal)
-		s->refusal = UCCL_REFUSED_RANGE;
-	return true;
+	return serve_copies_done(rx);
 }
 
 /*
@@ -230,12 +235,8 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 			msg_get(m, &rx->place.copy, rx->place.iov, rx->place.niov, rx->place.device, 0, s->found, len);
 	}
 	for (;;) {
-		if (!msg_copied(m, &rx->place.copy)) {
-			msg_copy_wait(m, &rx->place.copy, serve_copied);
+		if (!serve_copies_done(rx))
 			return false;
-		}
-		if (rx->place.copy.err && !s->refusal)
-			s->refusal = UCCL_REFUSED_RANGE;
 		if (s->stored || s->refusal)
 			break;
 		s->stored = true;
@@ -399,10 +400,10 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 
 	if (!s)
 		return UCCL_DROP_MEMORY;
-	if (!rx)
-		rx = msg_rx_new(p, mseq, eager);
 	/* It must be found again if its turn has not come, or more of it comes by message sequence. */
-	if (!rx || (fresh && (!turn || eager > len) && !msg_rx_hash(rx)))
+	if (!rx)
+		rx = msg_rx_new(p, mseq, eager, !turn || eager > len);
+	if (!rx)
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
 	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len;
@@ -472,18 +473,27 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 }
 
 /* An atomic on a device may have been done since, here or at another endpoint. */
-static void serve_claims(struct uccl_msg_ep *m, uint64_t now)
+static bool claim_free(const struct uccl_msg_ep *m)
 {
-	struct uccl_peer_list *l = &m->serve.blocked[UCCL_BLOCK_CLAIM];
+	return !m->target.claimer;
+}
+
+/* Peers that wait for this go on, one after the other, while there is some. */
+static void serve_turns(struct uccl_msg_ep *m, enum uccl_block what, bool (*some)(const struct uccl_msg_ep *m),
+			uint64_t now)
+{
+	struct uccl_peer_list *l = &m->serve.blocked[what];
 	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
 	int tries = 0;
 
-	while (tries < SERVE_TRIES && !m->target.claimer && (p = TAILQ_FIRST(l))) {
+	/* There may be room and no receive for any of them: the others are tried in the next turns. */
+	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && some(m)) {
 		uccl_match_step(&m->match);
+		/* The next room is for the next one. */
 		serve_unblock(p);
 		serve_run(p, now);
-		tries += p->serve.blocked == UCCL_BLOCK_CLAIM;
+		tries += p->serve.blocked == what;
 		if (p == last)
 			break;
 	}
@@ -491,23 +501,9 @@ static void serve_claims(struct uccl_msg_ep *m, uint64_t now)
 
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now)
 {
-	struct uccl_peer_list *l = &m->serve.blocked[UCCL_BLOCK_ROOM];
-	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
-	struct uccl_peer *p;
-	int tries = 0;
-
-	serve_claims(m, now);
+	serve_turns(m, UCCL_BLOCK_CLAIM, claim_free, now);
 	m->serve.retrying = true;
-	/* There may be room and no receive for any of them: the others are tried in the next turns. */
-	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && uccl_msg_ep_room(m)) {
-		uccl_match_step(&m->match);
-		/* The next room is for the next one. */
-		serve_unblock(p);
-		serve_run(p, now);
-		tries += p->serve.blocked == UCCL_BLOCK_ROOM;
-		if (p == last)
-			break;
-	}
+	serve_turns(m, UCCL_BLOCK_ROOM, uccl_msg_ep_room, now);
 	m->serve.retrying = false;
 }
 

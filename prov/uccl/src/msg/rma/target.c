@@ -132,7 +132,7 @@ void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const 
 		return;
 	m->target.ops->lock(m->target.arg);
 	if (at->niov == 1) {
-		uccl_atomic_apply(req->datatype, req->atomic, at->iov[0].iov_base, src, cmp, result, req->len / size);
+		msg_target_apply(req, body, at->iov[0].iov_base, result);
 	} else {
 		for (uint64_t off = 0; off < req->len; off += size) {
 			msg_copy_out(at->iov, at->niov, off, one, size);

@@ -109,9 +109,7 @@ void msg_tx_finish(struct uccl_op *op, int err)
 		if (op->orphan)
 			uccl_pool_put(&m->op_pool, op);
 	} else {
-		op->err = err;
-		op->from = p;
-		msg_op_done(op);
+		msg_op_done(op, p, err);
 	}
 	/* What was fenced off may be next. */
 	op = TAILQ_FIRST(&p->tx.pending);
@@ -269,13 +267,9 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 		   lanes_send(op, sent, cts.limit, cts.rx, cts.raddr, MSG_WAIT_BULK)) {
 		op->tx.wait |= MSG_WAIT_BULK;
 	} else if (cts.limit > sent) {
-		op->tx.bulk.rtype = UCCL_REC_DATA;
-		op->tx.bulk.bulk = true;
+		msg_item_bulk(&op->tx.bulk, UCCL_REC_DATA, op->iov, op->iov_count, cts.limit - sent);
 		op->tx.bulk.want_ack = true;
-		op->tx.bulk.iov = op->iov;
-		op->tx.bulk.iov_count = op->iov_count;
 		op->tx.bulk.mr = op->tx.source;
-		op->tx.bulk.len = cts.limit - sent;
 		uccl_peer_place(p, &op->tx.bulk, cts.rkey, cts.raddr);
 		uccl_rec_set_bulk(op->tx.bulk.rec, cts.rx, op->tx.mseq, sent);
 		op->tx.wait |= MSG_WAIT_BULK;

@@ -123,9 +123,7 @@ static int send_may_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 /* Tell api that the op is complete although msg keeps it until the peer has everything. */
 static void send_early(struct uccl_op *op)
 {
-	op->err = 0;
-	op->from = op->peer;
-	op->done(op);
+	msg_op_done(op, op->peer, 0);
 }
 
 static void send_loaded(struct uccl_op *op)
@@ -199,13 +197,9 @@ static uint64_t send_striped(const struct uccl_op *op)
 /* What follows the envelope at once. */
 static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first, uint64_t end)
 {
-	item->rtype = UCCL_REC_EAGER;
-	item->bulk = true;
+	msg_item_bulk(item, UCCL_REC_EAGER, op->iov, op->iov_count, end - first);
 	item->ours = op->busy;
-	item->iov = op->iov;
-	item->iov_count = op->iov_count;
 	item->skip = first;
-	item->len = end - first;
 	uccl_rec_set_bulk(item->rec, op->tx.mseq, 0, first);
 	uccl_put64(item->rec + 16, end);
 	uccl_flow_submit(&op->peer->flow, item);
