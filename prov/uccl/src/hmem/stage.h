@@ -8,7 +8,7 @@
 
 #include "hmem/dmabufs.h"
 #include "hmem/hmem.h"
-#include "msg/device/device.h"
+#include "msg/device/copy.h"
 
 /* Bytes of the ring. It is allocated with the first copy. */
 #define UCCL_STAGE_RING (16u << 20)

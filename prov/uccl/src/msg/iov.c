@@ -8,18 +8,18 @@
 void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len)
 {
 	for (int i = 0; i < n && len; i++) {
-		uint64_t part;
+		uint64_t len_here;
 
 		if (off >= iov[i].iov_len) {
 			off -= iov[i].iov_len;
 			continue;
 		}
-		part = uccl_min(len, iov[i].iov_len - off);
+		len_here = uccl_min(len, iov[i].iov_len - off);
 		/* Payload scattered by prediction may be in place already, or overlap its place. */
 		if ((uint8_t *)iov[i].iov_base + off != data)
-			memmove((uint8_t *)iov[i].iov_base + off, data, part);
-		data += part;
-		len -= part;
+			memmove((uint8_t *)iov[i].iov_base + off, data, len_here);
+		data += len_here;
+		len -= len_here;
 		off = 0;
 	}
 }
@@ -27,16 +27,16 @@ void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *da
 void msg_copy_out(const struct iovec *iov, int n, uint64_t off, uint8_t *data, uint64_t len)
 {
 	for (int i = 0; i < n && len; i++) {
-		uint64_t part;
+		uint64_t len_here;
 
 		if (off >= iov[i].iov_len) {
 			off -= iov[i].iov_len;
 			continue;
 		}
-		part = uccl_min(len, iov[i].iov_len - off);
-		memcpy(data, (uint8_t *)iov[i].iov_base + off, part);
-		data += part;
-		len -= part;
+		len_here = uccl_min(len, iov[i].iov_len - off);
+		memcpy(data, (uint8_t *)iov[i].iov_base + off, len_here);
+		data += len_here;
+		len -= len_here;
 		off = 0;
 	}
 }

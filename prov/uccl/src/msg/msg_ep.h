@@ -21,10 +21,10 @@
  *	send/send.c, recv/recv.c, rma/			what messages and requests are
  *	recv/placement.c				where payload will belong
  *	send/msg_tx.c, recv/msg_rx.c, rma/reply.c	what all that leaves has in common, or comes; what goes back
- *	lanes/						what lanes are told: peers, places, payload
+ *	lanes/						commands to lanes: peers, places, payload
  *	device/pump.c, recv/posted.c, recv/unexpected.c	payload from devices, receives, memory for unexpected payload
- *	rma/target.c					our memory, as requests name it
- *	recv/match.c, device/device.c, iov.c		queues and copies
+ *	rma/region.c					our memory, as requests name it
+ *	recv/match.c, device/copy.c, iov.c		queues and copies
  */
 #ifndef UCCL_MSG_MSG_EP_H
 #define UCCL_MSG_MSG_EP_H
@@ -56,7 +56,7 @@ struct uccl_peer_tx {
 	struct uccl_op_list pending;	/* not begun: no connection yet, or at the peer's message limit */
 	struct uccl_op_list sends;	/* begun and not complete */
 	uint64_t mseq;			/* next message sequence number */
-	uint32_t unsolicited_bytes;	/* bytes of heads of which CTS has not come */
+	uint32_t unsolicited_bytes;	/* unsolicited bytes of messages of which CTS has not come */
 	int8_t met_streak;	/* so many met a receive in a row; below 0: so many are left after one that did not */
 };
 
@@ -77,7 +77,7 @@ struct uccl_peer_rx {
 
 /* How well the place of its payload is predicted: recv/placement.c, uccl_msg_run(). */
 struct uccl_peer_predict {
-	uint32_t run_each;	/* bytes of payload of each part of the last row that was put into place */
+	uint32_t run_each;	/* bytes of payload of each segment of the last GRO batch that was put into place */
 	uint8_t miss_rate;	/* how often lately its payloads were not what was predicted, of 256, */
 	uint16_t miss_pause;	/* and how many times more nothing is predicted of it */
 };
@@ -108,7 +108,7 @@ struct uccl_peer_reply {
 struct uccl_peer_lanes {
 	struct uccl_lane_peer **peers;	/* by lane; NULL: no lane reaches it */
 	uint32_t nstriped;		/* sends whose payload is at lanes */
-	uint8_t next;			/* the lane that is told of the next message first */
+	uint8_t next;			/* the lane that hears of the next message first */
 };
 
 /* At a lane: lanes/worker.c, lanes/unplaced_data.c. */
@@ -129,7 +129,7 @@ struct uccl_peer {
 	bool error_reported;		/* it is dead, and an operation ended with that: see msg_op_done() */
 	/* What its endpoint can do. The engine sets them. */
 	bool short_stripes;		/* it knows short ones, see lanes_stripe_bytes() */
-	bool takes_unsolicited;		/* it takes heads of messages, and its CTS tell whether receives waited; */
+	bool takes_unsolicited;		/* it takes unsolicited data, and its CTS tell whether receives waited; */
 	bool lanes_unsolicited;		/* its lanes take them, too */
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
 	struct uccl_flow flow;
@@ -201,8 +201,8 @@ struct uccl_ep_tx {
 	struct uccl_ids ids;		/* handles of operations */
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
-	bool late_may;			/* the engine's, for a call: what is sent leaves before it returns, */
-	struct uccl_op *late;		/* and this send of it is copied behind that: uccl_msg_late */
+	bool may_defer;			/* the engine's, for a call: what is sent leaves before it returns, */
+	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
 };
 
 /* Posted receives and what they need: recv/posted.c. */
@@ -217,12 +217,12 @@ struct uccl_ep_posted {
 	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
 };
 
-/* Our registered memory: rma/target.c. */
+/* Our registered memory: rma/region.c. */
 struct uccl_ep_target {
 	const struct uccl_target_ops *ops; /* NULL: there is none */
 	void *arg;
 	const void *claimer;		/* whose atomic on a device is under way; NULL: nobody's */
-	struct uccl_multimap uses;	/* of our regions, by these: target.h */
+	struct uccl_multimap uses;	/* of our regions, by these: region.h */
 };
 
 /* Requests for it: rma/serve.c. */
@@ -239,7 +239,7 @@ struct uccl_ep_reply {
 	uint64_t staged_bytes;		/* copies of what goes back for reads */
 };
 
-/* Copies from and to devices: device/device.c. */
+/* Copies from and to devices: device/copy.c. */
 struct uccl_ep_device {
 	const struct uccl_device_ops *ops; /* NULL: there are none */
 	void *arg;
@@ -247,7 +247,7 @@ struct uccl_ep_device {
 	struct uccl_copy_list copies;	/* and who waits for which */
 };
 
-/* Sends whose payload comes from a device in parts: device/pump.c. */
+/* Sends whose payload comes from a device in several buffers: device/pump.c. */
 struct uccl_ep_pumps {
 	uint64_t bytes;			/* memory of pumps */
 	struct uccl_op_list waiting;	/* for more of it */
@@ -256,8 +256,8 @@ struct uccl_ep_pumps {
 /* Where payload will belong: recv/msg_rx.c the stream, the functions below the rest. */
 struct uccl_ep_predict {
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
-	uint8_t unsolicited_soon;	/* a message with a head came, and fewer without one since */
-	uint8_t runs_soon;		/* a row was put into place, and fewer others came since */
+	uint8_t unsolicited_soon;	/* a message with unsolicited data came, and fewer without one since */
+	uint8_t runs_soon;		/* a GRO batch was put into place, and fewer others came since */
 };
 
 struct uccl_msg_ep {
@@ -276,7 +276,7 @@ struct uccl_msg_ep {
 	struct uccl_ep_reply reply;
 	struct uccl_ep_device device;
 	struct uccl_ep_pumps pumps;
-	/* Nobody else's, so that nobody finds pieces that seem to be a whole message. The engine sets it. */
+	/* Nobody else's, so that nobody finds ranges that seem to be a whole message. The engine sets it. */
 	uint8_t range_key[UCCL_KEY_LEN];
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
@@ -305,18 +305,18 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
  * a receiver that copies one train after the other is late with CTS.
  */
 #define UCCL_UNSOLICITED_MAX (4u * UCCL_EAGER_MAX)
-/* Most bytes of heads to one peer whose CTS has not come: behind so many it comes in time. */
+/* Most unsolicited bytes to one peer whose CTS has not come: behind so many it comes in time. */
 #define UCCL_UNSOLICITED_PEER_MAX (2u * UCCL_UNSOLICITED_MAX)
 /* So many messages in a row met a receive: the next one will, probably. After one that did not none is sure of it. */
 #define UCCL_UNSOLICITED_MET 2
 #define UCCL_UNSOLICITED_PAUSE 16
 /* Predicting the place of a payload pays from this chunk size on. */
 #define UCCL_PLACEMENT_MIN 16384
-/* A head came: others may in as many of the next messages. */
+/* Unsolicited data came: others may with as many of the next messages. */
 #define UCCL_UNSOLICITED_SOON 8
-/* So many other receptions may be between two rows of parts, or none is predicted. */
+/* So many other receptions may be between two GRO batches, or none is predicted. */
 #define UCCL_RUNS_SOON 16
-/* What each message that is held counts beside its payload: our notes of it. */
+/* What each message that is held counts beside its payload: our records of it. */
 #define UCCL_UNEXPECTED_COST 1024
 /* Beyond twice uccl_msg_ep.unexpected.max, and this, nothing is held. */
 #define UCCL_UNEXPECTED_MORE (4u << 20)
@@ -380,10 +380,10 @@ void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now);
 
 int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
-/* What `late` has sent may be in use no more: it is copied now, and complete. */
-void uccl_msg_late(struct uccl_msg_ep *m);
+/* What this call has sent may be in use no more: it is copied now, and complete. */
+void uccl_msg_copy_deferred(struct uccl_msg_ep *m);
 /* Where it is, and where it will be. */
-struct iovec uccl_msg_late_from(const struct uccl_msg_ep *m, const uint8_t **to);
+struct iovec uccl_msg_deferred_from(const struct uccl_msg_ep *m, const uint8_t **to);
 /* RMA and atomics. As uccl_msg_send. -FI_EMSGSIZE: more operands than UCCL_ORDER_MAX bytes. */
 int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
 int uccl_msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
@@ -428,19 +428,22 @@ void uccl_msg_hold(struct uccl_peer *p);
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
 
 /*
- * Where the next payloads probably belong, in order; or the next row of parts, which is one hint. Returns how many
- * hints were filled: none for a while where they would be from a peer whose payloads are seldom what was predicted.
+ * Where the next payloads probably belong, in order; or the next GRO batch, which is one place. Returns how many
+ * places were filled: none for a while where they would be from a peer whose payloads are seldom what was predicted.
  */
-int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int n);
+int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, int n);
 /*
- * Does a head follow its envelope, probably? Where it belongs is known when that is taken in, so it pays to do so
- * before what follows is received.
+ * Do unsolicited data follow an envelope, probably? Where it belongs is known when that is taken in, so it pays to do
+ * so before what follows is received.
  */
 static inline bool uccl_msg_alone(const struct uccl_msg_ep *m)
 {
 	return m->predict.unsolicited_soon;
 }
-/* A message came: fewer heads may follow; and one that a head follows: others may, in as many of the next messages. */
+/*
+ * A message came: unsolicited data are less probable; and one that they follow: they may, in as many of the next
+ * messages.
+ */
 static inline void uccl_msg_lone(struct uccl_msg_ep *m)
 {
 	m->predict.unsolicited_soon -= m->predict.unsolicited_soon > 0;
@@ -449,7 +452,7 @@ static inline void uccl_msg_followed(struct uccl_msg_ep *m)
 {
 	m->predict.unsolicited_soon = UCCL_UNSOLICITED_SOON;
 }
-/* Likewise of rows of parts: what comes between two of them is taken in before the next one is received. */
+/* Likewise of GRO batches: what comes between two of them is taken in before the next one is received. */
 static inline bool uccl_msg_runs(const struct uccl_msg_ep *m)
 {
 	return m->predict.runs_soon;
@@ -459,7 +462,7 @@ static inline void uccl_msg_no_run(struct uccl_msg_ep *m)
 {
 	m->predict.runs_soon -= m->predict.runs_soon > 0;
 }
-/* The peer's parts come in rows of so many bytes of payload each. */
+/* The peer's segments come in GRO batches, of so many bytes of payload each. */
 static inline void uccl_msg_run(struct uccl_peer *p, uint32_t each)
 {
 	p->predict.run_each = each;
@@ -468,8 +471,8 @@ static inline void uccl_msg_run(struct uccl_peer *p, uint32_t each)
 /* What came to those places: so many were right, so many wrong. Before any of it is processed. */
 void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);
 /*
- * Where the payload of this chunk belongs, or that of a row of its parts from this one on, `len` bytes, if it is the
- * rest of a matched message; else NULL.
+ * Where the payload of this chunk belongs, or that of a GRO batch of its segments from this one on, `len` bytes, if it
+ * is the rest of a matched message; else NULL.
  */
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
 

@@ -14,10 +14,10 @@
 #include "base/multimap.h"
 #include "flow/wire/addr.h"
 #include "flow/flow.h"
-#include "msg/device/device.h"
+#include "msg/device/copy.h"
 
 #define UCCL_IOV_MAX 4
-/* Pieces of remote memory in one operation. */
+/* Segments of remote memory in one operation. */
 #define UCCL_SEG_MAX 4
 /*
  * RMA up to this size, and all atomics, are executed at the target in the order in which they were posted; operands of
@@ -37,7 +37,7 @@ enum uccl_op_type {
 	UCCL_OP_COMPARE		/* and operands are compared with it */
 };
 
-/* A piece of remote memory: an address or offset, as the target's registration says, under a key. */
+/* A segment of remote memory: an address or offset, as the target's registration says, under a key. */
 struct uccl_seg {
 	uint64_t addr, len, key;
 };
@@ -59,8 +59,8 @@ enum uccl_refusal {
 	UCCL_REFUSED_ATOMIC, UCCL_REFUSED_MEMORY, UCCL_REFUSED_COUNT
 };
 
-/* Pieces of local memory that the segments of one operation may lie in. */
-#define UCCL_PIECES_MAX (UCCL_SEG_MAX * UCCL_IOV_MAX)
+/* Buffers of local memory that the segments of one operation may lie in. */
+#define UCCL_PLACE_IOV_MAX (UCCL_SEG_MAX * UCCL_IOV_MAX)
 
 /* Something a peer did to our memory. */
 struct uccl_rma_event {
@@ -79,7 +79,7 @@ struct uccl_rma_event {
 /* The registered memory of this side, and who wants to know what happens to it. All calls by the engine's owner. */
 struct uccl_target_ops {
 	/*
-	 * Where a segment (not empty) lies: fills at most UCCL_IOV_MAX pieces and the region, and returns how many, or
+	 * Where a segment (not empty) lies: fills at most UCCL_IOV_MAX buffers and the region, and returns how many, or
 	 * -enum uccl_refusal. The memory stays valid until uccl_engine_revoke() is called for that region.
 	 */
 	int (*resolve)(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region);
@@ -160,7 +160,7 @@ struct uccl_op_striped {
 	struct uccl_striped *unsolicited; /* ahead of it */
 };
 
-/* A large payload that comes from a device in parts: device/pump.c. */
+/* A large payload that comes from a device in several buffers: device/pump.c. */
 struct uccl_op_pumped {
 	struct uccl_pump *by;
 	TAILQ_ENTRY(uccl_op) link; /* in uccl_msg_ep.pumps.waiting, */
@@ -193,10 +193,10 @@ struct uccl_op_send {
 	struct uccl_item lead;	/* between both: what of the payload does not wait for CTS */
 };
 
-/* RMA and atomics: rma/rma.c. api fills all to args. */
+/* RMA and atomics: rma/initiator.c. api fills all to args. */
 struct uccl_op_rma {
 	uint8_t nseg;
-	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/rma/atomic.h): libfabric's numbers */
+	uint8_t datatype, atomic; /* libfabric's numbers: enum uccl_datatype, enum uccl_atomic (rma/atomic_math.h) */
 	struct uccl_seg seg[UCCL_SEG_MAX]; /* where in the peer's memory */
 	const struct uccl_atomic_args *args;
 	struct uccl_msg_rx *rx;	  /* what comes back */
@@ -204,7 +204,7 @@ struct uccl_op_rma {
 	struct iovec head, body;  /* what the first record carries, and the copied payload */
 };
 
-/* The head, which all kinds have, and what is of one kind. */
+/* What all kinds have, and what is of one kind. */
 struct uccl_op {
 	/* filled by api before the post */
 	uint8_t type;
@@ -217,7 +217,7 @@ struct uccl_op {
 	uint64_t len;		/* sum of the iov lengths */
 	struct iovec iov[UCCL_IOV_MAX]; /* FETCH, COMPARE: for what comes back. ATOMIC: none */
 	void *context;		/* the application's */
-	uint64_t api_flags;	/* api's own; msg does not look */
+	uint64_t api_flags;	/* api's own; msg does not read it */
 	void *api;		/* api's own, */
 	void *api_more;		/* too */
 	void (*done)(struct uccl_op *op);

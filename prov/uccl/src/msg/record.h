@@ -26,12 +26,13 @@ enum uccl_rec_type {
 #define UCCL_ENV_COLL 16u    /* of a collective: its tags are apart */
 #define UCCL_ENV_CM 32u	     /* of connection management: tag and data are its own */
 #define UCCL_ENV_UNSOLICITED 64u    /* some of it, more than the envelope has, comes without CTS */
-#define UCCL_ENV_LANES 128u  /* with HEAD: by lanes */
+#define UCCL_ENV_LANES 128u  /* with UNSOLICITED: by lanes */
 /*
- * The length of a message with a head is below 2^40; behind it is that of the head, in stripes of 8 bytes, rounded up.
+ * The length of a message with unsolicited data is below 2^40; behind it is that of these data, in words of 8 bytes,
+ * rounded up.
  */
 #define UCCL_ENV_UNSOLICITED_AT 40
-#define UCCL_ENV_UNSOLICITED_UNIT 8u
+#define UCCL_ENV_UNSOLICITED_WORD 8u
 /* With LANES its length is below 2^24; between both are the lanes, by bits. */
 #define UCCL_ENV_LANES_AT 24
 
@@ -39,8 +40,8 @@ struct uccl_env {
 	uint64_t tag;
 	uint64_t data;
 	uint64_t len;	/* of the message, below 2^56 */
-	uint32_t unsolicited; /* HEAD: bytes that come without CTS; a multiple of the stripe, or all of it */
-	uint16_t lanes;	/* HEAD, LANES: over these, by bits, what of it is not in the envelope */
+	uint32_t unsolicited; /* UNSOLICITED: bytes that come without CTS; a multiple of 8, or all of it */
+	uint16_t lanes;	/* UNSOLICITED, LANES: over these, by bits, what of it is not in the envelope */
 	uint8_t flags;
 	uint32_t mseq;	/* place in the order of the endpoint pair, low 32 bits */
 	uint32_t id;	/* the sender's handle, for CTS and FIN; 0: none */
@@ -64,15 +65,15 @@ static inline uint8_t uccl_env_flags_of(const struct uccl_op *op)
 
 static inline void uccl_env_encode(uint8_t *rec, const struct uccl_env *e)
 {
-	uint64_t head = e->flags & UCCL_ENV_UNSOLICITED
-				? (e->unsolicited + UCCL_ENV_UNSOLICITED_UNIT - 1) / UCCL_ENV_UNSOLICITED_UNIT
+	uint64_t words = e->flags & UCCL_ENV_UNSOLICITED
+				? (e->unsolicited + UCCL_ENV_UNSOLICITED_WORD - 1) / UCCL_ENV_UNSOLICITED_WORD
 				: 0;
 	uint64_t lanes = e->flags & UCCL_ENV_LANES ? e->lanes : 0;
 
 	uccl_put64(rec, e->tag);
 	uccl_put64(rec + 8, e->data);
 	uccl_put64(rec + 16,
-		   e->len | lanes << UCCL_ENV_LANES_AT | head << UCCL_ENV_UNSOLICITED_AT | (uint64_t)e->flags << 56);
+		   e->len | lanes << UCCL_ENV_LANES_AT | words << UCCL_ENV_UNSOLICITED_AT | (uint64_t)e->flags << 56);
 	uccl_put32(rec + 24, e->mseq);
 	uccl_put32(rec + 28, e->id);
 }
@@ -85,7 +86,7 @@ static inline void uccl_env_decode(struct uccl_env *e, const uint8_t *rec)
 	e->flags = rec[23];
 	e->unsolicited = e->lanes = 0;
 	if (e->flags & UCCL_ENV_UNSOLICITED) {
-		uint64_t units = e->len >> UCCL_ENV_UNSOLICITED_AT;
+		uint64_t words = e->len >> UCCL_ENV_UNSOLICITED_AT;
 
 		e->len &= (1ull << UCCL_ENV_UNSOLICITED_AT) - 1;
 		if (e->flags & UCCL_ENV_LANES) {
@@ -93,7 +94,7 @@ static inline void uccl_env_decode(struct uccl_env *e, const uint8_t *rec)
 			e->len &= (1ull << UCCL_ENV_LANES_AT) - 1;
 		}
 		e->unsolicited =
-			(uint32_t)(units * UCCL_ENV_UNSOLICITED_UNIT < e->len ? units * UCCL_ENV_UNSOLICITED_UNIT
+			(uint32_t)(words * UCCL_ENV_UNSOLICITED_WORD < e->len ? words * UCCL_ENV_UNSOLICITED_WORD
 									      : e->len);
 	}
 	e->mseq = uccl_get32(rec + 24);

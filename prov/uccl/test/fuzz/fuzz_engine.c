@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/seq.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 #include "msg/msg_ep.h"
 
 #define STEPS_MAX 300

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 #include "msg/msg_ep.h"
 #include "policy/policies.h"
 

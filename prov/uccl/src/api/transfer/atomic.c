@@ -8,7 +8,7 @@
 #include "api/memory/device.h"
 #include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 _Static_assert((int)UCCL_INT8 == FI_INT8 && (int)UCCL_UINT64 == FI_UINT64 && (int)UCCL_FLOAT == FI_FLOAT &&
 		       (int)UCCL_DOUBLE_COMPLEX == FI_DOUBLE_COMPLEX &&

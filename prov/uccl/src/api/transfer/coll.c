@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See coll.h. What each member does when is in msg/collective/coll.c; done() only marks what has changed,
+ * See coll.h. What each member does when is in msg/collective/schedule.c; done() only marks what has changed,
  * uccl_coll_run() goes on.
  */
 #include "api/transfer/coll.h"
@@ -20,8 +20,8 @@
 #include "api/peers/av.h"
 #include "api/peers/avset.h"
 #include "api/transfer/flags.h"
-#include "msg/rma/atomic.h"
-#include "msg/collective/coll.h"
+#include "msg/rma/atomic_math.h"
+#include "msg/collective/schedule.h"
 #include "progress/thread.h"
 
 _Static_assert((int)UCCL_BARRIER == FI_BARRIER && (int)UCCL_BROADCAST == FI_BROADCAST &&

@@ -10,7 +10,7 @@
 
 #include "api/object/trigger.h"
 #include "api/transfer/op.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 struct uccl_cntr;
 

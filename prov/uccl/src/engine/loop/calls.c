@@ -170,10 +170,10 @@ static int call_end(struct uccl_engine *e, int rc, uint64_t now)
 static void send_late(struct uccl_engine *e)
 {
 	const uint8_t *to;
-	struct iovec from = uccl_msg_late_from(&e->msg_ep, &to);
+	struct iovec from = uccl_msg_deferred_from(&e->msg_ep, &to);
 
 	engine_tx_moved(e, from, to);
-	uccl_msg_late(&e->msg_ep);
+	uccl_msg_copy_deferred(&e->msg_ep);
 }
 
 /*
@@ -203,12 +203,12 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	c = peer_conn(op->peer);
 	engine_posted(&e->poll, len);
 	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
-	e->msg_ep.tx.late_may = e->nic->caps.tx_sync && !e->poll.polling;
+	e->msg_ep.tx.may_defer = e->nic->caps.tx_sync && !e->poll.polling;
 	rc = uccl_msg_send(&e->msg_ep, op, now);
 	if (rc || !send_gathers(c, len))
 		engine_push(e, now);
-	e->msg_ep.tx.late_may = false;
-	if (e->msg_ep.tx.late)
+	e->msg_ep.tx.may_defer = false;
+	if (e->msg_ep.tx.deferred)
 		send_late(e);
 	return rc;
 }

@@ -8,18 +8,18 @@
 
 #include "base/units.h"
 
-static uint64_t part_bytes(const struct uccl_pump *u)
+static uint64_t buf_bytes(const struct uccl_pump *u)
 {
-	return uccl_min(u->bytes, UCCL_PUMP_PART);
+	return uccl_min(u->bytes, UCCL_PUMP_BUF_BYTES);
 }
 
 /* It is where it can be sent from. */
-static void part_loaded(struct uccl_copy *c, uint64_t now)
+static void buf_loaded(struct uccl_copy *c, uint64_t now)
 {
-	struct uccl_pump_part *part = uccl_container_of(c, struct uccl_pump_part, copy);
-	struct uccl_op *op = part->pump->op;
+	struct uccl_pump_buf *buf = uccl_container_of(c, struct uccl_pump_buf, copy);
+	struct uccl_op *op = buf->pump->op;
 	struct uccl_peer *p = op->peer;
-	struct uccl_item *item = &part->item;
+	struct uccl_item *item = &buf->item;
 
 	(void)now;
 	if (c->err) {
@@ -29,39 +29,39 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 		return;
 	}
 	memset(item, 0, sizeof(*item));
-	msg_item_bulk(item, UCCL_REC_DATA, &part->iov, 1, part->iov.iov_len);
+	msg_item_bulk(item, UCCL_REC_DATA, &buf->iov, 1, buf->iov.iov_len);
 	item->part = true;
 	item->want_ack = true;
-	item->more = op->tx.bulk.len - part->off - item->len;
+	item->more = op->tx.bulk.len - buf->off - item->len;
 	uccl_peer_place(p, item, op->tx.bulk.rkey, op->tx.bulk.raddr);
-	uccl_rec_set_bulk(item->rec, uccl_get32(op->tx.bulk.rec), op->tx.mseq, part->off);
+	uccl_rec_set_bulk(item->rec, uccl_get32(op->tx.bulk.rec), op->tx.mseq, buf->off);
 	uccl_flow_submit(&p->flow, item);
 	p->msg_ep->ops->ready(p);
 }
 
-/* The next part, if there is more. */
-static void part_begin(struct uccl_pump *u, uint8_t i)
+/* The next one, if there is more. */
+static void buf_begin(struct uccl_pump *u, uint8_t i)
 {
-	struct uccl_pump_part *part = &u->part[i];
+	struct uccl_pump_buf *buf = &u->bufs[i];
 	struct uccl_op *op = u->op;
 	struct uccl_msg_ep *m = op->peer->msg_ep;
-	uint64_t n = uccl_min(part_bytes(u), op->tx.bulk.len - u->off);
+	uint64_t n = uccl_min(buf_bytes(u), op->tx.bulk.len - u->off);
 
 	if (!n)
 		return;
-	part->pump = u;
-	part->off = u->off;
-	part->iov = (struct iovec){ .iov_base = u->buf + i * part_bytes(u), .iov_len = n };
+	buf->pump = u;
+	buf->off = u->off;
+	buf->iov = (struct iovec){ .iov_base = u->buf + i * buf_bytes(u), .iov_len = n };
 	u->off += n;
 	u->busy |= (uint8_t)(1u << i);
-	msg_get(m, &part->copy, op->iov, op->iov_count, op->device, part->off, part->iov.iov_base, n);
-	msg_copy_wait(m, &part->copy, part_loaded);
+	msg_get(m, &buf->copy, op->iov, op->iov_count, op->device, buf->off, buf->iov.iov_base, n);
+	msg_copy_wait(m, &buf->copy, buf_loaded);
 }
 
 /* False: there is no memory now. */
 static bool pump_start(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	uint64_t bytes = uccl_min(op->tx.bulk.len, UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+	uint64_t bytes = uccl_min(op->tx.bulk.len, UCCL_PUMP_BUFS * UCCL_PUMP_BUF_BYTES);
 	struct uccl_pump *u;
 	uint8_t *lent;
 
@@ -81,8 +81,8 @@ static bool pump_start(struct uccl_msg_ep *m, struct uccl_op *op)
 	u->bytes = bytes;
 	m->pumps.bytes += bytes;
 	op->tx.pumped.by = u;
-	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
-		part_begin(u, i);
+	for (uint8_t i = 0; i < UCCL_PUMP_BUFS; i++)
+		buf_begin(u, i);
 	return true;
 }
 
@@ -112,13 +112,13 @@ static void pump_free(struct uccl_msg_ep *m, struct uccl_op *op)
 
 struct uccl_op *msg_pump_acked(struct uccl_item *item)
 {
-	struct uccl_pump_part *part = uccl_container_of(item, struct uccl_pump_part, item);
-	struct uccl_pump *u = part->pump;
-	uint8_t i = (uint8_t)(part - u->part);
+	struct uccl_pump_buf *buf = uccl_container_of(item, struct uccl_pump_buf, item);
+	struct uccl_pump *u = buf->pump;
+	uint8_t i = (uint8_t)(buf - u->bufs);
 	struct uccl_op *op = u->op;
 
 	u->busy &= (uint8_t)~(1u << i);
-	part_begin(u, i);
+	buf_begin(u, i);
 	if (u->busy)
 		return NULL;
 	pump_free(op->peer->msg_ep, op);
@@ -132,8 +132,8 @@ void msg_pump_end(struct uccl_msg_ep *m, struct uccl_op *op)
 	op->tx.pumped.waits = false;
 	if (!op->tx.pumped.by)
 		return;
-	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
-		msg_copy_end(m, &op->tx.pumped.by->part[i].copy);
+	for (uint8_t i = 0; i < UCCL_PUMP_BUFS; i++)
+		msg_copy_end(m, &op->tx.pumped.by->bufs[i].copy);
 	pump_free(m, op);
 }
 

@@ -24,7 +24,7 @@
 /* A table of messages that was not asked in so many lookups makes room for another one. */
 #define UCCL_MATCH_REST 64
 
-/* Receives, or messages as receives look for them, with these bits ignored. */
+/* Receives, or messages as receives search them, with these bits ignored. */
 struct uccl_match_table {
 	uint64_t ignore;
 	bool directed;			/* by peer, too */

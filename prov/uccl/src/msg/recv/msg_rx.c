@@ -250,7 +250,7 @@ void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uin
 	}
 }
 
-/* Parts in a row whose place lies together, and not on a device: for that none come in a row. */
+/* A GRO batch whose place lies together, and not on a device: for that there are no batches. */
 static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
 {
 	uint8_t *to = (uint8_t *)rx->place.iov[0].iov_base + off;
@@ -260,7 +260,7 @@ static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 	uint32_t left;
 
 	for (left = in->len; left > in->each; left -= in->each) {
-		/* The last ones ask for the first of the next row, which comes soon if the message is long. */
+		/* The last ones ask for the first of the next batch, which comes soon if the message is long. */
 		if (!there)
 			uccl_prefetch_write(to + 2 * in->each, in->each);
 		memmove(to, data, in->each);
@@ -274,7 +274,7 @@ static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 	rx->arrived.hi = uccl_max(rx->arrived.hi, off + in->len);
 }
 
-/* The same of what came in a packet, or in parts in a row. */
+/* The same of what came in a packet, or in a GRO batch. */
 static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
 {
 	uint32_t each = in->segments > 1 ? in->each : in->len;
@@ -403,14 +403,14 @@ int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 					  rx->arrived.eager, rx->place.limit);
 	if (rx->lanes.rest)
 		stream_end(rx);
-	/* Lanes that are known may bring the next head. */
+	/* Lanes that are known may bring the next unsolicited data. */
 	if (rx->lanes.senders && rx->place.limit <= rx->arrived.eager && !cts.rkey)
 		cts.raddr = UCCL_CTS_LANES | lanes_of_peer(p);
 	/* What lanes bring is asked for there. */
 	if (!rx->lanes.rest && rx->place.limit > rx->arrived.eager)
 		uccl_flow_asked(&p->flow, rx->place.limit - rx->arrived.eager, now);
-	/* Its head was copied, or would have been: the next one shall have none. PROTOCOL R264 */
-	if (p->takes_unsolicited && !rx->recv.late && !rx->place.gathers)
+	/* Its unsolicited data were copied, or would have been: the next message shall have none. PROTOCOL R264 */
+	if (p->takes_unsolicited && !rx->recv.unexpected && !rx->place.gathers)
 		cts.flags = UCCL_CTS_MET;
 	rx->cts.rtype = UCCL_REC_CTS;
 	uccl_cts_encode(rx->cts.rec, &cts);
@@ -457,7 +457,7 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			return UCCL_DROP_MEMORY;
 		}
 	}
-	/* Of a head some may come behind what was asked for. */
+	/* Some unsolicited data may come behind what was asked for. */
 	here = rx->arrived.got - rx->arrived.asked;
 	if (rx->lanes.senders)
 		return UCCL_DROP_OVERLAP;

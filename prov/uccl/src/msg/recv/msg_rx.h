@@ -49,7 +49,7 @@ struct msg_rx_ops {
 	void (*freed)(struct uccl_msg_rx *rx);
 };
 
-/* Its parts; each names the file that alone writes it. */
+/* What it consists of; each struct names the file that alone writes it. */
 
 /* What its envelope says of it: recv/msg_rx.c. */
 struct uccl_rx_env {
@@ -107,14 +107,14 @@ struct uccl_rx_hold {
 /* What lanes bring of it: lanes/primary.c. */
 struct uccl_rx_lanes {
 	struct uccl_reassembly *rest;	     /* they may put there what comes after CTS; NULL: they may not */
-	struct uccl_reassembly *unsolicited; /* likewise, its head */
-	uint16_t senders;		     /* that bring its head, by bits; 0: none does */
+	struct uccl_reassembly *unsolicited; /* likewise, its unsolicited data */
+	uint16_t senders;		     /* that bring its unsolicited data, by bits; 0: none does */
 };
 
 /* A message for a receive: recv/recv.c. */
 struct uccl_rx_recv {
 	struct uccl_op *op;	/* the receive it matched */
-	bool late;		/* no receive waited for it */
+	bool unexpected;	/* no receive waited for it */
 	bool failed;		/* its sender died before all of it came */
 	bool discarded;		/* nobody wants it: bytes are dropped as they come */
 };
@@ -199,7 +199,7 @@ static inline void msg_rx_nowhere(struct uccl_msg_rx *rx, uint64_t limit)
 	rx->place.iov = NULL;
 	rx->place.limit = limit;
 }
-/* Lanes brought these bytes, of what comes after CTS or of its head. */
+/* Lanes brought these bytes, of what comes after CTS or of its unsolicited data. */
 static inline void msg_rx_striped(struct uccl_msg_rx *rx, uint64_t from, uint64_t to, bool asked)
 {
 	rx->arrived.got += to - from;
@@ -255,7 +255,7 @@ void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
 void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr);
 /* Ask for the rest of a message. 0; -FI_ENOMEM: there is no handle for it, nothing was asked for. */
 int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);
-/* It is delivered, or why not: told to who wants to know. */
+/* It is delivered, or why not: its sender hears of it if it wants to. */
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
 
 /* Payload that came unsolicited; and payload that we asked for. */

@@ -6,15 +6,15 @@
 
 /*
  * A right guess saves a copy, a wrong one costs one. So with more wrong than right, of the latest MISS_GAIN
- * receptions or so, there is no guess for REST receptions; of the next ones a few must be right. (Each reception counts
- * once: a packet that is lost makes all behind it wrong.)
+ * receptions or so, nothing is predicted for REST receptions; of the next ones a few must be right. (Each reception
+ * counts once: a packet that is lost makes all behind it wrong.)
  */
 #define MISS_GAIN 8
 #define MISS_MAX 128
 #define MISS_AGAIN 96
 #define REST 256
 
-/* A row of fewer packets is not worth a guess. */
+/* A batch of fewer packets is not worth a guess. */
 #define ROW_MIN 4
 
 /* A matched message whose rest is on its way. Where lanes put bytes nothing may be that was only predicted. */
@@ -28,12 +28,12 @@ static bool rx_streams(const struct uccl_msg_rx *rx)
  * Two payloads at one place would destroy each other before either can be moved away. Receives have no memory in
  * common, but reads and writes may. PROTOCOL R276
  */
-static bool hint_apart(const struct uccl_rx_placement *hints, int n, const uint8_t *dst, uint64_t len)
+static bool apart(const struct uccl_rx_placement *places, int n, const uint8_t *dst, uint64_t len)
 {
 	for (int i = 0; i < n; i++) {
-		const uint8_t *other = hints[i].dst;
+		const uint8_t *other = places[i].dst;
 
-		if (dst < other + hints[i].len && other < dst + len)
+		if (dst < other + places[i].len && other < dst + len)
 			return false;
 	}
 	return true;
@@ -57,8 +57,8 @@ void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong)
 	p->predict.miss_pause = REST;
 }
 
-/* The next row of parts. Its message may be the next one only when the last packet of this one has come. */
-static int row_hint(struct uccl_msg_ep *m, const struct uccl_msg_rx *rx, struct uccl_rx_placement *hint)
+/* The next GRO batch. Its message may be the next one only when the last packet of this one has come. */
+static int predict_row(struct uccl_msg_ep *m, const struct uccl_msg_rx *rx, struct uccl_rx_placement *place)
 {
 	uint32_t each = rx->peer->predict.run_each + UCCL_HDR_LEN;
 	uint64_t len = 0;
@@ -67,13 +67,13 @@ static int row_hint(struct uccl_msg_ep *m, const struct uccl_msg_rx *rx, struct 
 		len = uccl_min(rx->place.limit - rx->arrived.hi, UCCL_GRO_BYTES_MAX);
 	if (len < (uint64_t)ROW_MIN * each)
 		return 0;
-	*hint = (struct uccl_rx_placement){.dst = (uint8_t *)rx->place.iov[0].iov_base + rx->arrived.hi,
+	*place = (struct uccl_rx_placement){.dst = (uint8_t *)rx->place.iov[0].iov_base + rx->arrived.hi,
 					   .len = (uint32_t)(len - len % each),
 					   .each = each};
 	return 1;
 }
 
-int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int n)
+int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, int n)
 {
 	struct uccl_msg_rx *rx = m->predict.stream;
 	uint64_t off, chunk;
@@ -85,9 +85,9 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int
 		rx->peer->predict.miss_pause--;
 		return 0;
 	}
-	/* The kernel merges small packets, and nothing is predicted of them but the row that they come in. */
+	/* The kernel merges small packets, and nothing is predicted of them but the batch that they come in. */
 	if (rx->peer->flow.cfg.chunk_bytes < UCCL_PLACEMENT_MIN)
-		return row_hint(m, rx, hints);
+		return predict_row(m, rx, places);
 	chunk = rx->peer->flow.cfg.chunk_bytes;
 	/* When this message is through, the peer goes on with the one that was granted next. */
 	for (rx = rx->stream.listed ? rx : TAILQ_FIRST(&rx->peer->rx.streams); rx && i < n;
@@ -100,9 +100,9 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int
 			uint64_t len = uccl_min(chunk, rx->place.limit - off);
 
 			/* Behind one that is left out nothing is predicted rightly. */
-			if (!hint_apart(hints, i, dst, len))
+			if (!apart(places, i, dst, len))
 				return i;
-			hints[i++] = (struct uccl_rx_placement){.dst = dst, .len = (uint32_t)len};
+			places[i++] = (struct uccl_rx_placement){.dst = dst, .len = (uint32_t)len};
 		}
 	}
 	return i;

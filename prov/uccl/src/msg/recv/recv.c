@@ -28,8 +28,8 @@ static bool recv_keeps(const struct uccl_msg_rx *rx)
 }
 
 /*
- * It has a place, or needs none: lanes may bring its head (PROTOCOL R266), and the rest is asked for. Its envelope was
- * acknowledged, so without memory the sender would wait for ever. PROTOCOL R312
+ * It has a place, or needs none: lanes may bring its unsolicited data (PROTOCOL R266), and the rest is asked for. Its
+ * envelope was acknowledged, so without memory the sender would wait for ever. PROTOCOL R312
  */
 static void recv_rest(struct uccl_msg_rx *rx, bool ask, uint64_t now)
 {
@@ -90,7 +90,7 @@ static void recv_turn(struct uccl_msg_rx *rx, uint64_t now)
 		return;
 	}
 	m->stats->unexpected++;
-	rx->recv.late = true;
+	rx->recv.unexpected = true;
 	uccl_match_list(&m->match, rx);
 }
 
@@ -200,7 +200,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	struct uccl_msg_rx *rx;
 	struct uccl_env env;
 	uint64_t mseq, eager;
-	bool turn, parks;
+	bool turn, by_lanes;
 
 	uccl_env_decode(&env, in->rec);
 	uccl_msg_lone(m);
@@ -263,8 +263,9 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		}
 	}
 	/* What lanes bring stays with them until it has a place, or may have to be kept for a device. */
-	parks = rx->lanes.senders && !m->device.ops;
-	if ((parks && msg_rx_unplaced(rx, eager - in->len)) || msg_rx_buffer(rx, parks ? in->len : eager, in->len)) {
+	by_lanes = rx->lanes.senders && !m->device.ops;
+	if ((by_lanes && msg_rx_unplaced(rx, eager - in->len)) ||
+	    msg_rx_buffer(rx, by_lanes ? in->len : eager, in->len)) {
 		msg_rx_free(rx);
 		return UCCL_DROP_MEMORY;
 	}

@@ -45,8 +45,8 @@ int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_peer *p = rx->peer;
 	/*
-	 * What lanes keep is no more than half of it. A head of which they have some and home the envelope counts
-	 * twice. PROTOCOL R313
+	 * What lanes keep is no more than half of it. Unsolicited data of which they have some, and the
+	 * primary the envelope, count twice. PROTOCOL R313
 	 */
 	uint64_t all = msg_unexpected_limit(p->msg_ep) -
 		       atomic_load_explicit(&p->msg_ep->unplaced.bytes, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory for what came and has no place yet: payload that is not matched, and our notes of messages and requests. Each
- * peer may hold as much of it as it leaves to others; who holds much is told to send envelopes only, and who holds more
- * has to send again. PROTOCOL R42, R120
+ * Memory for what came and has no place yet: payload that is not matched, and our records of messages and requests.
+ * Each peer may hold as much of it as it leaves to others; who holds much is told to send envelopes only, and who holds
+ * more has to send again. PROTOCOL R42, R120
  */
 #ifndef UCCL_MSG_RECV_UNEXPECTED_H
 #define UCCL_MSG_RECV_UNEXPECTED_H
@@ -11,13 +11,13 @@
 
 /* The message, of so many bytes, has to be kept. -1: it must come again; it was this peer's turn to hold back. */
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
-/* The same of one whose head, of so many bytes, lanes hold. */
+/* The same of one whose unsolicited data, of so many bytes, lanes hold. */
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len);
 /* It need not be any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);
 /*
  * A place for payload that comes before it is matched, `now` of which is here. 0, or -1: no memory, or more of this
- * peer's than its part.
+ * peer's than its share.
  */
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
 void msg_rx_buffer_free(struct uccl_msg_rx *rx);

@@ -8,7 +8,7 @@
 #include "msg/iov.h"
 
 /* What is copied of a large read at once; that and the next ones are on their way together. */
-#define PART_BYTES (256u << 10)
+#define BUF_BYTES (256u << 10)
 
 void msg_reply_free(struct uccl_reply *r)
 {
@@ -16,8 +16,8 @@ void msg_reply_free(struct uccl_reply *r)
 	struct uccl_msg_ep *m = p->msg_ep;
 
 	if (r->feed) {
-		for (uint8_t i = 0; i < r->feed->nparts; i++)
-			msg_copy_end(m, &r->feed->part[i].copy);
+		for (uint8_t i = 0; i < r->feed->nbufs; i++)
+			msg_copy_end(m, &r->feed->bufs[i].copy);
 		msg_uses_end(m, &r->feed->uses);
 		m->reply.staged_bytes -= r->feed->bytes;
 		p->reply.staged_bytes -= r->feed->bytes;
@@ -37,7 +37,7 @@ static bool share_has(uint64_t own, uint64_t more, uint64_t used, uint64_t all)
 /* Bytes of copies that the reply needs. */
 static uint64_t reply_bytes(const struct uccl_req *req)
 {
-	return req->rx && msg_target_knows(req) ? uccl_min(req->len, 4ull * PART_BYTES) : 0;
+	return req->rx && msg_target_knows(req) ? uccl_min(req->len, 4ull * BUF_BYTES) : 0;
 }
 
 struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct uccl_req *req, uint32_t gen)
@@ -70,8 +70,8 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 	r->feed->req = *req;
 	r->feed->gen = gen;
 	r->feed->bytes = bytes;
-	r->feed->nparts = (uint8_t)(bytes > PART_BYTES ? 4 : 1);
-	r->feed->part_bytes = r->feed->nparts > 1 ? PART_BYTES : bytes;
+	r->feed->nbufs = (uint8_t)(bytes > BUF_BYTES ? 4 : 1);
+	r->feed->buf_bytes = r->feed->nbufs > 1 ? BUF_BYTES : bytes;
 	m->reply.staged_bytes += bytes;
 	p->reply.staged_bytes += bytes;
 	return r;
@@ -87,16 +87,16 @@ void msg_reply_answer(struct uccl_reply *r, int refusal)
 	r->peer->msg_ep->ops->ready(r->peer);
 }
 
-static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
+static void buf_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 {
-	struct uccl_feed_part *part = &f->part[i];
+	struct uccl_feed_buf *buf = &f->bufs[i];
 	struct uccl_peer *p = f->reply->peer;
-	struct uccl_item *item = &part->item;
+	struct uccl_item *item = &buf->item;
 
 	memset(item, 0, sizeof(*item));
-	part->feed = f;
-	part->iov = (struct iovec){ .iov_base = f->buf + i * f->part_bytes, .iov_len = n };
-	msg_item_bulk(item, UCCL_REC_REPLY, &part->iov, 1, n);
+	buf->feed = f;
+	buf->iov = (struct iovec){ .iov_base = f->buf + i * f->buf_bytes, .iov_len = n };
+	msg_item_bulk(item, UCCL_REC_REPLY, &buf->iov, 1, n);
 	item->want_ack = true;
 	uccl_peer_place(p, item, f->req.rkey, f->req.raddr);
 	uccl_rec_set_bulk(item->rec, f->req.rx, f->gen, off);
@@ -112,54 +112,54 @@ static void feed_refuse(struct uccl_feed *f, int refusal)
 		msg_reply_answer(f->reply, refusal);
 }
 
-/* A part of what is read was copied from a device. */
-static void part_loaded(struct uccl_copy *c, uint64_t now)
+/* A buffer was filled from a device. */
+static void buf_loaded(struct uccl_copy *c, uint64_t now)
 {
-	struct uccl_feed_part *part = uccl_container_of(c, struct uccl_feed_part, copy);
-	struct uccl_feed *f = part->feed;
+	struct uccl_feed_buf *buf = uccl_container_of(c, struct uccl_feed_buf, copy);
+	struct uccl_feed *f = buf->feed;
 	struct uccl_peer *p = f->reply->peer;
-	uint64_t n = part->iov.iov_len;
+	uint64_t n = buf->iov.iov_len;
 
 	(void)now;
 	if (c->err) {
-		f->busy &= (uint8_t)~(1u << (part - f->part));
+		f->busy &= (uint8_t)~(1u << (buf - f->bufs));
 		feed_refuse(f, UCCL_REFUSED_RANGE);
 		return;
 	}
-	if (f->unreported && part->off + n == uccl_min(f->req.len, f->bytes)) {
+	if (f->unreported && buf->off + n == uccl_min(f->req.len, f->bytes)) {
 		f->unreported = false;
 		msg_uses_end(p->msg_ep, &f->uses);
 		msg_target_tell(p->msg_ep, p, &f->req, f->regions, f->nregions, false, 0);
 	}
-	part_send(f, (uint8_t)(part - f->part), part->off, n);
+	buf_send(f, (uint8_t)(buf - f->bufs), buf->off, n);
 	p->msg_ep->ops->ready(p);
 }
 
-/* Copy the next part of what is read, which lies at `at`, if there is more. */
-static void feed_part(struct uccl_feed *f, uint8_t i, const struct msg_place *at)
+/* Fill the buffer with what is read next, which lies at `at`, if there is more. */
+static void feed_buf(struct uccl_feed *f, uint8_t i, const struct msg_place *at)
 {
-	uint64_t n = uccl_min(f->part_bytes, f->req.len - f->off);
+	uint64_t n = uccl_min(f->buf_bytes, f->req.len - f->off);
 
 	if (!n)
 		return;
 	if (at->device) {
-		struct uccl_feed_part *part = &f->part[i];
+		struct uccl_feed_buf *buf = &f->bufs[i];
 		struct uccl_msg_ep *m = f->reply->peer->msg_ep;
 
-		part->feed = f;
-		part->off = f->off;
-		part->iov.iov_len = n;
+		buf->feed = f;
+		buf->off = f->off;
+		buf->iov.iov_len = n;
 		f->busy |= (uint8_t)(1u << i);
-		msg_get(m, &part->copy, at->iov, at->niov, at->device, f->off, f->buf + i * f->part_bytes, n);
-		msg_copy_wait(m, &part->copy, part_loaded);
+		msg_get(m, &buf->copy, at->iov, at->niov, at->device, f->off, f->buf + i * f->buf_bytes, n);
+		msg_copy_wait(m, &buf->copy, buf_loaded);
 	} else {
-		msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->part_bytes, n);
-		part_send(f, i, f->off, n);
+		msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->buf_bytes, n);
+		buf_send(f, i, f->off, n);
 	}
 	f->off += n;
 }
 
-/* Nobody will be told of what was done in this region. */
+/* Nobody will hear of what was done in this region. */
 static void feed_revoked(struct msg_uses *u, const void *region)
 {
 	struct uccl_feed *f = uccl_container_of(u, struct uccl_feed, uses);
@@ -178,14 +178,14 @@ void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 		f->uses.revoked = feed_revoked;
 		msg_uses_begin(r->peer->msg_ep, &f->uses, f->regions, f->nregions);
 	}
-	for (uint8_t i = 0; i < f->nparts; i++)
-		feed_part(f, i, at);
+	for (uint8_t i = 0; i < f->nbufs; i++)
+		feed_buf(f, i, at);
 }
 
 void msg_reply_fetched(struct uccl_reply *r)
 {
 	r->feed->off = r->feed->req.len;
-	part_send(r->feed, 0, 0, r->feed->req.len);
+	buf_send(r->feed, 0, 0, r->feed->req.len);
 }
 
 /* Look for the region again, which may have gone meanwhile: then the initiator gets an error for the whole. */
@@ -198,7 +198,7 @@ static void feed_next(struct uccl_feed *f, uint8_t i)
 		return;
 	refusal = msg_target_find(f->reply->peer->msg_ep, &f->req, &at);
 	if (!refusal) {
-		feed_part(f, i, &at);
+		feed_buf(f, i, &at);
 		return;
 	}
 	feed_refuse(f, refusal);
@@ -217,15 +217,15 @@ static struct uccl_peer *reply_settle(struct uccl_reply *r)
 
 struct uccl_peer *msg_reply_acked(struct uccl_item *item)
 {
-	struct uccl_feed_part *part;
+	struct uccl_feed_buf *buf;
 	struct uccl_feed *f;
 	uint8_t i;
 
 	if (item->rtype == UCCL_REC_RESP)
 		return reply_settle(uccl_container_of(item, struct uccl_reply, resp));
-	part = uccl_container_of(item, struct uccl_feed_part, item);
-	f = part->feed;
-	i = (uint8_t)(part - f->part);
+	buf = uccl_container_of(item, struct uccl_feed_buf, item);
+	f = buf->feed;
+	i = (uint8_t)(buf - f->bufs);
 	f->busy &= (uint8_t)~(1u << i);
 	feed_next(f, i);
 	if (f->busy)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What goes back for a request: an answer, or copies of what is read, a part after the other. So nothing on its way
+ * What goes back for a request: an answer, or copies of what is read, a buffer after the other. So nothing on its way
  * refers to memory that the application may take back. Each peer has as many replies, and as much memory for them, as
  * it leaves to others. PROTOCOL R121
  *
@@ -11,7 +11,7 @@
 #ifndef UCCL_MSG_RMA_REPLY_H
 #define UCCL_MSG_RMA_REPLY_H
 
-#include "msg/rma/target.h"
+#include "msg/rma/region.h"
 
 /* Payload on its way back: copies, so that nothing refers to memory that the application may take back. */
 struct uccl_feed {
@@ -19,19 +19,19 @@ struct uccl_feed {
 	struct uccl_req req;
 	uint32_t gen;		/* message sequence of the request */
 	uint64_t off;		/* bytes copied so far */
-	uint64_t part_bytes, bytes;
+	uint64_t buf_bytes, bytes;
 	bool unreported; /* the region's owner hears of it when what is copied first is there */
 	uint8_t nregions;
 	void *regions[UCCL_SEG_MAX];
 	struct msg_uses uses;	/* until then */
-	uint8_t nparts, busy;
-	struct uccl_feed_part {
+	uint8_t nbufs, busy;
+	struct uccl_feed_buf {
 		struct uccl_item item;
 		struct iovec iov;
 		struct uccl_copy copy;	/* from a device */
 		uint64_t off;
 		struct uccl_feed *feed;
-	} part[4];
+	} bufs[4];
 	uint8_t buf[];
 };
 
@@ -45,17 +45,17 @@ struct uccl_reply {
 };
 
 /*
- * A reply with room for copies of what the request reads, or of a first part of it (req NULL: an answer alone). NULL:
+ * A reply with room for copies of what the request reads, or of its beginning (req NULL: an answer alone). NULL:
  * none can be had now.
  */
 struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct uccl_req *req, uint32_t gen);
 void msg_reply_free(struct uccl_reply *r);
 /* 0, or enum uccl_refusal. */
 void msg_reply_answer(struct uccl_reply *r, int refusal);
-/* Copy what is read, and send it. If it lies on a device, it is told of when what is copied first is there. */
+/* Copy what is read, and send it. If it lies on a device, its owner hears of it when what is copied first is there. */
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at);
 void msg_reply_fetched(struct uccl_reply *r);
-/* RESP, or a part of what is read, is acknowledged. Whose it was, if that was the last of it; else NULL. */
+/* RESP, or a buffer of what is read, is acknowledged. Whose it was, if that was the last of it; else NULL. */
 struct uccl_peer *msg_reply_acked(struct uccl_item *item);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_replies_free(struct uccl_peer *p);

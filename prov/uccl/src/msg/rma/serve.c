@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The target of RMA and atomics. The common case, a whole request in order, is executed where it lies. What comes early
- * or in pieces waits as a message does; those whose turn has come are executed one after the other, so that none
- * overtakes one of UCCL_ORDER_MAX bytes or less. A larger write gets CTS in its turn and is placed like a message.
+ * or in several packets waits as a message does; those whose turn has come are executed one after the other, so that
+ * none overtakes one of UCCL_ORDER_MAX bytes or less. A larger write gets CTS in its turn and is placed like a message.
  */
 #include "msg/rma/serve.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/seq.h"
 #include "base/units.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 #include "msg/rma/reply.h"

@@ -3,7 +3,7 @@
 #ifndef UCCL_MSG_RMA_SERVE_H
 #define UCCL_MSG_RMA_SERVE_H
 
-#include "msg/rma/target.h"
+#include "msg/rma/region.h"
 
 /* A request for our memory that could not be executed when it came: its turn, its payload or a reply is missing. */
 struct uccl_serve {
@@ -22,11 +22,11 @@ struct uccl_serve {
 	uint8_t nregions;
 	uint8_t niov;
 	void *regions[UCCL_SEG_MAX];
-	struct iovec iov[UCCL_PIECES_MAX];
+	struct iovec iov[UCCL_PLACE_IOV_MAX];
 };
 
 enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now);
-/* What goes back to a peer is acknowledged: RESP, or a part of what it reads. */
+/* What goes back to a peer is acknowledged: RESP, or a buffer of what it reads. */
 void msg_serve_acked(struct uccl_item *item, uint64_t now);
 /* Go on with the requests that wait for room, as far as there is any, one peer after the other. */
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now);

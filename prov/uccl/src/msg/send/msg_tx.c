@@ -90,8 +90,8 @@ void msg_tx_finish(struct uccl_op *op, int err)
 
 	TAILQ_REMOVE(&p->tx.sends, op, link);
 	/* It ended before it was copied, and nobody was told that it is complete. */
-	if (m->tx.late == op) {
-		msg_tx_late(m, NULL);
+	if (m->tx.deferred == op) {
+		msg_tx_defer(m, NULL);
 		msg_tx_keep(op, false);
 	}
 	if (op->tx.pumped.by || op->tx.pumped.waits)

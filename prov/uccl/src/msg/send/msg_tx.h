@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * An operation on its way to a peer, whatever it is: its turn in the order of what was posted to it, what the peer asks
- * for, and what it waits for before it is complete. send.c and rma.c make them, and hear of them by msg_tx_ops.
+ * for, and what it waits for before it is complete. send.c and initiator.c make them, and hear of them by msg_tx_ops.
  *
  *	msg_tx_load			before it, if its payload is on its way from a device; ops->loaded
  *	msg_tx_post			its place in the order
@@ -57,9 +57,9 @@ static inline void msg_tx_expect(struct uccl_op *op, uint8_t wait)
 	op->tx.wait = wait;
 }
 /* The send of this call that is copied behind it; NULL: none. */
-static inline void msg_tx_late(struct uccl_msg_ep *m, struct uccl_op *op)
+static inline void msg_tx_defer(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	m->tx.late = op;
+	m->tx.deferred = op;
 }
 /* It is the last of those begun; and it is none of them any more. */
 static inline void msg_tx_begun(struct uccl_op *op)

@@ -2,8 +2,8 @@
 /*
  * The sending side. Every message begins with an envelope that carries as many of its first bytes as fit in a chunk. Up
  * to the eager limit the rest follows at once; beyond it the rest waits for CTS. If a receive waits for it, probably,
- * the first part of that rest, its head, does not. Completion waits for: the envelope's acknowledgement, the head's,
- * the rest's, CTS, and FIN if delivery was asked for.
+ * the first bytes of that rest, the unsolicited data, do not. Completion waits for: the acknowledgement of envelope,
+ * unsolicited data and rest, CTS, and FIN if delivery was asked for.
  */
 #include "msg/send/send.h"
 
@@ -34,11 +34,11 @@ static void send_load(struct uccl_msg_ep *m, struct uccl_op *op, uint8_t *to)
  * The peer need not wait for the copy: what leaves within this call may leave from the program's buffer. With nothing
  * else in flight it is all that has to be told of the copy.
  */
-static bool copy_may_be_late(const struct uccl_msg_ep *m, const struct uccl_op *op)
+static bool copy_may_be_deferred(const struct uccl_msg_ep *m, const struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
 
-	return m->tx.late_may && op->iov_count == 1 && TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op) &&
+	return m->tx.may_defer && op->iov_count == 1 && TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op) &&
 	       uccl_flow_idle(&p->flow);
 }
 
@@ -49,8 +49,8 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 
 	if (!to)
 		return -FI_EAGAIN;
-	if (op->tx.bounce && !op->device && copy_may_be_late(m, op)) {
-		msg_tx_late(m, op);
+	if (op->tx.bounce && !op->device && copy_may_be_deferred(m, op)) {
+		msg_tx_defer(m, op);
 		return 0;
 	}
 	if (op->device)
@@ -139,7 +139,7 @@ static void send_loaded(struct uccl_op *op)
  * While others are under way the primary has enough to do, and the fewer bytes it carries the sooner it is at the next
  * one.
  */
-static uint32_t send_shared(const struct uccl_op *op, uint64_t *first)
+static uint32_t eager_beside_lanes(const struct uccl_op *op, uint64_t *first)
 {
 	const struct uccl_peer *p = op->peer;
 	bool busy = p->lanes.nstriped > 1 || p->send.unsolicited >= UCCL_LANES_UNSOLICITED;
@@ -162,10 +162,10 @@ static void unsolicited_drop(struct uccl_op *op)
  * How many bytes of a message go without an answer although it has to wait for CTS; no more than the envelope has if it
  * probably meets no receive: then it would fill memory, and be copied. PROTOCOL R263 R264
  */
-static uint64_t send_unsolicited(const struct uccl_op *op, uint64_t first)
+static uint64_t unsolicited_bytes(const struct uccl_op *op, uint64_t first)
 {
 	const struct uccl_peer *p = op->peer;
-	uint64_t most = uccl_min(4 * p->msg_ep->eager_max, UCCL_UNSOLICITED_MAX), head = op->len;
+	uint64_t most = uccl_min(4 * p->msg_ep->eager_max, UCCL_UNSOLICITED_MAX), bytes = op->len;
 
 	if (!p->takes_unsolicited || p->tx.met_streak < UCCL_UNSOLICITED_MET || op->device ||
 	    p->flow.limits.envelopes_only || op->len >> UCCL_ENV_UNSOLICITED_AT || most <= first)
@@ -173,25 +173,25 @@ static uint64_t send_unsolicited(const struct uccl_op *op, uint64_t first)
 	/* While others leave CTS comes in time. */
 	if (!TAILQ_EMPTY(&p->flow.sendq.bulk))
 		return first;
-	/* Its packets are full, so that a receiver foresees the place of those behind it. */
-	if (head > most)
-		head = uccl_words((uint32_t)(most - (most - first) % p->flow.chunk_bytes));
-	return head <= first || p->tx.unsolicited_bytes + head > UCCL_UNSOLICITED_PEER_MAX ? first : head;
+	/* Its packets are full, so that a receiver predicts the place of those behind it. */
+	if (bytes > most)
+		bytes = uccl_words((uint32_t)(most - (most - first) % p->flow.chunk_bytes));
+	return bytes <= first || p->tx.unsolicited_bytes + bytes > UCCL_UNSOLICITED_PEER_MAX ? first : bytes;
 }
 
 /*
  * How many bytes of a message, from the first on, lanes may bring without an answer, as stripes; 0: none. It may meet
  * no receive: lanes keep what they bring until it does, and copy it then. PROTOCOL R265
  */
-static uint64_t send_striped(const struct uccl_op *op)
+static uint64_t striped_bytes(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
-	uint64_t head = op->len <= UCCL_UNSOLICITED_MAX ? op->len : (uint64_t)UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES;
+	uint64_t bytes = op->len <= UCCL_UNSOLICITED_MAX ? op->len : (uint64_t)UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES;
 
 	if (!p->lanes_unsolicited || p->flow.limits.envelopes_only || op->len >> UCCL_ENV_LANES_AT ||
-	    p->tx.unsolicited_bytes + head > UCCL_UNSOLICITED_PEER_MAX)
+	    p->tx.unsolicited_bytes + bytes > UCCL_UNSOLICITED_PEER_MAX)
 		return 0;
-	return head;
+	return bytes;
 }
 
 /* What follows the envelope at once. */
@@ -205,25 +205,25 @@ static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first
 	uccl_flow_submit(&op->peer->flow, item);
 }
 
-/* The ways that a message can go. */
-enum send_way {
-	SEND_WHOLE,	  /* its envelope has all of it */
-	SEND_EAGER,	  /* the rest follows its envelope at once: it is short */
-	SEND_UNSOLICITED, /* a part of the rest does, as a receive waits for it, probably; what is left waits for CTS */
-	SEND_LANES,	  /* likewise, and lanes bring that part */
-	SEND_RENDEZVOUS	  /* what its envelope does not have waits for CTS */
+/* How a message can be sent. */
+enum send_protocol {
+	SEND_ALL_IN_ENVELOPE,	   /* its envelope has all of it */
+	SEND_REST_AT_ONCE,	   /* the rest follows its envelope at once: it is short */
+	SEND_UNSOLICITED,	   /* the first bytes of the rest do, if a receive probably waits; the others do not */
+	SEND_UNSOLICITED_BY_LANES, /* likewise, and lanes bring them */
+	SEND_RENDEZVOUS		   /* what its envelope does not have waits for CTS */
 };
 
 struct send_plan {
-	enum send_way way;
-	bool shared;	/* lanes could carry it */
-	uint32_t each;	/* EAGER: payload of each packet but the last; 0: all that it holds */
+	enum send_protocol protocol;
+	bool for_lanes;	/* lanes could carry it */
+	uint32_t each;	/* REST_AT_ONCE: payload of each packet but the last; 0: all that it holds */
 	uint64_t first; /* bytes that the envelope has, */
 	uint64_t ahead; /* and that go without CTS, with these */
 };
 
 /* Of so many bytes that lie together the envelope takes these, in packets of `each` bytes if that is not 0. */
-static uint64_t send_first(const struct uccl_op *op, uint64_t together, uint32_t each)
+static uint64_t envelope_bytes(const struct uccl_op *op, uint64_t together, uint32_t each)
 {
 	const struct uccl_flow *f = &op->peer->flow;
 	uint32_t most = (uint32_t)uccl_max(op->peer->msg_ep->eager_max, EAGER_LEAST);
@@ -238,27 +238,27 @@ static uint64_t send_first(const struct uccl_op *op, uint64_t together, uint32_t
 static struct send_plan send_decide(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
-	struct send_plan plan = { .way = SEND_RENDEZVOUS, .shared = lanes_may(op) };
+	struct send_plan plan = { .protocol = SEND_RENDEZVOUS, .for_lanes = lanes_may(op) };
 	uint64_t together = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
-	uint64_t eager = plan.shared ? send_shared(op, &together) : p->msg_ep->eager_max;
+	uint64_t eager = plan.for_lanes ? eager_beside_lanes(op, &together) : p->msg_ep->eager_max;
 	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
 
-	plan.first = plan.ahead = send_first(op, together, each);
+	plan.first = plan.ahead = envelope_bytes(op, together, each);
 	if (op->len == plan.first) {
-		plan.way = SEND_WHOLE;
+		plan.protocol = SEND_ALL_IN_ENVELOPE;
 	} else if (op->flags & UCCL_OPF_CM || (op->len <= eager && !p->flow.limits.envelopes_only)) {
 		/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
-		plan.way = SEND_EAGER;
+		plan.protocol = SEND_REST_AT_ONCE;
 		plan.each = each;
 		plan.ahead = op->len;
-	} else if (plan.shared) {
-		uint64_t striped = send_striped(op);
+	} else if (plan.for_lanes) {
+		uint64_t striped = striped_bytes(op);
 
-		plan.way = striped ? SEND_LANES : SEND_RENDEZVOUS;
+		plan.protocol = striped ? SEND_UNSOLICITED_BY_LANES : SEND_RENDEZVOUS;
 		plan.ahead = striped ? striped : plan.first;
 	} else {
-		plan.ahead = send_unsolicited(op, plan.first);
-		plan.way = plan.ahead > plan.first ? SEND_UNSOLICITED : SEND_RENDEZVOUS;
+		plan.ahead = unsolicited_bytes(op, plan.first);
+		plan.protocol = plan.ahead > plan.first ? SEND_UNSOLICITED : SEND_RENDEZVOUS;
 	}
 	return plan;
 }
@@ -302,18 +302,18 @@ static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint
 /* While the primary carries it, it counts as what lanes could carry. */
 static void send_count(struct uccl_op *op, const struct send_plan *plan)
 {
-	op->send.unsolicited = plan->shared;
-	if (plan->shared)
+	op->send.unsolicited = plan->for_lanes;
+	if (plan->for_lanes)
 		op->peer->send.unsolicited += op->len;
 }
 
-static void send_whole(struct uccl_op *op, const struct send_plan *plan)
+static void send_all_in_envelope(struct uccl_op *op, const struct send_plan *plan)
 {
 	send_count(op, plan);
 	send_env(op, (struct uccl_env){ .flags = UCCL_ENV_EAGER }, 0, plan->first, 0, 0);
 }
 
-static void send_eager(struct uccl_op *op, const struct send_plan *plan)
+static void send_rest_at_once(struct uccl_op *op, const struct send_plan *plan)
 {
 	send_count(op, plan);
 	send_env(op, (struct uccl_env){ .flags = UCCL_ENV_EAGER }, MSG_WAIT_BULK, plan->first, op->len - plan->first,
@@ -329,7 +329,7 @@ static void send_rendezvous(struct uccl_op *op, const struct send_plan *plan)
 	op->tx.bulk.skip = plan->first;
 }
 
-static void send_head(struct uccl_op *op, const struct send_plan *plan)
+static void send_unsolicited(struct uccl_op *op, const struct send_plan *plan)
 {
 	struct uccl_env env = { .flags = UCCL_ENV_UNSOLICITED, .unsolicited = (uint32_t)plan->ahead };
 
@@ -343,7 +343,7 @@ static void send_head(struct uccl_op *op, const struct send_plan *plan)
 }
 
 /* False: no lane takes it. */
-static bool send_lanes(struct uccl_op *op, const struct send_plan *plan)
+static bool send_unsolicited_by_lanes(struct uccl_op *op, const struct send_plan *plan)
 {
 	struct uccl_env env = { .flags = UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES, .unsolicited = (uint32_t)plan->ahead };
 
@@ -362,18 +362,18 @@ static void send_submit(struct uccl_op *op)
 {
 	struct send_plan plan = send_decide(op);
 
-	switch (plan.way) {
-	case SEND_WHOLE:
-		send_whole(op, &plan);
+	switch (plan.protocol) {
+	case SEND_ALL_IN_ENVELOPE:
+		send_all_in_envelope(op, &plan);
 		break;
-	case SEND_EAGER:
-		send_eager(op, &plan);
+	case SEND_REST_AT_ONCE:
+		send_rest_at_once(op, &plan);
 		break;
 	case SEND_UNSOLICITED:
-		send_head(op, &plan);
+		send_unsolicited(op, &plan);
 		break;
-	case SEND_LANES:
-		if (send_lanes(op, &plan))
+	case SEND_UNSOLICITED_BY_LANES:
+		if (send_unsolicited_by_lanes(op, &plan))
 			break;
 		/* fall through */
 	case SEND_RENDEZVOUS:
@@ -531,7 +531,10 @@ static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	if (early)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
-	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
+	/*
+	 * The receive that waits for it, if there is one, takes it off the list as a receive that is posted later
+	 * would.
+	 */
 	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->env.flags), p, rx->env.tag);
 	if (recv)
 		msg_rx_match(m, rx, recv, now);
@@ -582,22 +585,22 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	if (op->tx.loading)
 		msg_tx_load(m, op);
 	msg_tx_post(m, op, now);
-	if (early && m->tx.late != op)
+	if (early && m->tx.deferred != op)
 		send_early(op);
 	return 0;
 }
 
-struct iovec uccl_msg_late_from(const struct uccl_msg_ep *m, const uint8_t **to)
+struct iovec uccl_msg_deferred_from(const struct uccl_msg_ep *m, const uint8_t **to)
 {
-	*to = m->tx.late->tx.bounce;
-	return m->tx.late->iov[0];
+	*to = m->tx.deferred->tx.bounce;
+	return m->tx.deferred->iov[0];
 }
 
-void uccl_msg_late(struct uccl_msg_ep *m)
+void uccl_msg_copy_deferred(struct uccl_msg_ep *m)
 {
-	struct uccl_op *op = m->tx.late;
+	struct uccl_op *op = m->tx.deferred;
 
-	msg_tx_late(m, NULL);
+	msg_tx_defer(m, NULL);
 	memcpy(op->tx.bounce, op->iov[0].iov_base, op->len);
 	uccl_flow_moved(&op->peer->flow, op->iov[0].iov_base, op->tx.bounce);
 	op->iov[0].iov_base = op->tx.bounce;

@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "flow/policy.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 static struct duo_side *peer_side(struct uccl_peer *p)
 {

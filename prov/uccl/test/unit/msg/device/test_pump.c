@@ -13,7 +13,7 @@ static uint8_t host[LARGE];
 
 static void pump__whole_payload(void **state)
 {
-	static const uint64_t sizes[] = {10000, UCCL_PUMP_PART, UCCL_PUMP_PART + 1, LARGE};
+	static const uint64_t sizes[] = {10000, UCCL_PUMP_BUF_BYTES, UCCL_PUMP_BUF_BYTES + 1, LARGE};
 
 	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
@@ -61,7 +61,7 @@ static void pump__holds_little(void **state)
 			assert_int_equal(item->more, end);
 			parts++;
 		}
-		assert_true(d->side[0].m.pumps.bytes <= UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+		assert_true(d->side[0].m.pumps.bytes <= UCCL_PUMP_BUFS * UCCL_PUMP_BUF_BYTES);
 	}
 	assert_true(parts > 0);
 	duo_check(host, LARGE, 7);

@@ -610,18 +610,18 @@ static void send__late_copy(void **state)
 		struct uccl_msg_ep *m = &d->side[0].m;
 		const uint8_t *to;
 
-		m->tx.late_may = true;
+		m->tx.may_defer = true;
 		duo_fill(src, 5000, 3);
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 5000, 0, DUO_CTX(1)), 0);
-		m->tx.late_may = false;
+		m->tx.may_defer = false;
 		assert_int_equal(duo_waiting(d, 0), 0);
-		assert_true(m->tx.late->tx.env.ours && m->tx.late->tx.bulk.ours);
-		assert_ptr_equal(uccl_msg_late_from(m, &to).iov_base, src);
+		assert_true(m->tx.deferred->tx.env.ours && m->tx.deferred->tx.bulk.ours);
+		assert_ptr_equal(uccl_msg_deferred_from(m, &to).iov_base, src);
 		if (ends) {
 			uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
 			duo_expect_from(d, 0, DUO_CTX(1), FI_ECONNABORTED, 0);
 		} else {
-			uccl_msg_late(m);
+			uccl_msg_copy_deferred(m);
 			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 			assert_memory_equal(to, src, 5000);
 			memset(src, 0, 5000);
@@ -630,7 +630,7 @@ static void send__late_copy(void **state)
 			duo_expect(d, 1, DUO_CTX(2), 0, 5000);
 			duo_check(dst, 5000, 3);
 		}
-		assert_null(m->tx.late);
+		assert_null(m->tx.deferred);
 		assert_int_equal(m->tx.copied_bytes, 0);
 		duo_free(d);
 	}

@@ -3,14 +3,14 @@
  * The registered memory of this side, as a request names it: where it lies, operations on it, and who hears of them.
  * Nothing here waits for anything.
  */
-#ifndef UCCL_MSG_RMA_TARGET_H
-#define UCCL_MSG_RMA_TARGET_H
+#ifndef UCCL_MSG_RMA_REGION_H
+#define UCCL_MSG_RMA_REGION_H
 
 #include "msg/msg_ep.h"
 
 /* Local memory of a request. */
 struct msg_place {
-	struct iovec iov[UCCL_PIECES_MAX];
+	struct iovec iov[UCCL_PLACE_IOV_MAX];
 	void *regions[UCCL_SEG_MAX];
 	uint8_t niov, nregions;
 	uint16_t device;	/* which of iov are memory of a device */
@@ -40,7 +40,7 @@ int msg_target_find(struct uccl_msg_ep *m, const struct uccl_req *req, struct ms
 bool msg_target_knows(const struct uccl_req *req);
 /* Bytes that must come with it; UINT64_MAX: it makes no sense. */
 uint64_t msg_target_payload(const struct uccl_req *req);
-/* The operation itself; an element may lie across two pieces of a region. */
+/* The operation itself; an element may lie across two buffers of a region. */
 void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const struct msg_place *at,
 		       const uint8_t *body, uint8_t *result);
 /*
@@ -54,12 +54,12 @@ void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *
 /* It is done: tell the owner of the regions, and complete what remote data complete. */
 void msg_target_tell(struct uccl_msg_ep *m, struct uccl_peer *from, const struct uccl_req *req, void *const *regions,
 		     uint8_t nregions, bool has_data, uint64_t data);
-/* Nobody will be told of what was done there. */
+/* Nobody will hear of what was done there. */
 void msg_target_forget(void **regions, uint8_t *count, const void *region);
 
 /*
- * An operation on our own memory; it is told of here unless copies are under way. 0, or enum uccl_refusal; -FI_EAGAIN:
- * another atomic on a device has to be done before, or there is no memory now.
+ * An operation on our own memory; its owner hears of it here unless copies are under way. 0, or enum uccl_refusal;
+ * -FI_EAGAIN: another atomic on a device has to be done before, or there is no memory now.
  */
 int msg_target_self(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl_req *req);
 /* They are done now, and did not fail. */

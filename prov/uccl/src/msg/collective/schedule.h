@@ -5,8 +5,8 @@
  * broadcast and reduction, a ring for allgather, pairs for alltoall, the root one by one for scatter and gather. An
  * allreduce is a reduction to member 0 and a broadcast, so all members get the same bits.
  */
-#ifndef UCCL_MSG_COLLECTIVE_COLL_H
-#define UCCL_MSG_COLLECTIVE_COLL_H
+#ifndef UCCL_MSG_COLLECTIVE_SCHEDULE_H
+#define UCCL_MSG_COLLECTIVE_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>

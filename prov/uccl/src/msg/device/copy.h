@@ -4,8 +4,8 @@
  * order in which they were queued; what waits for one goes on when uccl_msg_copies() finds it done. So whatever was
  * copied first is there first, and nothing here waits, but where it is said.
  */
-#ifndef UCCL_MSG_DEVICE_DEVICE_H
-#define UCCL_MSG_DEVICE_DEVICE_H
+#ifndef UCCL_MSG_DEVICE_COPY_H
+#define UCCL_MSG_DEVICE_COPY_H
 
 #include <stdbool.h>
 #include <stdint.h>

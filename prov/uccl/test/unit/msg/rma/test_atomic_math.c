@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 __extension__ typedef __int128 int128;
 

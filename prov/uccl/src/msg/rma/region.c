@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "msg/rma/target.h"
+#include "msg/rma/region.h"
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 

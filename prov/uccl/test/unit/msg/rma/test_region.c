@@ -2,7 +2,7 @@
 #include "../duo.h"
 
 #include "base/units.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 #define SECOND UCCL_NS_PER_S
 #define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "msg/device/device.h"
+#include "msg/device/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "../duo.h"
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 #define MS UCCL_NS_PER_MS
 

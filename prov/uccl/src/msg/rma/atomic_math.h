@@ -3,8 +3,8 @@
  * The arithmetic of atomic operations. Numbers of types and operations are libfabric's (api/transfer/atomic.c
  * compares).
  */
-#ifndef UCCL_MSG_RMA_ATOMIC_H
-#define UCCL_MSG_RMA_ATOMIC_H
+#ifndef UCCL_MSG_RMA_ATOMIC_MATH_H
+#define UCCL_MSG_RMA_ATOMIC_MATH_H
 
 #include <stdbool.h>
 #include <stddef.h>

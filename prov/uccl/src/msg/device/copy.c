@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See device.h. */
-#include "msg/device/device.h"
+/* See copy.h. */
+#include "msg/device/copy.h"
 
 #include <string.h>
 
@@ -27,8 +27,8 @@ static void copy_one(struct uccl_msg_ep *m, struct uccl_copy *c, uint8_t *to, bo
 		memmove(to, from, len);
 }
 
-/* Some pieces of memory, of which the first `off` bytes are passed over. */
-struct pieces {
+/* Buffers of which the first `off` bytes are passed over. */
+struct cursor {
 	const struct iovec *iov;
 	int n;
 	uint16_t device;
@@ -36,7 +36,7 @@ struct pieces {
 };
 
 /* Bytes that lie together; 0: there are no more. */
-static uint64_t run_len(struct pieces *p)
+static uint64_t run_len(struct cursor *p)
 {
 	for (; p->n && p->off >= p->iov->iov_len; p->n--) {
 		p->off -= p->iov->iov_len;
@@ -46,19 +46,19 @@ static uint64_t run_len(struct pieces *p)
 	return p->n ? p->iov->iov_len - p->off : 0;
 }
 
-static void copy_all(struct uccl_msg_ep *m, struct uccl_copy *c, struct pieces to, struct pieces from, uint64_t len,
+static void copy_all(struct uccl_msg_ep *m, struct uccl_copy *c, struct cursor to, struct cursor from, uint64_t len,
 		     bool keep)
 {
 	while (len) {
-		uint64_t part = uccl_min(len, uccl_min(run_len(&to), run_len(&from)));
+		uint64_t n = uccl_min(len, uccl_min(run_len(&to), run_len(&from)));
 
-		if (!part)
+		if (!n)
 			return;
 		copy_one(m, c, (uint8_t *)to.iov->iov_base + to.off, to.device & 1,
-			 (const uint8_t *)from.iov->iov_base + from.off, from.device & 1, part, keep);
-		to.off += part;
-		from.off += part;
-		len -= part;
+			 (const uint8_t *)from.iov->iov_base + from.off, from.device & 1, n, keep);
+		to.off += n;
+		from.off += n;
+		len -= n;
 	}
 }
 
@@ -67,7 +67,7 @@ void msg_put(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov
 {
 	struct iovec plain = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
 
-	copy_all(m, c, (struct pieces){ iov, n, device, off }, (struct pieces){ &plain, 1, 0, 0 }, len, false);
+	copy_all(m, c, (struct cursor){ iov, n, device, off }, (struct cursor){ &plain, 1, 0, 0 }, len, false);
 }
 
 void msg_get(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
@@ -75,7 +75,7 @@ void msg_get(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov
 {
 	struct iovec plain = { .iov_base = data, .iov_len = len };
 
-	copy_all(m, c, (struct pieces){ &plain, 1, 0, 0 }, (struct pieces){ iov, n, device, off }, len, false);
+	copy_all(m, c, (struct cursor){ &plain, 1, 0, 0 }, (struct cursor){ iov, n, device, off }, len, false);
 }
 
 void msg_gather(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint64_t off,
@@ -83,13 +83,13 @@ void msg_gather(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *
 {
 	struct iovec lent = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
 
-	copy_all(m, c, (struct pieces){ iov, n, UINT16_MAX, off }, (struct pieces){ &lent, 1, 1, 0 }, len, true);
+	copy_all(m, c, (struct cursor){ iov, n, UINT16_MAX, off }, (struct cursor){ &lent, 1, 1, 0 }, len, true);
 }
 
 void msg_move(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *to, int nto, uint16_t to_device,
 	      const struct iovec *from, int nfrom, uint16_t from_device, uint64_t len)
 {
-	copy_all(m, c, (struct pieces){ to, nto, to_device, 0 }, (struct pieces){ from, nfrom, from_device, 0 }, len,
+	copy_all(m, c, (struct cursor){ to, nto, to_device, 0 }, (struct cursor){ from, nfrom, from_device, 0 }, len,
 		 true);
 }
 

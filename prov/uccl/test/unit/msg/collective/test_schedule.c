@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Schedules of collectives: all members at once, over channels that keep the order of each pair and phase. */
-#include "msg/collective/coll.h"
+#include "msg/collective/schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

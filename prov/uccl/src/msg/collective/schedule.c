@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See coll.h. In trees members count from the root on, as if it were member 0. */
-#include "msg/collective/coll.h"
+/* See schedule.h. In trees members count from the root on, as if it were member 0. */
+#include "msg/collective/schedule.h"
 
 #include <string.h>
 
@@ -45,7 +45,9 @@ uint8_t *uccl_coll_total(const struct uccl_coll_plan *p, uint64_t *len)
 	return in_place(p) ? p->dst : p->acc;
 }
 
-/* What a member gives and gets: nothing, one part, or a part for each member; some of it only the root, or all others. */
+/*
+ * What a member gives and gets: nothing, one part, or a part for each member; some of it only the root, or all others.
+ */
 enum amount { NONE, ONE, ALL, ROOT_ONE, ROOT_ALL, OTHERS_ONE };
 
 static const struct {

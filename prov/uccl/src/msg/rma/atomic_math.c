@@ -4,7 +4,7 @@
  * memory nor a packet need be aligned. Integers wrap: sums and products are taken unsigned, as wide as the type or
  * wider.
  */
-#include "msg/rma/atomic.h"
+#include "msg/rma/atomic_math.h"
 
 #include <complex.h>
 #include <string.h>

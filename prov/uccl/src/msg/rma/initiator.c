@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
-#include "msg/rma/target.h"
+#include "msg/rma/region.h"
 #include "msg/send/msg_tx.h"
 
 /* Writes up to this size are copied behind their segments: one packet instead of two. */
