@@ -436,6 +436,36 @@ struct duo *duo_open_unsolicited(void)
 	return d;
 }
 
+int duo_setup(void **state)
+{
+	*state = duo_open();
+	return 0;
+}
+
+int duo_setup_writes(void **state)
+{
+	*state = duo_open_writes();
+	return 0;
+}
+
+int duo_setup_unsolicited(void **state)
+{
+	*state = duo_open_unsolicited();
+	return 0;
+}
+
+int duo_setup_apart(void **state)
+{
+	*state = duo_new(false, 16);
+	return 0;
+}
+
+int duo_teardown(void **state)
+{
+	duo_free(*state);
+	return 0;
+}
+
 static void pkts_free(struct duo_pkts *q)
 {
 	struct duo_pkt *p;
@@ -646,6 +676,7 @@ void duo_release(struct duo *d, bool reverse)
 {
 	struct duo_pkt *p;
 
+	d->filter = NULL;
 	while ((p = reverse ? TAILQ_LAST(&d->held, duo_pkts) : TAILQ_FIRST(&d->held))) {
 		TAILQ_REMOVE(&d->held, p, link);
 		TAILQ_INSERT_TAIL(&d->queue, p, link);
@@ -689,14 +720,19 @@ struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 	return op;
 }
 
+void duo_buffer(struct uccl_op *op, const void *buf, uint64_t len)
+{
+	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+	op->iov_count = 1;
+	op->device = on_gpu(buf);
+	op->len = len;
+}
+
 static int post(struct duo *d, int s, struct uccl_op *op)
 {
 	struct uccl_msg_ep *m = &d->side[s].m;
-
 	int rc;
 
-	for (uint8_t i = 0; i < op->iov_count; i++)
-		op->device |= (uint16_t)(on_gpu(op->iov[i].iov_base) << i);
 	rc = op->type == UCCL_OP_SEND	  ? uccl_msg_send(m, op, d->now) :
 		 op->type == UCCL_OP_RECV ? uccl_msg_recv(m, op, d->now) :
 					    uccl_msg_rma(m, op, d->now);
@@ -711,10 +747,19 @@ int duo_send(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len
 	struct uccl_op *op = duo_op(d, s, UCCL_OP_SEND, flags);
 
 	assert_non_null(op);
-	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-	op->iov_count = 1;
-	op->len = len;
+	duo_buffer(op, buf, len);
 	op->tag = tag;
+	op->context = context;
+	return post(d, s, op);
+}
+
+int duo_send_self(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len, void *context)
+{
+	struct uccl_op *op = duo_op(d, s, UCCL_OP_SEND, flags);
+
+	assert_non_null(op);
+	op->peer = &d->side[s].self;
+	duo_buffer(op, buf, len);
 	op->context = context;
 	return post(d, s, op);
 }
@@ -725,13 +770,31 @@ int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint
 	struct uccl_op *op = duo_op(d, s, UCCL_OP_RECV, flags);
 
 	assert_non_null(op);
-	op->iov[0] = (struct iovec){.iov_base = buf, .iov_len = len};
-	op->iov_count = 1;
-	op->len = len;
+	duo_buffer(op, buf, len);
 	op->tag = tag;
 	op->recv.ignore = ignore;
 	op->context = context;
 	return post(d, s, op);
+}
+
+void duo_pass(struct duo *d, bool unexpected, uint32_t flags, const void *from, uint64_t len, void *to, uint64_t room)
+{
+	if (!unexpected)
+		assert_int_equal(duo_recv(d, 1, 0, to, room, 0, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send(d, 0, flags, from, len, 0, DUO_CTX(1)), 0);
+	duo_run(d, 2 * UCCL_NS_PER_S);
+	if (!unexpected)
+		return;
+	assert_int_equal(duo_waiting(d, 1), 0);
+	assert_int_equal(duo_recv(d, 1, 0, to, room, 0, 0, DUO_CTX(2)), 0);
+	duo_run(d, 2 * UCCL_NS_PER_S);
+}
+
+void duo_passed(struct duo *d, uint64_t len)
+{
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(2), 0, len);
+	duo_quiet(d);
 }
 
 uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32_t access)
@@ -747,9 +810,7 @@ int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint6
 	struct uccl_op *op = duo_op(d, s, type, flags);
 
 	assert_non_null(op);
-	op->iov[0] = (struct iovec){.iov_base = buf, .iov_len = len};
-	op->iov_count = 1;
-	op->len = len;
+	duo_buffer(op, buf, len);
 	op->rma.seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
 	op->rma.nseg = 1;
 	op->data = 0xfeedfacecafebeef;
@@ -781,11 +842,8 @@ int duo_atomic_to(struct duo *d, struct uccl_peer *to, int s, uint8_t type, uint
 	op->rma.datatype = datatype;
 	op->rma.atomic = atomic;
 	op->rma.args = &args;
-	if (result) {
-		op->iov[0] = (struct iovec){.iov_base = result, .iov_len = len};
-		op->iov_count = 1;
-		op->len = len;
-	}
+	if (result)
+		duo_buffer(op, result, len);
 	op->rma.seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
 	op->rma.nseg = 1;
 	op->context = context;
@@ -827,6 +885,15 @@ enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint
 	uccl_rec_set_bulk(rec, mseq, 0, off);
 	uccl_put64(rec + 16, total);
 	return duo_deliver(d, s, UCCL_REC_EAGER, rec, data, len);
+}
+
+enum uccl_drop duo_bulk(struct duo *d, int s, uint8_t rtype, uint32_t id, uint32_t gen, uint64_t off, const void *data,
+			uint32_t len)
+{
+	uint8_t rec[UCCL_REC_LEN] = {0};
+
+	uccl_rec_set_bulk(rec, id, gen, off);
+	return duo_deliver(d, s, rtype, rec, data, len);
 }
 
 static uint8_t pattern(uint64_t i, uint32_t seed)

@@ -155,20 +155,44 @@ void duo_connect(struct duo *d);
 struct duo *duo_open_unsolicited(void);
 /* Ends both sides; every op must have been given back, every message freed. */
 void duo_free(struct duo *d);
+/*
+ * A test that has one in *state, which is ended behind it: connected; with direct writes; as duo_open_unsolicited; not
+ * connected, with 16 operations a side.
+ */
+#define duo_test(test) cmocka_unit_test_setup_teardown(test, duo_setup, duo_teardown)
+#define duo_test_writes(test) cmocka_unit_test_setup_teardown(test, duo_setup_writes, duo_teardown)
+#define duo_test_unsolicited(test) cmocka_unit_test_setup_teardown(test, duo_setup_unsolicited, duo_teardown)
+#define duo_test_apart(test) cmocka_unit_test_setup_teardown(test, duo_setup_apart, duo_teardown)
+int duo_setup(void **state);
+int duo_setup_writes(void **state);
+int duo_setup_unsolicited(void **state);
+int duo_setup_apart(void **state);
+int duo_teardown(void **state);
 
 /* Send what wants to leave and deliver it, once; the clock moves on by DUO_DELAY_NS. True if a packet moved. */
 bool duo_round(struct duo *d);
 /* Go on until nothing is left to do, or `ns` of virtual time are over. */
 void duo_run(struct duo *d, uint64_t ns);
-/* Put the held packets into the queue again, in order or in reverse; the filter is not asked again. */
+/* Put the held packets into the queue again, in order or in reverse; there is no filter any more. */
 void duo_release(struct duo *d, bool reverse);
 
 /* An op of side s with duo's done(); NULL if none can be had. */
 struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags);
+/* It has this one buffer, of the host or a device. */
+void duo_buffer(struct uccl_op *op, const void *buf, uint64_t len);
 /* Post with a single buffer. `context` names it in the completion. Returns what the post returned. */
 int duo_send(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len, uint64_t tag, void *context);
+/* The same to ourselves. */
+int duo_send_self(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len, void *context);
 int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint64_t tag, uint64_t ignore,
 	     void *context);
+/*
+ * A message of side 0, DUO_CTX(1), for a receive of side 1, DUO_CTX(2), that is posted before it, or behind it
+ * (`unexpected`); until nothing more happens.
+ */
+void duo_pass(struct duo *d, bool unexpected, uint32_t flags, const void *from, uint64_t len, void *to, uint64_t room);
+/* Both are complete, and nothing else. */
+void duo_passed(struct duo *d, uint64_t len);
 /* Open region i of side s over one buffer; its key. */
 uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32_t access);
 /* Post a write or read of one buffer and one segment. */
@@ -202,6 +226,9 @@ struct uccl_env duo_unsolicited_env(uint32_t mseq, uint64_t tag, uint64_t len, u
 enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, const void *data, uint32_t len);
 enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
 			 uint32_t len);
+/* DATA or REPLY. */
+enum uccl_drop duo_bulk(struct duo *d, int s, uint8_t rtype, uint32_t id, uint32_t gen, uint64_t off, const void *data,
+			uint32_t len);
 
 /* Side s has a device; what is posted, and regions, at DUO_GPU and behind are its memory. */
 struct duo_gpu *duo_gpu(struct duo *d, int s);

@@ -5,26 +5,23 @@ static uint8_t src[1 << 18];
 
 static void deliver__unknown_records(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 
-	(void)state;
 	for (int t = 0; t < 256; t++)
 		if (t < UCCL_REC_MSG || t > UCCL_REC_REPLY)
 			assert_int_equal(duo_deliver(d, 1, (uint8_t)t, rec, src, 4), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
-	duo_free(d);
 }
 
 /* Of records that do not say where their payload belongs there are no parts. PROTOCOL R173 */
 static void deliver__parts(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_env env = {.len = 100, .flags = UCCL_ENV_EAGER};
 	struct uccl_chunk_in envelope = {.rtype = UCCL_REC_MSG, .rec = rec, .data = src, .len = 100};
 
-	(void)state;
 	for (int t = 0; t < 256; t++) {
 		struct uccl_chunk_in in = {.rtype = (uint8_t)t, .rec = rec, .data = src, .len = 100, .each = 50};
 		bool bulk = t == UCCL_REC_EAGER || t == UCCL_REC_DATA || t == UCCL_REC_REPLY;
@@ -39,26 +36,23 @@ static void deliver__parts(void **state)
 	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &envelope, d->now), UCCL_DROP_RECORD);
 	envelope.segments = 0;
 	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &envelope, d->now), UCCL_DROP_COUNT);
-	duo_free(d);
 }
 
 /* A settled doubt of a message that is gone. */
 static void settled__unknown(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	uccl_msg_flow_ops.settled(&d->side[1].peer.flow, 4711, 1, d->now);
 	duo_quiet(d);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(deliver__unknown_records),
-		cmocka_unit_test(deliver__parts),
-		cmocka_unit_test(settled__unknown),
+		duo_test(deliver__unknown_records),
+		duo_test(deliver__parts),
+		duo_test(settled__unknown),
 	};
 
 	return cmocka_run_group_tests_name("deliver", tests, NULL, NULL);

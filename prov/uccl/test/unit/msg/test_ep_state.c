@@ -33,13 +33,6 @@ static void expect(const struct duo *d, int s, void *context, int err)
 	assert_int_equal(c->err, err);
 }
 
-static enum duo_verdict hold_all(struct duo *d, const struct duo_pkt *p)
-{
-	(void)d;
-	(void)p;
-	return DUO_HOLD;
-}
-
 static void init__limits(void **state)
 {
 	struct uccl_stats stats = {0};
@@ -84,12 +77,8 @@ static void fini__own_messages(void **state)
 	struct uccl_op *op;
 
 	(void)state;
-	for (int i = 0; i < 6; i++) {
-		op = duo_op(d, 0, UCCL_OP_SEND, i % 2 ? UCCL_OPF_INJECT : 0);
-		op->peer = &d->side[0].self;
-		op->context = DUO_CTX(i);
-		assert_int_equal(uccl_msg_send(m, op, d->now), 0);
-	}
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(duo_send_self(d, 0, i % 2 ? UCCL_OPF_INJECT : 0, src, 0, DUO_CTX(i)), 0);
 	op = duo_op(d, 0, UCCL_OP_RECV, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(uccl_msg_peek(m, op, true, false, d->now), 0);
@@ -156,9 +145,8 @@ static void peer_init__nothing_known(void **state)
 
 static void peer_opened__sends_what_waits(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(duo_send(d, 0, 0, src, 5, 0, DUO_CTX(i)), 0);
 	assert_int_equal(d->side[0].connects, 3);
@@ -168,7 +156,6 @@ static void peer_opened__sends_what_waits(void **state)
 	assert_int_equal(d->side[0].peer.flow.write_rx.rtype, UCCL_REC_DATA);
 	duo_run(d, SECOND);
 	assert_int_equal(d->side[0].ncomp, 3);
-	duo_free(d);
 }
 
 /* Every operation to the dead ends once, with the error, and names the peer. PROTOCOL R45 */
@@ -186,7 +173,7 @@ static void peer_fail__sends(void **state)
 			duo_connect(d);
 		if (when == 1)
 			d->side[0].peer.flow.limits.msg_limit = 4;
-		d->filter = hold_all;
+		d->filter = duo_hold_all;
 		for (unsigned int f = 0; f < uccl_array_len(flags); f++)
 			for (unsigned int i = 0; i < uccl_array_len(sizes); i++)
 				assert_int_equal(duo_send(d, 0, flags[f], src, sizes[i], 0, DUO_CTX(++n)), 0);
@@ -250,10 +237,9 @@ static void peer_fail__receives(void **state)
 /* What came whole can still be received; what did not fails the receive that meets it, in order. PROTOCOL R46 */
 static void peer_fail__unexpected(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op;
 
-	(void)state;
 	duo_fill(src, 50000, 1);
 	duo_send(d, 0, UCCL_OPF_TAGGED, src, 5000, 1, NULL);
 	duo_send(d, 0, UCCL_OPF_TAGGED, src, 50000, 2, NULL);
@@ -285,9 +271,7 @@ static void peer_fail__unexpected(void **state)
 	expect(d, 1, DUO_CTX(4), FI_ECONNABORTED);
 	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_TAGGED);
 	op->context = DUO_CTX(5);
-	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 200};
-	op->iov_count = 1;
-	op->len = 200;
+	duo_buffer(op, dst, 200);
 	assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
 	expect(d, 1, DUO_CTX(5), 0);
 	assert_int_equal(by_context(d, 1, DUO_CTX(5))->len, 100);
@@ -298,7 +282,6 @@ static void peer_fail__unexpected(void **state)
 	uccl_msg_ep_op_put(&d->side[1].m, op);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 /* What would wait for CTS although it has no more payload: nothing of it is asked of a peer that ended. PROTOCOL R28 */
@@ -338,9 +321,7 @@ static void peer_fail__head(void **state)
 			struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_TAGGED);
 
 			duo_fill(src, 400, 2);
-			op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 400};
-			op->iov_count = 1;
-			op->len = 400;
+			duo_buffer(op, dst, 400);
 			op->tag = 5;
 			op->context = DUO_CTX(1);
 			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
@@ -369,12 +350,11 @@ static void peer_fail__head(void **state)
 /* Messages whose turn never came, and those that are done but for their records, leave nothing. PROTOCOL R46 */
 static void peer_fail__early_and_finished(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .mseq = 1, .len = 10};
 	struct uccl_env full = {.flags = UCCL_ENV_EAGER | UCCL_ENV_DELIVERY, .mseq = 0, .len = 4, .id = 3};
 
-	(void)state;
-	d->filter = hold_all;
+	d->filter = duo_hold_all;
 	assert_int_equal(duo_eager(d, 1, 5, 0, 100, src, 40), UCCL_DROP_COUNT);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
 	duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(1));
@@ -388,7 +368,6 @@ static void peer_fail__early_and_finished(void **state)
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 	assert_int_equal(d->side[1].ncomp, 2);
-	duo_free(d);
 }
 
 /* Messages in a multi-receive buffer end one by one; the buffer stays, or comes back with the last. PROTOCOL R40 R45 */
@@ -402,9 +381,7 @@ static void peer_fail__multi(void **state)
 				duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI | (directed ? UCCL_OPF_DIRECTED : 0));
 			int end = cancel ? 2 : directed ? 3 : 2;
 
-			op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = sizeof(dst)};
-			op->iov_count = 1;
-			op->len = sizeof(dst);
+			duo_buffer(op, dst, sizeof(dst));
 			op->context = DUO_CTX(1);
 			assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
 			duo_send(d, 0, 0, src, 40000, 0, NULL);
@@ -434,9 +411,8 @@ static enum duo_verdict lose_write(struct duo *d, const struct duo_pkt *p)
 
 static void peer_fail__while_fencing(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 
-	(void)state;
 	d->auto_fence = false;
 	d->filter = lose_write;
 	duo_recv(d, 1, 0, dst, 50000, 0, 0, DUO_CTX(1));
@@ -448,19 +424,15 @@ static void peer_fail__while_fencing(void **state)
 	expect(d, 1, DUO_CTX(1), FI_ECONNABORTED);
 	assert_int_equal(d->side[1].deregs, 1);
 	assert_int_equal(d->side[1].unsettled, 1);
-	duo_free(d);
 }
 
 /* The others are not touched. PROTOCOL R45 */
 static void peer_fail__hurts_nobody_else(void **state)
 {
-	struct duo *d = duo_open();
-	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
+	struct duo *d = *state;
+	struct uccl_op *op;
 
-	(void)state;
-	op->peer = &d->side[0].self;
-	op->context = DUO_CTX(1);
-	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	assert_int_equal(duo_send_self(d, 0, 0, src, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_recv(d, 0, 0, dst, 1, 0, 0, DUO_CTX(2)), 0);
 	expect(d, 0, DUO_CTX(1), 0);
 	expect(d, 0, DUO_CTX(2), 0);
@@ -469,17 +441,13 @@ static void peer_fail__hurts_nobody_else(void **state)
 	op->peer = &d->side[0].self;
 	op->context = DUO_CTX(3);
 	assert_int_equal(uccl_msg_recv(&d->side[0].m, op, d->now), 0);
-	op = duo_op(d, 0, UCCL_OP_SEND, 0);
-	op->peer = &d->side[0].self;
-	op->context = DUO_CTX(4);
-	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	assert_int_equal(duo_send_self(d, 0, 0, src, 0, DUO_CTX(4)), 0);
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
 	assert_int_equal(d->side[0].ncomp, 2);
 	duo_recv(d, 0, 0, dst, 1, 0, 0, DUO_CTX(5));
 	expect(d, 0, DUO_CTX(4), 0);
 	expect(d, 0, DUO_CTX(5), 0);
 	assert_null(by_context(d, 0, DUO_CTX(3)));
-	duo_free(d);
 }
 
 /* However many receives are posted: the end of a peer looks at none that does not name it. */
@@ -487,10 +455,9 @@ static void peer_fail__looks_at_its_own(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = (1000 * sizeof(struct uccl_op) + page - 1) & ~(page - 1);
 	struct uccl_op *others = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_match *m = &d->side[1].m.match;
 
-	(void)state;
 	assert_ptr_not_equal(others, MAP_FAILED);
 	duo_recv(d, 1, UCCL_OPF_DIRECTED, dst, 100, 0, 0, DUO_CTX(1));
 	duo_recv(d, 1, 0, dst, 100, 0, 0, DUO_CTX(2));
@@ -514,7 +481,6 @@ static void peer_fail__looks_at_its_own(void **state)
 	munmap(others, len);
 	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(2)), 0);
 	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(3)), 0);
-	duo_free(d);
 }
 
 int main(void)
@@ -526,17 +492,17 @@ int main(void)
 		cmocka_unit_test(op_get__bounded),
 		cmocka_unit_test(op_put__busy),
 		cmocka_unit_test(peer_init__nothing_known),
-		cmocka_unit_test(peer_opened__sends_what_waits),
+		duo_test_apart(peer_opened__sends_what_waits),
 		cmocka_unit_test(peer_fail__sends),
 		cmocka_unit_test(peer_fail__receives),
-		cmocka_unit_test(peer_fail__unexpected),
+		duo_test(peer_fail__unexpected),
 		cmocka_unit_test(peer_fail__nothing_to_ask_for),
 		cmocka_unit_test(peer_fail__head),
-		cmocka_unit_test(peer_fail__early_and_finished),
+		duo_test(peer_fail__early_and_finished),
 		cmocka_unit_test(peer_fail__multi),
-		cmocka_unit_test(peer_fail__while_fencing),
-		cmocka_unit_test(peer_fail__hurts_nobody_else),
-		cmocka_unit_test(peer_fail__looks_at_its_own),
+		duo_test_writes(peer_fail__while_fencing),
+		duo_test(peer_fail__hurts_nobody_else),
+		duo_test(peer_fail__looks_at_its_own),
 	};
 
 	return cmocka_run_group_tests_name("msg_ep", tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void expect(struct duo *d, int s, void *context, int err)
 
 static void copies__pieces_of_both_kinds(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_msg_ep *m = &d->side[0].m;
 	struct uccl_copy c = {0}, e = {0};
@@ -43,7 +43,6 @@ static void copies__pieces_of_both_kinds(void **state)
 	struct iovec to[2] = {{host[1], 7}, {DUO_GPU + 1000, 53}};
 	uint8_t in[60], out[60];
 
-	(void)state;
 	duo_fill(in, sizeof(in), 1);
 	msg_put(m, &c, iov, 4, 0xd, 0, in, 5);
 	msg_put(m, &c, iov, 4, 0xd, 5, in + 5, 55);
@@ -61,7 +60,6 @@ static void copies__pieces_of_both_kinds(void **state)
 	assert_memory_equal(host[1], in, 7);
 	assert_memory_equal(g->mem + 1000, in + 7, 53);
 	assert_int_equal(c.err + e.err, 0);
-	duo_free(d);
 }
 
 static int fired[8], nfired;
@@ -75,12 +73,11 @@ static void note(struct uccl_copy *c, uint64_t now)
 
 static void copies__by_their_numbers(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_msg_ep *m = &d->side[0].m;
 	struct iovec iov = {DUO_GPU, 100};
 
-	(void)state;
 	nfired = 0;
 	g->stuck = true;
 	memset(waiter, 0, sizeof(waiter));
@@ -102,7 +99,6 @@ static void copies__by_their_numbers(void **state)
 	assert_int_equal(fired[0], 0);
 	assert_int_equal(fired[1], 2);
 	assert_false(uccl_msg_copying(m));
-	duo_free(d);
 }
 
 /* A receive is complete when its bytes are there, whichever way the message comes. */
@@ -118,17 +114,11 @@ static void recv__waits_for_its_copies(void **state)
 
 			duo_fill(host[0], sizes[i], i);
 			g->stuck = true;
-			if (!late)
-				assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1)), 0);
-			assert_int_equal(duo_send(d, 0, 0, host[0], sizes[i], 0, DUO_CTX(2)), 0);
-			duo_run(d, 20 * MS);
-			if (late)
-				assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1)), 0);
-			duo_run(d, 20 * MS);
+			duo_pass(d, late, 0, host[0], sizes[i], DUO_GPU, sizes[i]);
 			expect(d, 1, NULL, 0);
 			g->stuck = false;
 			duo_run(d, 20 * MS);
-			expect(d, 1, DUO_CTX(1), 0);
+			expect(d, 1, DUO_CTX(2), 0);
 			duo_check(g->mem, sizes[i], i);
 			duo_free(d);
 		}
@@ -151,20 +141,14 @@ static void recv__written_by_the_nic(void **state)
 			g->direct = true;
 			g->stuck = true;
 			duo_fill(host[0], sizes[i], i);
-			if (!late)
-				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
-			duo_send(d, 0, 0, host[0], sizes[i], 0, DUO_CTX(2));
-			duo_run(d, 20 * MS);
-			if (late)
-				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
-			duo_run(d, 20 * MS);
+			duo_pass(d, late, 0, host[0], sizes[i], DUO_GPU, sizes[i]);
 			expect(d, 1, NULL, 0);
 			assert_true(d->side[0].stats.writes_tx >= (sizes[i] - DUO_CHUNK) / DUO_WRITE);
 			assert_int_equal(g->flushes, 0);
 			/* Only what came before the memory was known, or is too short to be written. */
 			g->stuck = false;
 			duo_run(d, 20 * MS);
-			expect(d, 1, DUO_CTX(1), 0);
+			expect(d, 1, DUO_CTX(2), 0);
 			assert_int_equal(g->flushes, 1);
 			assert_int_equal(d->side[1].regs, 1);
 			assert_int_equal(d->side[1].deregs, 1);
@@ -177,17 +161,13 @@ static void recv__written_by_the_nic(void **state)
 /* What nobody can say that the device sees was not received. */
 static void recv__flush_fails(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
-	(void)state;
 	g->direct = g->flush_fails = true;
-	duo_recv(d, 1, 0, DUO_GPU, 50000, 0, 0, DUO_CTX(1));
-	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(1), FI_EIO);
+	duo_pass(d, false, 0, host[0], 50000, DUO_GPU, 50000);
+	expect(d, 1, DUO_CTX(2), FI_EIO);
 	assert_int_equal(d->side[1].deregs, 1);
-	duo_free(d);
 }
 
 static enum duo_verdict every_third_lost(struct duo *d, const struct duo_pkt *p)
@@ -206,19 +186,17 @@ static void send__read_by_the_nic(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++)
-		for (int lane_peer = 0; lane_peer < 8; lane_peer++) {
-			struct duo *d = lane_peer & 1 ? duo_open_writes() : duo_open();
+		for (int how = 0; how < 8; how++) {
+			struct duo *d = how & 1 ? duo_open_writes() : duo_open();
 			struct duo_gpu *g = duo_gpu(d, 0);
 
 			g->reads = true;
 			g->stuck = true;
-			d->filter = lane_peer & 2 ? every_third_lost : NULL;
+			d->filter = how & 2 ? every_third_lost : NULL;
 			duo_fill(g->mem, sizes[i], i);
-			duo_recv(d, 1, 0, host[1], sizes[i], 0, 0, DUO_CTX(1));
-			duo_send(d, 0, lane_peer & 4 ? UCCL_OPF_DELIVERY : 0, DUO_GPU, sizes[i], 0, DUO_CTX(2));
-			duo_run(d, 2000 * MS);
-			expect(d, 1, DUO_CTX(1), 0);
-			expect(d, 0, DUO_CTX(2), 0);
+			duo_pass(d, false, how & 4 ? UCCL_OPF_DELIVERY : 0, DUO_GPU, sizes[i], host[1], sizes[i]);
+			expect(d, 1, DUO_CTX(2), 0);
+			expect(d, 0, DUO_CTX(1), 0);
 			assert_true(g->read >= sizes[i]);
 			assert_int_equal(g->queued, 0);
 			assert_int_equal(g->sources, 0);
@@ -230,16 +208,13 @@ static void send__read_by_the_nic(void **state)
 /* One that may not leaves it to copies, and what is read ends with its peer. */
 static void send__not_read_by_the_nic(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
-	(void)state;
 	duo_fill(g->mem, 100000, 3);
-	duo_recv(d, 1, 0, host[1], 100000, 0, 0, DUO_CTX(1));
-	duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2));
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(1), 0);
-	expect(d, 0, DUO_CTX(2), 0);
+	duo_pass(d, false, 0, DUO_GPU, 100000, host[1], 100000);
+	expect(d, 1, DUO_CTX(2), 0);
+	expect(d, 0, DUO_CTX(1), 0);
 	assert_true(g->queued > 0);
 	assert_int_equal(g->read, 0);
 	duo_check(host[1], 100000, 3);
@@ -252,7 +227,6 @@ static void send__not_read_by_the_nic(void **state)
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
 	assert_int_equal(g->sources, 0);
 	expect(d, 0, DUO_CTX(2), FI_ECONNRESET);
-	duo_free(d);
 }
 
 /* Nothing was written, nothing needs a flush: the NIC does not reach the device, or all came in packets. */
@@ -267,10 +241,8 @@ static void recv__no_flush_for_copies(void **state)
 		g->direct = direct;
 		g->flush_fails = true;
 		duo_fill(host[0], n, 3);
-		duo_recv(d, 1, 0, DUO_GPU, n, 0, 0, DUO_CTX(1));
-		duo_send(d, 0, 0, host[0], n, 0, DUO_CTX(2));
-		duo_run(d, 20 * MS);
-		expect(d, 1, DUO_CTX(1), 0);
+		duo_pass(d, false, 0, host[0], n, DUO_GPU, n);
+		expect(d, 1, DUO_CTX(2), 0);
 		assert_int_equal(g->flushes, 0);
 		assert_int_equal(d->side[0].stats.writes_tx, 0);
 		duo_check(g->mem, n, 3);
@@ -299,29 +271,24 @@ static void recv__gathered(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++)
-		for (int lane_peer = 0; lane_peer < 8; lane_peer++) {
+		for (int how = 0; how < 8; how++) {
 			struct duo *d = duo_open();
 			struct duo_gpu *g = duo_gpu(d, 1);
 
 			g->gathers = g->stuck = true;
-			d->filter = lane_peer & 2 ? lost_and_doubled : NULL;
+			d->filter = how & 2 ? lost_and_doubled : NULL;
 			duo_fill(host[0], sizes[i], i);
-			if (!(lane_peer & 1))
-				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
-			duo_send(d, 0, lane_peer & 4 ? UCCL_OPF_DELIVERY : 0, host[0], sizes[i], 0, DUO_CTX(2));
-			duo_run(d, 20 * MS);
-			if (lane_peer & 1)
-				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
-			duo_run(d, 2000 * MS);
+			duo_pass(d, how & 1, how & 4 ? UCCL_OPF_DELIVERY : 0, host[0], sizes[i], DUO_GPU,
+				 sizes[i]);
 			expect(d, 1, NULL, 0);
-			if (lane_peer & 4)
+			if (how & 4)
 				expect(d, 0, NULL, 0);
 			g->stuck = false;
 			duo_run(d, 2000 * MS);
-			expect(d, 1, DUO_CTX(1), 0);
-			expect(d, 0, DUO_CTX(2), 0);
-			assert_true(g->moves >= (sizes[i] - DUO_CHUNK) / DUO_CHUNK * (lane_peer & 2 ? 2 : 4) / 4);
-			if (!(lane_peer & 2))
+			expect(d, 1, DUO_CTX(2), 0);
+			expect(d, 0, DUO_CTX(1), 0);
+			assert_true(g->moves >= (sizes[i] - DUO_CHUNK) / DUO_CHUNK * (how & 2 ? 2 : 4) / 4);
+			if (!(how & 2))
 				assert_int_equal(g->puts, 1);
 			duo_check(g->mem, sizes[i], i);
 			assert_int_equal(g->mem[sizes[i]], 0);
@@ -332,18 +299,15 @@ static void recv__gathered(void **state)
 /* Not what is short, or in several pieces, or for memory of the host; and what is cut ends where it is cut. */
 static void recv__gathered_or_not(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
 
-	(void)state;
 	g->gathers = true;
 	duo_fill(host[0], 50000, 3);
-	duo_recv(d, 1, 0, DUO_GPU, 16383, 0, 0, DUO_CTX(1));
-	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(1), FI_ETRUNC);
-	expect(d, 0, DUO_CTX(2), 0);
+	duo_pass(d, false, 0, host[0], 50000, DUO_GPU, 16383);
+	expect(d, 1, DUO_CTX(2), FI_ETRUNC);
+	expect(d, 0, DUO_CTX(1), 0);
 	op->iov[0] = (struct iovec){DUO_GPU + 100000, 20000};
 	op->iov[1] = (struct iovec){DUO_GPU + 200000, 30000};
 	op->iov_count = 2;
@@ -357,20 +321,15 @@ static void recv__gathered_or_not(void **state)
 	expect(d, 0, DUO_CTX(4), 0);
 	duo_check(g->mem + 100000, 20000, 3);
 	assert_memory_equal(g->mem + 200000, host[0] + 20000, 30000);
-	duo_recv(d, 1, 0, host[1], 50000, 0, 0, DUO_CTX(5));
-	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(6));
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(5), 0);
-	expect(d, 0, DUO_CTX(6), 0);
+	duo_pass(d, false, 0, host[0], 50000, host[1], 50000);
+	expect(d, 1, DUO_CTX(2), 0);
+	expect(d, 0, DUO_CTX(1), 0);
 	assert_int_equal(g->moves, 0);
-	duo_recv(d, 1, 0, DUO_GPU + 300000, 33333, 0, 0, DUO_CTX(7));
-	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(8));
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(7), FI_ETRUNC);
+	duo_pass(d, false, 0, host[0], 50000, DUO_GPU + 300000, 33333);
+	expect(d, 1, DUO_CTX(2), FI_ETRUNC);
 	assert_true(g->moves > 30);
 	assert_memory_equal(g->mem + 300000, host[0], 33333);
 	assert_int_equal(g->mem[333333], 0);
-	duo_free(d);
 }
 
 /* The sender lies: all that it sends it sends to the queue that it once heard of. */
@@ -392,9 +351,7 @@ static void recv__gathered_unsolicited(void **state)
 
 		g->gathers = !device;
 		d->filter = to_the_queue;
-		duo_recv(d, 1, 0, device ? DUO_GPU : host[1], 50000, 0, 0, DUO_CTX(1));
-		duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
-		duo_run(d, 100 * MS);
+		duo_pass(d, false, 0, host[0], 50000, device ? DUO_GPU : host[1], 50000);
 		expect(d, 1, NULL, 0);
 		assert_true(d->side[1].stats.dropped[UCCL_DROP_STATE] > 40);
 		assert_int_equal(g->moves, 0);
@@ -405,10 +362,9 @@ static void recv__gathered_unsolicited(void **state)
 /* A copy within the device fails, and no place for payload of the host is none of its business. */
 static void recv__gathered_copy_fails(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
-	(void)state;
 	g->gathers = true;
 	g->passing = 20;
 	g->failing = 1;
@@ -421,7 +377,6 @@ static void recv__gathered_copy_fails(void **state)
 	expect(d, 1, DUO_CTX(1), FI_EIO);
 	expect(d, 0, DUO_CTX(2), 0);
 	assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_MEMORY], 0);
-	duo_free(d);
 }
 
 /* Side 0 writes to the start of the device of side 1. */
@@ -449,18 +404,16 @@ static void read_there(struct duo *d, struct duo_gpu *g)
 /* What is written to a region, and what comes back for reads. */
 static void rma__gathered(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_READ | UCCL_ACCESS_WRITE);
 
-	(void)state;
 	g->gathers = true;
 	write_there(d, g, key);
 	assert_true(g->moves > 90);
 	g->moves = 0;
 	read_there(d, g);
 	assert_true(g->moves > 90);
-	duo_free(d);
 }
 
 /* A head is copied: while its device has a queue, a receiver wants none. PROTOCOL R264 */
@@ -475,11 +428,9 @@ static void recv__gathered_without_heads(void **state)
 		for (unsigned int i = 0; i < 3; i++) {
 			g->moves = 0;
 			duo_fill(host[0], 100000, i);
-			duo_recv(d, 1, 0, DUO_GPU, 100000, 0, 0, DUO_CTX(1));
-			duo_send(d, 0, 0, host[0], 100000, 0, DUO_CTX(2));
-			duo_run(d, 20 * MS);
-			expect(d, 1, DUO_CTX(1), 0);
-			expect(d, 0, DUO_CTX(2), 0);
+			duo_pass(d, false, 0, host[0], 100000, DUO_GPU, 100000);
+			expect(d, 1, DUO_CTX(2), 0);
+			expect(d, 0, DUO_CTX(1), 0);
 			duo_check(g->mem, 100000, i);
 			assert_int_equal(g->moves > 90, gathers && i);
 		}
@@ -491,43 +442,37 @@ static void recv__gathered_without_heads(void **state)
 /* A write that was lost comes in packets, which are copied. It is in doubt: then the flush comes last. */
 static void recv__written_and_copied(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
-	(void)state;
 	g->direct = true;
 	d->auto_fence = false;
 	d->filter = lose_fifth_write;
 	duo_fill(host[0], 100000, 4);
-	duo_recv(d, 1, 0, DUO_GPU, 100000, 0, 0, DUO_CTX(1));
-	duo_send(d, 0, 0, host[0], 100000, 0, DUO_CTX(2));
-	duo_run(d, 500 * MS);
+	duo_pass(d, false, 0, host[0], 100000, DUO_GPU, 100000);
 	expect(d, 1, NULL, 0);
 	assert_int_equal(g->flushes, 0);
 	assert_int_equal(d->side[1].deregs, 0);
 	assert_int_equal(d->side[1].fences, 1);
 	uccl_flow_fenced(&d->side[1].peer.flow, d->side[1].fence_path[0], d->now);
-	expect(d, 1, DUO_CTX(1), 0);
+	expect(d, 1, DUO_CTX(2), 0);
 	assert_int_equal(g->flushes, 1);
 	duo_check(g->mem, 100000, 4);
-	duo_free(d);
 }
 
 /* Writes of RMA to a device, and what comes back for reads. */
 static void rma__written_by_the_nic(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_READ | UCCL_ACCESS_WRITE);
 
-	(void)state;
 	g->direct = true;
 	write_there(d, g, key);
 	assert_int_equal(g->flushes, 1);
 	assert_true(d->side[0].stats.writes_tx > 0);
 	read_there(d, g);
 	assert_int_equal(g->flushes, 2);
-	duo_free(d);
 }
 
 /* PROTOCOL R33: what the sender hears is that the bytes are in their place, not that they are on the way there. */
@@ -541,23 +486,20 @@ static void send__delivery_waits_for_copies(void **state)
 		struct duo_gpu *g = duo_gpu(d, 1);
 
 		g->stuck = true;
-		assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1)), 0);
-		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, host[0], sizes[i], 0, DUO_CTX(2)), 0);
-		duo_run(d, 50 * MS);
+		duo_pass(d, false, UCCL_OPF_DELIVERY, host[0], sizes[i], DUO_GPU, sizes[i]);
 		expect(d, 0, NULL, 0);
 		g->stuck = false;
 		duo_run(d, 50 * MS);
-		expect(d, 0, DUO_CTX(2), 0);
+		expect(d, 0, DUO_CTX(1), 0);
 		duo_free(d);
 	}
 }
 
 static void send__in_order_behind_a_copy(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
-	(void)state;
 	g->stuck = true;
 	gpu_fill(g, 0, 5000, 1);
 	duo_fill(host[0], 3000, 2);
@@ -576,16 +518,14 @@ static void send__in_order_behind_a_copy(void **state)
 	expect(d, 1, DUO_CTX(4), 0);
 	duo_check(host[1], 5000, 1);
 	duo_check(other, 3000, 2);
-	duo_free(d);
 }
 
 /* The caller has its buffer back, so it is read before. */
 static void send__injected_at_once(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
-	(void)state;
 	gpu_fill(g, 0, 600, 1);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, DUO_GPU, 600, 0, DUO_CTX(1)), 0);
 	gpu_fill(g, 0, 600, 2);
@@ -595,15 +535,13 @@ static void send__injected_at_once(void **state)
 	duo_run(d, 20 * MS);
 	expect(d, 1, DUO_CTX(3), 0);
 	duo_check(host[1], 600, 1);
-	duo_free(d);
 }
 
 static void send__copy_fails(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
-	(void)state;
 	g->failing = 1;
 	duo_fill(host[0], 100, 3);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, DUO_GPU, 5000, 0, DUO_CTX(1)), 0);
@@ -615,15 +553,13 @@ static void send__copy_fails(void **state)
 	/* Nothing of the first was sent. */
 	expect(d, 1, DUO_CTX(3), 0);
 	duo_check(host[1], 100, 3);
-	duo_free(d);
 }
 
 static void recv__copy_fails(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
-	(void)state;
 	g->failing = 1;
 	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 5000, 0, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 5000, 0, 0, DUO_CTX(2)), 0);
@@ -632,29 +568,24 @@ static void recv__copy_fails(void **state)
 	duo_run(d, 20 * MS);
 	expect(d, 1, DUO_CTX(1), FI_EIO);
 	expect(d, 1, DUO_CTX(2), 0);
-	duo_free(d);
 }
 
 /* Payload for which there is no room now is not had, and comes again. */
 static void recv__no_room(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
-	(void)state;
 	g->full = true;
 	duo_fill(host[0], 50000, 4);
-	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 50000, 0, 0, DUO_CTX(1)), 0);
-	assert_int_equal(duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2)), 0);
-	duo_run(d, 20 * MS);
+	duo_pass(d, false, 0, host[0], 50000, DUO_GPU, 50000);
 	expect(d, 1, NULL, 0);
 	assert_int_equal(g->queued, 0);
 	assert_true(d->side[1].stats.dropped[UCCL_DROP_MEMORY] > 0);
 	g->full = false;
 	duo_run(d, 5000 * MS);
-	expect(d, 1, DUO_CTX(1), 0);
+	expect(d, 1, DUO_CTX(2), 0);
 	duo_check(g->mem, 50000, 4);
-	duo_free(d);
 }
 
 /* Nobody is told of a write that is not there, and what comes later stays behind it. */
@@ -735,11 +666,10 @@ static void rma__between_devices(void **state)
 
 static void read__told_when_copied(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 9000, UCCL_ACCESS_READ);
 
-	(void)state;
 	g->stuck = true;
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[0], 9000, 0, key, DUO_CTX(1)), 0);
 	duo_run(d, 20 * MS);
@@ -749,7 +679,6 @@ static void read__told_when_copied(void **state)
 	duo_run(d, 20 * MS);
 	expect(d, 0, DUO_CTX(1), FI_EACCES);
 	assert_int_equal(d->side[1].region[0].reads, 0);
-	duo_free(d);
 }
 
 static uint64_t *gpu_words(struct duo_gpu *g, uint64_t at)
@@ -825,11 +754,10 @@ static void atomic__on_devices(void **state)
 /* What is behind it waits; it waits for one that is under way at another endpoint. */
 static void atomic__one_at_a_time(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old[20];
 
-	(void)state;
 	d->side[1].claimed_elsewhere = true;
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old[i], 1, 8, key,
@@ -848,7 +776,6 @@ static void atomic__one_at_a_time(void **state)
 	assert_int_equal(*gpu_words(g, 8), 20);
 	assert_int_equal(d->side[1].claims, 20);
 	assert_false(uccl_msg_copying(&d->side[1].m));
-	duo_free(d);
 }
 
 /* On the way there or back: told, and nobody else has to wait for ever. */
@@ -885,18 +812,16 @@ static void atomic__copy_fails(void **state)
 /* An operand that cannot be read is not sent. */
 static void atomic__operand_fails(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	uint64_t at = 5, key = duo_region(d, 1, 0, &at, 8, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
 
-	(void)state;
 	g->failing = 1;
 	assert_int_equal(duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, DUO_GPU, NULL, NULL, 1, 0, key,
 				    DUO_CTX(1)), 0);
 	duo_run(d, 20 * MS);
 	expect(d, 0, DUO_CTX(1), FI_EIO);
 	assert_int_equal(at, 5);
-	duo_free(d);
 }
 
 /* The region ends, or the peer, while one is on its way: it is refused or forgotten, and the claim is given back. */
@@ -938,12 +863,11 @@ static void atomic__ends_on_the_way(void **state)
 /* On our own memory. */
 static void atomic__self(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	uint64_t key = duo_region(d, 0, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 9;
 	struct uccl_peer *to = &d->side[0].self;
 
-	(void)state;
 	*gpu_words(g, 0) = 41;
 	*gpu_words(g, 4096) = 1;
 	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
@@ -977,7 +901,6 @@ static void atomic__self(void **state)
 	duo_run(d, MS);
 	assert_int_equal(duo_next(d, 0)->refusal, UCCL_REFUSED_RANGE);
 	assert_false(d->side[0].claimed);
-	duo_free(d);
 }
 
 /* When this returns nothing touches it any more, and nobody is told of it. */
@@ -1011,14 +934,14 @@ static void revoke__on_the_way(void **state)
 /* Operations end with the peer, but not before what reads or writes their buffers. */
 static void peer_fail__on_the_way(void **state)
 {
-	for (int lane_peer = 0; lane_peer < 4; lane_peer++) {
+	for (int how = 0; how < 4; how++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g[2] = {duo_gpu(d, 0), duo_gpu(d, 1)};
-		int side = lane_peer & 1;
+		int side = how & 1;
 		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 400000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
 
 		(void)state;
-		g[0]->gathers = g[1]->gathers = lane_peer & 2;
+		g[0]->gathers = g[1]->gathers = how & 2;
 		assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 200000, 0, DUO_CTX(2)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 2000, 0, DUO_CTX(3)), 0);
@@ -1037,11 +960,10 @@ static void peer_fail__on_the_way(void **state)
 
 static void peer_fail__read_on_the_way(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 5000, UCCL_ACCESS_READ);
 
-	(void)state;
 	g->stuck = true;
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[0], 5000, 0, key, DUO_CTX(1)), 0);
 	duo_run(d, 20 * MS);
@@ -1051,25 +973,20 @@ static void peer_fail__read_on_the_way(void **state)
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNRESET, d->now);
 	assert_int_equal(g->done, 1);
 	assert_true(TAILQ_EMPTY(&d->side[1].m.device.copies));
-	duo_free(d);
 }
 
 static void self__between_devices(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
 	uint64_t key = duo_region(d, 0, 0, DUO_GPU + 100000, 100000, UCCL_ACCESS_WRITE);
 
-	(void)state;
 	g->stuck = true;
 	gpu_fill(g, 0, 50000, 1);
 	assert_int_equal(duo_recv(d, 0, 0, DUO_GPU + 100000, 40000, 0, 0, DUO_CTX(1)), 0);
 	op->peer = &d->side[0].self;
-	op->iov[0] = (struct iovec){DUO_GPU, 50000};
-	op->iov_count = 1;
-	op->device = 1;
-	op->len = 50000;
+	duo_buffer(op, DUO_GPU, 50000);
 	op->context = DUO_CTX(2);
 	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
 	expect(d, 0, NULL, 0);
@@ -1081,10 +998,7 @@ static void self__between_devices(void **state)
 
 	op = duo_op(d, 0, UCCL_OP_WRITE, 0);
 	op->peer = &d->side[0].self;
-	op->iov[0] = (struct iovec){DUO_GPU, 50000};
-	op->iov_count = 1;
-	op->device = 1;
-	op->len = 50000;
+	duo_buffer(op, DUO_GPU, 50000);
 	op->rma.seg[0] = (struct uccl_seg){.addr = 1000, .len = 50000, .key = key};
 	op->rma.nseg = 1;
 	op->context = DUO_CTX(3);
@@ -1095,17 +1009,15 @@ static void self__between_devices(void **state)
 	expect(d, 0, DUO_CTX(3), 0);
 	assert_int_equal(d->side[0].region[0].writes, 1);
 	duo_check(g->mem + 101000, 50000, 1);
-	duo_free(d);
 }
 
 /* What the NIC could scatter or write by itself, the processor must copy. */
 static void place__not_on_a_device(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	struct uccl_rx_placement hints[4];
 
-	(void)state;
 	duo_fill(host[0], 200000, 5);
 	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, host[0], 200000, 0, DUO_CTX(2)), 0);
@@ -1122,49 +1034,48 @@ static void place__not_on_a_device(void **state)
 	assert_int_equal(d->side[1].regs, 0);
 	expect(d, 1, DUO_CTX(1), 0);
 	duo_check(g->mem, 200000, 5);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(copies__pieces_of_both_kinds),
-		cmocka_unit_test(copies__by_their_numbers),
+		duo_test(copies__pieces_of_both_kinds),
+		duo_test(copies__by_their_numbers),
 		cmocka_unit_test(recv__waits_for_its_copies),
 		cmocka_unit_test(recv__written_by_the_nic),
-		cmocka_unit_test(recv__flush_fails),
+		duo_test_writes(recv__flush_fails),
 		cmocka_unit_test(send__read_by_the_nic),
-		cmocka_unit_test(send__not_read_by_the_nic),
+		duo_test_writes(send__not_read_by_the_nic),
 		cmocka_unit_test(recv__no_flush_for_copies),
 		cmocka_unit_test(recv__gathered),
-		cmocka_unit_test(recv__gathered_or_not),
+		duo_test(recv__gathered_or_not),
 		cmocka_unit_test(recv__gathered_unsolicited),
-		cmocka_unit_test(recv__gathered_copy_fails),
-		cmocka_unit_test(rma__gathered),
+		duo_test(recv__gathered_copy_fails),
+		duo_test(rma__gathered),
 		cmocka_unit_test(recv__gathered_without_heads),
-		cmocka_unit_test(recv__written_and_copied),
-		cmocka_unit_test(rma__written_by_the_nic),
+		duo_test_writes(recv__written_and_copied),
+		duo_test_writes(rma__written_by_the_nic),
 		cmocka_unit_test(send__delivery_waits_for_copies),
-		cmocka_unit_test(send__in_order_behind_a_copy),
-		cmocka_unit_test(send__injected_at_once),
-		cmocka_unit_test(send__copy_fails),
-		cmocka_unit_test(recv__copy_fails),
-		cmocka_unit_test(recv__no_room),
+		duo_test(send__in_order_behind_a_copy),
+		duo_test(send__injected_at_once),
+		duo_test(send__copy_fails),
+		duo_test(recv__copy_fails),
+		duo_test(recv__no_room),
 		cmocka_unit_test(write__answered_when_copied),
 		cmocka_unit_test(write__copy_fails),
 		cmocka_unit_test(rma__between_devices),
-		cmocka_unit_test(read__told_when_copied),
+		duo_test(read__told_when_copied),
 		cmocka_unit_test(atomic__on_devices),
-		cmocka_unit_test(atomic__one_at_a_time),
+		duo_test(atomic__one_at_a_time),
 		cmocka_unit_test(atomic__copy_fails),
-		cmocka_unit_test(atomic__operand_fails),
+		duo_test(atomic__operand_fails),
 		cmocka_unit_test(atomic__ends_on_the_way),
-		cmocka_unit_test(atomic__self),
+		duo_test(atomic__self),
 		cmocka_unit_test(revoke__on_the_way),
 		cmocka_unit_test(peer_fail__on_the_way),
-		cmocka_unit_test(peer_fail__read_on_the_way),
-		cmocka_unit_test(self__between_devices),
-		cmocka_unit_test(place__not_on_a_device),
+		duo_test(peer_fail__read_on_the_way),
+		duo_test(self__between_devices),
+		duo_test_writes(place__not_on_a_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,11 +40,10 @@ static void pump__whole_payload(void **state)
 /* Nothing of the payload is held in the host's memory before it is asked for, and then only some parts. */
 static void pump__holds_little(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	int parts = 0;
 
-	(void)state;
 	duo_fill(g->mem, LARGE, 7);
 	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
 	duo_run(d, 20 * MS);
@@ -65,16 +64,14 @@ static void pump__holds_little(void **state)
 	}
 	assert_true(parts > 0);
 	duo_check(host, LARGE, 7);
-	duo_free(d);
 }
 
 static void pump__waits_for_memory(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_msg_ep *m = &d->side[0].m;
 
-	(void)state;
 	duo_fill(g->mem, 2 * LARGE, 8);
 	m->pumps.bytes = UCCL_PUMPED_MAX;
 	for (int i = 0; i < 3; i++) {
@@ -92,16 +89,14 @@ static void pump__waits_for_memory(void **state)
 	assert_int_equal(duo_waiting(d, 1), 3);
 	assert_true(TAILQ_EMPTY(&m->pumps.waiting));
 	m->pumps.bytes -= UCCL_PUMPED_MAX - 100000;
-	duo_free(d);
 }
 
 /* The host had no memory, and nobody has some that will come back: who waits is looked at again. PROTOCOL R312 */
 static void pump__tries_again(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[0].m;
 
-	(void)state;
 	duo_gpu(d, 0);
 	m->pumps.bytes = UCCL_PUMPED_MAX;
 	assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
@@ -113,16 +108,14 @@ static void pump__tries_again(void **state)
 	assert_false(uccl_msg_waits(m));
 	duo_run(d, 100 * MS);
 	assert_int_equal(duo_waiting(d, 1), 1);
-	duo_free(d);
 }
 
 /* Those that wait, and those under way, end with their peer. */
 static void pump__ends_with_the_peer(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[0].m;
 
-	(void)state;
 	duo_gpu(d, 0)->lends = true;
 	m->pumps.bytes = UCCL_PUMPED_MAX - LARGE;
 	for (int i = 0; i < 5; i++) {
@@ -137,17 +130,15 @@ static void pump__ends_with_the_peer(void **state)
 	assert_int_equal(m->pumps.bytes, UCCL_PUMPED_MAX - LARGE);
 	assert_int_equal(duo_waiting(d, 0), 5);
 	m->pumps.bytes = 0;
-	duo_free(d);
 }
 
 /* The peer was promised bytes that cannot be had: nothing else is left than to part. */
 static void pump__copy_fails(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	const struct duo_comp *c;
 
-	(void)state;
 	assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
 	g->failing = 1;
@@ -157,18 +148,17 @@ static void pump__copy_fails(void **state)
 	uccl_peer_fail(&d->side[0].peer, FI_EFAULT, d->now);
 	c = duo_next(d, 0);
 	assert_true(c && c->err == FI_EFAULT);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pump__whole_payload),
-		cmocka_unit_test(pump__holds_little),
-		cmocka_unit_test(pump__waits_for_memory),
-		cmocka_unit_test(pump__tries_again),
-		cmocka_unit_test(pump__ends_with_the_peer),
-		cmocka_unit_test(pump__copy_fails),
+		duo_test(pump__holds_little),
+		duo_test(pump__waits_for_memory),
+		duo_test(pump__tries_again),
+		duo_test(pump__ends_with_the_peer),
+		duo_test(pump__copy_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

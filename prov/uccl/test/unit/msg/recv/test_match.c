@@ -13,15 +13,26 @@
 
 static struct uccl_peer alice, bob;
 
-static int peers(void **state)
+/* Two peers, and a struct uccl_match in *state. */
+static int setup(void **state)
 {
 	static const struct uccl_addr addr;
+	static struct uccl_match m;
 
-	(void)state;
 	uccl_peer_init(&alice, NULL, &addr);
 	uccl_peer_init(&bob, NULL, &addr);
+	uccl_match_init(&m);
+	*state = &m;
 	return 0;
 }
+
+static int teardown(void **state)
+{
+	uccl_match_fini(*state);
+	return 0;
+}
+
+#define match_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 static struct uccl_op recv_op(uint32_t flags, uint64_t tag, uint64_t ignore)
 {
@@ -40,29 +51,25 @@ static struct uccl_msg_rx message(struct uccl_peer *from, bool tagged, uint64_t 
 static void init__empty(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	assert_null(uccl_match_posted(&m, true, &alice, 0));
-	assert_null(uccl_match_posted(&m, false, &alice, 0));
-	assert_null(uccl_match_unexpected(&m, &op));
-	assert_null(uccl_match_claimed(&m, NULL));
+	assert_null(uccl_match_posted(m, true, &alice, 0));
+	assert_null(uccl_match_posted(m, false, &alice, 0));
+	assert_null(uccl_match_unexpected(m, &op));
+	assert_null(uccl_match_claimed(m, NULL));
 }
 
 /* PROTOCOL R36 */
 static void posted__exact_tag(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0x8000000000000001, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &op);
-	assert_ptr_equal(uccl_match_posted(&m, true, &alice, 0x8000000000000001), &op);
-	assert_null(uccl_match_posted(&m, true, &alice, 1));
-	assert_null(uccl_match_posted(&m, true, &alice, 0x8000000000000000));
-	assert_null(uccl_match_posted(&m, true, &alice, 0x8000000000000003));
+	uccl_match_post(m, &op);
+	assert_ptr_equal(uccl_match_posted(m, true, &alice, 0x8000000000000001), &op);
+	assert_null(uccl_match_posted(m, true, &alice, 1));
+	assert_null(uccl_match_posted(m, true, &alice, 0x8000000000000000));
+	assert_null(uccl_match_posted(m, true, &alice, 0x8000000000000003));
 }
 
 /* PROTOCOL R36 */
@@ -70,30 +77,26 @@ static void posted__ignored_bits(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0xab00, 0xff);
 	struct uccl_op any = recv_op(UCCL_OPF_TAGGED, 0x1234, UINT64_MAX);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &op);
+	uccl_match_post(m, &op);
 	for (uint64_t low = 0; low < 256; low++)
-		assert_ptr_equal(uccl_match_posted(&m, true, &bob, 0xab00 | low), &op);
+		assert_ptr_equal(uccl_match_posted(m, true, &bob, 0xab00 | low), &op);
 	for (int bit = 8; bit < 64; bit++)
-		assert_null(uccl_match_posted(&m, true, &bob, 0xab00 ^ 1ull << bit));
-	uccl_match_post(&m, &any);
-	assert_ptr_equal(uccl_match_posted(&m, true, &bob, 0xab07), &op);
-	assert_ptr_equal(uccl_match_posted(&m, true, &bob, UINT64_MAX), &any);
+		assert_null(uccl_match_posted(m, true, &bob, 0xab00 ^ 1ull << bit));
+	uccl_match_post(m, &any);
+	assert_ptr_equal(uccl_match_posted(m, true, &bob, 0xab07), &op);
+	assert_ptr_equal(uccl_match_posted(m, true, &bob, UINT64_MAX), &any);
 }
 
 /* A bit set in the receive's own tag and ignored does not matter either. */
 static void posted__ignored_bits_of_the_receive(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0xabff, 0xff);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &op);
-	assert_ptr_equal(uccl_match_posted(&m, true, &alice, 0xab00), &op);
+	uccl_match_post(m, &op);
+	assert_ptr_equal(uccl_match_posted(m, true, &alice, 0xab00), &op);
 }
 
 /* PROTOCOL R37 */
@@ -101,22 +104,20 @@ static void posted__in_post_order(void **state)
 {
 	struct uccl_op wild = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), exact = recv_op(UCCL_OPF_TAGGED, 5, 0);
 	struct uccl_op again = recv_op(UCCL_OPF_TAGGED, 5, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &wild);
-	uccl_match_post(&m, &exact);
-	uccl_match_post(&m, &again);
+	uccl_match_post(m, &wild);
+	uccl_match_post(m, &exact);
+	uccl_match_post(m, &again);
 	/* The better fit does not matter, the order of posting does. */
-	assert_ptr_equal(uccl_match_posted(&m, true, &alice, 5), &wild);
-	uccl_match_unpost(&m, &wild);
-	assert_ptr_equal(uccl_match_posted(&m, true, &alice, 5), &exact);
-	assert_null(uccl_match_posted(&m, true, &alice, 6));
-	uccl_match_unpost(&m, &exact);
-	assert_ptr_equal(uccl_match_posted(&m, true, &alice, 5), &again);
-	uccl_match_unpost(&m, &again);
-	assert_null(uccl_match_posted(&m, true, &alice, 5));
+	assert_ptr_equal(uccl_match_posted(m, true, &alice, 5), &wild);
+	uccl_match_unpost(m, &wild);
+	assert_ptr_equal(uccl_match_posted(m, true, &alice, 5), &exact);
+	assert_null(uccl_match_posted(m, true, &alice, 6));
+	uccl_match_unpost(m, &exact);
+	assert_ptr_equal(uccl_match_posted(m, true, &alice, 5), &again);
+	uccl_match_unpost(m, &again);
+	assert_null(uccl_match_posted(m, true, &alice, 5));
 }
 
 /* PROTOCOL R38 */
@@ -124,47 +125,41 @@ static void posted__directed(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 0, UINT64_MAX);
 	struct uccl_op plain = recv_op(UCCL_OPF_DIRECTED, 0, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &op);
-	uccl_match_post(&m, &plain);
-	assert_null(uccl_match_posted(&m, true, &bob, 1));
-	assert_null(uccl_match_posted(&m, false, &bob, 1));
-	assert_ptr_equal(uccl_match_posted(&m, true, &alice, 1), &op);
-	assert_ptr_equal(uccl_match_posted(&m, false, &alice, 1), &plain);
+	uccl_match_post(m, &op);
+	uccl_match_post(m, &plain);
+	assert_null(uccl_match_posted(m, true, &bob, 1));
+	assert_null(uccl_match_posted(m, false, &bob, 1));
+	assert_ptr_equal(uccl_match_posted(m, true, &alice, 1), &op);
+	assert_ptr_equal(uccl_match_posted(m, false, &alice, 1), &plain);
 }
 
 /* Without the flag the peer that an op happens to name does not matter. */
 static void posted__peer_without_flag(void **state)
 {
 	struct uccl_op op = recv_op(0, 0, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
 	op.peer = &alice;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &op);
-	assert_ptr_equal(uccl_match_posted(&m, false, &bob, 0), &op);
+	uccl_match_post(m, &op);
+	assert_ptr_equal(uccl_match_posted(m, false, &bob, 0), &op);
 }
 
 /* PROTOCOL R35 */
 static void posted__tagged_and_untagged_apart(void **state)
 {
 	struct uccl_op tagged = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), plain = recv_op(0, 0, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &tagged);
-	assert_null(uccl_match_posted(&m, false, &alice, 0));
-	uccl_match_post(&m, &plain);
-	assert_ptr_equal(uccl_match_posted(&m, false, &alice, 0), &plain);
+	uccl_match_post(m, &tagged);
+	assert_null(uccl_match_posted(m, false, &alice, 0));
+	uccl_match_post(m, &plain);
+	assert_ptr_equal(uccl_match_posted(m, false, &alice, 0), &plain);
 	/* An untagged message has no tag, whatever its envelope says. */
-	assert_ptr_equal(uccl_match_posted(&m, false, &alice, 77), &plain);
-	uccl_match_unpost(&m, &tagged);
-	assert_null(uccl_match_posted(&m, true, &alice, 0));
+	assert_ptr_equal(uccl_match_posted(m, false, &alice, 77), &plain);
+	uccl_match_unpost(m, &tagged);
+	assert_null(uccl_match_posted(m, true, &alice, 0));
 }
 
 /* PROTOCOL R35 */
@@ -173,25 +168,23 @@ static void posted__collective_apart(void **state)
 	struct uccl_op all = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), plain = recv_op(0, 0, 0);
 	struct uccl_op coll = recv_op(UCCL_OPF_COLL, 7, 1);
 	struct uccl_msg_rx rx = message(&alice, true, 7);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &all);
-	uccl_match_post(&m, &plain);
-	assert_null(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 7));
-	uccl_match_post(&m, &coll);
-	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 6), &coll);
-	assert_null(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 5));
-	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 7), &all);
+	uccl_match_post(m, &all);
+	uccl_match_post(m, &plain);
+	assert_null(uccl_match_posted(m, UCCL_KIND_COLL, &alice, 7));
+	uccl_match_post(m, &coll);
+	assert_ptr_equal(uccl_match_posted(m, UCCL_KIND_COLL, &alice, 6), &coll);
+	assert_null(uccl_match_posted(m, UCCL_KIND_COLL, &alice, 5));
+	assert_ptr_equal(uccl_match_posted(m, UCCL_KIND_TAGGED, &alice, 7), &all);
 	/* Whatever else its envelope says. */
 	rx.env.flags |= UCCL_ENV_COLL;
-	uccl_match_list(&m, &rx);
-	assert_null(uccl_match_unexpected(&m, &all));
-	assert_null(uccl_match_unexpected(&m, &plain));
-	assert_ptr_equal(uccl_match_unexpected(&m, &coll), &rx);
-	uccl_match_unlist(&m, &rx);
-	assert_null(uccl_match_unexpected(&m, &coll));
+	uccl_match_list(m, &rx);
+	assert_null(uccl_match_unexpected(m, &all));
+	assert_null(uccl_match_unexpected(m, &plain));
+	assert_ptr_equal(uccl_match_unexpected(m, &coll), &rx);
+	uccl_match_unlist(m, &rx);
+	assert_null(uccl_match_unexpected(m, &coll));
 }
 
 /* PROTOCOL R35 R37 */
@@ -201,29 +194,27 @@ static void unexpected__in_order_of_arrival(void **state)
 	struct uccl_msg_rx plain = message(&alice, false, 2);
 	struct uccl_op two = recv_op(UCCL_OPF_TAGGED, 2, 0), any = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX);
 	struct uccl_op directed = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 2, 0), untagged = recv_op(0, 0, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_list(&m, &plain);
-	uccl_match_list(&m, &a);
-	uccl_match_list(&m, &b);
-	uccl_match_list(&m, &c);
+	uccl_match_list(m, &plain);
+	uccl_match_list(m, &a);
+	uccl_match_list(m, &b);
+	uccl_match_list(m, &c);
 	assert_true(a.match.listed && b.match.listed && c.match.listed && plain.match.listed);
-	assert_ptr_equal(uccl_match_unexpected(&m, &any), &a);
-	assert_ptr_equal(uccl_match_unexpected(&m, &two), &b);
-	assert_ptr_equal(uccl_match_unexpected(&m, &directed), &c);
-	assert_ptr_equal(uccl_match_unexpected(&m, &untagged), &plain);
+	assert_ptr_equal(uccl_match_unexpected(m, &any), &a);
+	assert_ptr_equal(uccl_match_unexpected(m, &two), &b);
+	assert_ptr_equal(uccl_match_unexpected(m, &directed), &c);
+	assert_ptr_equal(uccl_match_unexpected(m, &untagged), &plain);
 	/* Looking takes nothing. */
-	assert_ptr_equal(uccl_match_unexpected(&m, &two), &b);
-	uccl_match_unlist(&m, &b);
+	assert_ptr_equal(uccl_match_unexpected(m, &two), &b);
+	uccl_match_unlist(m, &b);
 	assert_false(b.match.listed);
-	assert_ptr_equal(uccl_match_unexpected(&m, &two), &c);
-	uccl_match_unlist(&m, &c);
-	assert_null(uccl_match_unexpected(&m, &two));
-	assert_null(uccl_match_unexpected(&m, &directed));
-	uccl_match_unlist(&m, &plain);
-	assert_null(uccl_match_unexpected(&m, &untagged));
+	assert_ptr_equal(uccl_match_unexpected(m, &two), &c);
+	uccl_match_unlist(m, &c);
+	assert_null(uccl_match_unexpected(m, &two));
+	assert_null(uccl_match_unexpected(m, &directed));
+	uccl_match_unlist(m, &plain);
+	assert_null(uccl_match_unexpected(m, &untagged));
 }
 
 /* PROTOCOL R39 */
@@ -232,27 +223,25 @@ static void claim__kept_for_its_context(void **state)
 	struct uccl_msg_rx a = message(&alice, true, 1), b = message(&alice, true, 1), c = message(&alice, true, 1);
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 1, 0);
 	int one, two;
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_list(&m, &a);
-	uccl_match_list(&m, &b);
-	uccl_match_list(&m, &c);
-	uccl_match_claim(&m, &a, &one);
+	uccl_match_list(m, &a);
+	uccl_match_list(m, &b);
+	uccl_match_list(m, &c);
+	uccl_match_claim(m, &a, &one);
 	assert_false(a.match.listed);
-	assert_ptr_equal(uccl_match_unexpected(&m, &op), &b);
-	uccl_match_claim(&m, &b, &two);
-	uccl_match_claim(&m, &c, &one);
-	assert_null(uccl_match_unexpected(&m, &op));
-	assert_null(uccl_match_claimed(&m, &op));
-	assert_ptr_equal(uccl_match_claimed(&m, &two), &b);
-	assert_null(uccl_match_claimed(&m, &two));
+	assert_ptr_equal(uccl_match_unexpected(m, &op), &b);
+	uccl_match_claim(m, &b, &two);
+	uccl_match_claim(m, &c, &one);
+	assert_null(uccl_match_unexpected(m, &op));
+	assert_null(uccl_match_claimed(m, &op));
+	assert_ptr_equal(uccl_match_claimed(m, &two), &b);
+	assert_null(uccl_match_claimed(m, &two));
 	/* Claims under one context come back in their order. */
-	assert_ptr_equal(uccl_match_claimed(&m, &one), &a);
+	assert_ptr_equal(uccl_match_claimed(m, &one), &a);
 	assert_null(a.match.claim);
-	assert_ptr_equal(uccl_match_claimed(&m, &one), &c);
-	assert_null(uccl_match_claimed(&m, &one));
+	assert_ptr_equal(uccl_match_claimed(m, &one), &c);
+	assert_null(uccl_match_claimed(m, &one));
 }
 
 /* Who is named by receives finds them, each kind in its order; others are not among them. */
@@ -260,22 +249,20 @@ static void post__found_from_the_peer(void **state)
 {
 	struct uccl_op any = recv_op(0, 0, 0), first = recv_op(UCCL_OPF_DIRECTED, 0, 0);
 	struct uccl_op second = recv_op(UCCL_OPF_DIRECTED, 0, 0), cm = recv_op(UCCL_OPF_DIRECTED | UCCL_OPF_CM, 0, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &first);
-	uccl_match_post(&m, &any);
-	uccl_match_post(&m, &cm);
-	uccl_match_post(&m, &second);
+	uccl_match_post(m, &first);
+	uccl_match_post(m, &any);
+	uccl_match_post(m, &cm);
+	uccl_match_post(m, &second);
 	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_UNTAGGED]), &first);
 	assert_ptr_equal(TAILQ_NEXT(&first, recv.match.directed_link), &second);
 	assert_null(TAILQ_NEXT(&second, recv.match.directed_link));
 	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_CM]), &cm);
 	assert_true(TAILQ_EMPTY(&bob.directed[UCCL_KIND_UNTAGGED]));
-	uccl_match_unpost(&m, &first);
-	uccl_match_unpost(&m, &any);
-	uccl_match_unpost(&m, &cm);
+	uccl_match_unpost(m, &first);
+	uccl_match_unpost(m, &any);
+	uccl_match_unpost(m, &cm);
 	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_UNTAGGED]), &second);
 	assert_true(TAILQ_EMPTY(&alice.directed[UCCL_KIND_CM]));
 }
@@ -284,23 +271,21 @@ static void post__found_from_the_peer(void **state)
 static void rename__moves_receives(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 1, 0), other = op, any = recv_op(0, 0, 0);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
 	other.peer = &bob;
 	any.peer = &alice;
-	uccl_match_post(&m, &op);
-	uccl_match_post(&m, &other);
-	uccl_match_post(&m, &any);
-	uccl_match_rename(&m, &alice, &bob);
+	uccl_match_post(m, &op);
+	uccl_match_post(m, &other);
+	uccl_match_post(m, &any);
+	uccl_match_rename(m, &alice, &bob);
 	assert_true(TAILQ_EMPTY(&alice.directed[UCCL_KIND_TAGGED]));
 	assert_ptr_equal(op.peer, &bob);
 	assert_ptr_equal(any.peer, &alice);
-	assert_null(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 1));
-	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &bob, 1), &op);
-	uccl_match_unpost(&m, &op);
-	uccl_match_unpost(&m, &other);
+	assert_null(uccl_match_posted(m, UCCL_KIND_TAGGED, &alice, 1));
+	assert_ptr_equal(uccl_match_posted(m, UCCL_KIND_TAGGED, &bob, 1), &op);
+	uccl_match_unpost(m, &op);
+	uccl_match_unpost(m, &other);
 	assert_true(TAILQ_EMPTY(&bob.directed[UCCL_KIND_TAGGED]));
 }
 
@@ -308,23 +293,20 @@ static void rename__moves_receives(void **state)
 static void rename__keeps_the_order(void **state)
 {
 	static struct uccl_op op[60];
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (int i = 0; i < 60; i++) {
 		op[i] = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 1, 0);
 		op[i].peer = i % 3 ? &alice : &bob;
-		uccl_match_post(&m, &op[i]);
+		uccl_match_post(m, &op[i]);
 	}
-	uccl_match_rename(&m, &alice, &bob);
-	assert_null(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 1));
+	uccl_match_rename(m, &alice, &bob);
+	assert_null(uccl_match_posted(m, UCCL_KIND_TAGGED, &alice, 1));
 	for (int i = 0; i < 60; i++) {
 		assert_ptr_equal(TAILQ_FIRST(&bob.directed[UCCL_KIND_TAGGED]), &op[i]);
-		assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &bob, 1), &op[i]);
-		uccl_match_unpost(&m, &op[i]);
+		assert_ptr_equal(uccl_match_posted(m, UCCL_KIND_TAGGED, &bob, 1), &op[i]);
+		uccl_match_unpost(m, &op[i]);
 	}
-	uccl_match_fini(&m);
 }
 
 /* What waits takes few steps, however many others wait with it. */
@@ -342,75 +324,66 @@ static uint64_t scramble(uint64_t i)
 
 static void posted__steps_do_not_grow(void **state)
 {
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 	uint64_t steps;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (uint64_t i = 0; i < MANY; i++) {
 		posts[i] = recv_op(UCCL_OPF_TAGGED | (i & 1 ? UCCL_OPF_DIRECTED : 0), i << 8, i & 2 ? 0xff : 0);
-		uccl_match_post(&m, &posts[i]);
+		uccl_match_post(m, &posts[i]);
 	}
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t k = scramble(i);
 
-		steps = m.steps;
-		assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, k << 8), &posts[k]);
-		assert_null(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 1 | MANY << 8));
-		uccl_match_unpost(&m, &posts[k]);
-		assert_in_range(m.steps - steps, 1, 2 * STEPS);
+		steps = m->steps;
+		assert_ptr_equal(uccl_match_posted(m, UCCL_KIND_TAGGED, &alice, k << 8), &posts[k]);
+		assert_null(uccl_match_posted(m, UCCL_KIND_TAGGED, &alice, 1 | MANY << 8));
+		uccl_match_unpost(m, &posts[k]);
+		assert_in_range(m->steps - steps, 1, 2 * STEPS);
 	}
-	uccl_match_fini(&m);
 }
 
 /* Each bit of the tag is ignored by some receives: the tables are as many, and no more. */
 static void posted__many_masks(void **state)
 {
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 	uint64_t steps;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (uint64_t i = 0; i < MANY; i++) {
 		posts[i] = recv_op(UCCL_OPF_TAGGED, i << 32, i % 80 < 32 ? 1ull << i % 80 : i % 80);
-		uccl_match_post(&m, &posts[i]);
+		uccl_match_post(m, &posts[i]);
 	}
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t k = scramble(i);
 
-		steps = m.steps;
-		assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, k << 32), &posts[k]);
-		uccl_match_unpost(&m, &posts[k]);
-		assert_in_range(m.steps - steps, 1, UCCL_MATCH_CLASSES + MANY / 80 * 20);
+		steps = m->steps;
+		assert_ptr_equal(uccl_match_posted(m, UCCL_KIND_TAGGED, &alice, k << 32), &posts[k]);
+		uccl_match_unpost(m, &posts[k]);
+		assert_in_range(m->steps - steps, 1, UCCL_MATCH_CLASSES + MANY / 80 * 20);
 	}
-	uccl_match_fini(&m);
 }
 
 static void context__steps_do_not_grow(void **state)
 {
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 	uint64_t steps;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (uint64_t i = 0; i < MANY; i++) {
 		posts[i] = recv_op(UCCL_OPF_TAGGED, 1, 0);
 		posts[i].context = &posts[i / 2 * 2];
-		uccl_match_post(&m, &posts[i]);
+		uccl_match_post(m, &posts[i]);
 	}
-	assert_null(uccl_match_context(&m, UCCL_KIND_TAGGED, &m));
-	assert_null(uccl_match_context(&m, UCCL_KIND_UNTAGGED, &posts[0]));
-	steps = m.steps;
+	assert_null(uccl_match_context(m, UCCL_KIND_TAGGED, m));
+	assert_null(uccl_match_context(m, UCCL_KIND_UNTAGGED, &posts[0]));
+	steps = m->steps;
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t k = scramble(i) / 2 * 2;
-		struct uccl_op *op = uccl_match_context(&m, UCCL_KIND_TAGGED, &posts[k]);
+		struct uccl_op *op = uccl_match_context(m, UCCL_KIND_TAGGED, &posts[k]);
 
 		/* Those of one context in their order. */
 		assert_ptr_equal(op, posts[k].recv.match.posted ? &posts[k] : &posts[k + 1]);
-		uccl_match_unpost(&m, op);
+		uccl_match_unpost(m, op);
 	}
-	assert_in_range(m.steps - steps, 1, 2 * MANY);
-	uccl_match_fini(&m);
+	assert_in_range(m->steps - steps, 1, 2 * MANY);
 }
 
 /* By tag, by tag and source, by source, by a part of the tag: each in an order that is not that of arrival. */
@@ -420,119 +393,107 @@ static void unexpected__steps_do_not_grow(void **state)
 		uint32_t flags;
 		uint64_t ignore;
 	} how[4] = {{0, 0}, {UCCL_OPF_DIRECTED, 0}, {0, 0xff}, {UCCL_OPF_DIRECTED, 0xff}};
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 	uint64_t steps;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (uint64_t i = 0; i < MANY; i++) {
 		rxs[i] = message(i & 1 ? &alice : &bob, true, i << 8);
-		uccl_match_list(&m, &rxs[i]);
+		uccl_match_list(m, &rxs[i]);
 	}
-	steps = m.steps;
+	steps = m->steps;
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t k = scramble(i);
 		struct uccl_op op = recv_op(UCCL_OPF_TAGGED | how[i % 4].flags, k << 8, how[i % 4].ignore);
 
 		op.peer = rxs[k].peer;
-		assert_ptr_equal(uccl_match_unexpected(&m, &op), &rxs[k]);
-		uccl_match_unlist(&m, &rxs[k]);
+		assert_ptr_equal(uccl_match_unexpected(m, &op), &rxs[k]);
+		uccl_match_unlist(m, &rxs[k]);
 		op.tag = MANY << 8;
-		assert_null(uccl_match_unexpected(&m, &op));
+		assert_null(uccl_match_unexpected(m, &op));
 	}
 	/* Four tables, each message once in each. */
-	assert_in_range(m.steps - steps, MANY, (4 + STEPS) * MANY);
-	assert_int_equal(m.entries.used, 0);
-	uccl_match_fini(&m);
+	assert_in_range(m->steps - steps, MANY, (4 + STEPS) * MANY);
+	assert_int_equal(m->entries.used, 0);
 }
 
 /* With more masks by turns than there are tables the list is read, and nothing else is done each time. */
 static void unexpected__more_masks_than_tables(void **state)
 {
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 	uint64_t steps;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (uint64_t i = 0; i < 1000; i++) {
 		rxs[i] = message(&alice, true, i << 8);
-		uccl_match_list(&m, &rxs[i]);
+		uccl_match_list(m, &rxs[i]);
 	}
 	for (int i = 0; i < 1000; i++) {
 		struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 999 << 8, (uint64_t)(i % (UCCL_MATCH_VIEWS + 4)));
 
-		steps = m.steps;
-		assert_ptr_equal(uccl_match_unexpected(&m, &op), &rxs[999]);
+		steps = m->steps;
+		assert_ptr_equal(uccl_match_unexpected(m, &op), &rxs[999]);
 		if (i > UCCL_MATCH_VIEWS)
-			assert_in_range(m.steps - steps, 1, 1000);
+			assert_in_range(m->steps - steps, 1, 1000);
 	}
 	/* The habits change: the table that is asked no more makes room. */
 	for (int i = 0; i < UCCL_MATCH_REST + 2; i++) {
 		struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 999 << 8, 0x7f);
 
-		steps = m.steps;
-		assert_ptr_equal(uccl_match_unexpected(&m, &op), &rxs[999]);
+		steps = m->steps;
+		assert_ptr_equal(uccl_match_unexpected(m, &op), &rxs[999]);
 	}
-	assert_in_range(m.steps - steps, 1, STEPS);
+	assert_in_range(m->steps - steps, 1, STEPS);
 	for (int i = 0; i < 1000; i++)
-		uccl_match_unlist(&m, &rxs[i]);
-	assert_int_equal(m.entries.used, 0);
-	uccl_match_fini(&m);
+		uccl_match_unlist(m, &rxs[i]);
+	assert_int_equal(m->entries.used, 0);
 }
 
 /* Without memory for a table the list is read; what is there is found as before. */
 static void unexpected__no_memory_for_a_table(void **state)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 900, 0), wide = recv_op(UCCL_OPF_TAGGED, 900, 1);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	m.entries.max = 1500;
+	m->entries.max = 1500;
 	for (uint64_t i = 0; i < 1400; i++) {
 		rxs[i] = message(&alice, true, i);
-		uccl_match_list(&m, &rxs[i]);
+		uccl_match_list(m, &rxs[i]);
 	}
-	assert_ptr_equal(uccl_match_unexpected(&m, &op), &rxs[900]);
-	assert_int_equal(m.entries.used, 1400);
-	assert_ptr_equal(uccl_match_unexpected(&m, &wide), &rxs[900]);
-	assert_int_equal(m.entries.used, 1400);
+	assert_ptr_equal(uccl_match_unexpected(m, &op), &rxs[900]);
+	assert_int_equal(m->entries.used, 1400);
+	assert_ptr_equal(uccl_match_unexpected(m, &wide), &rxs[900]);
+	assert_int_equal(m->entries.used, 1400);
 	/* The one that there is does not reach for what comes: it goes, too. */
 	for (uint64_t i = 1400; i < 1600; i++) {
 		rxs[i] = message(&alice, true, i);
-		uccl_match_list(&m, &rxs[i]);
+		uccl_match_list(m, &rxs[i]);
 	}
-	assert_int_equal(m.entries.used, 0);
-	assert_ptr_equal(uccl_match_unexpected(&m, &op), &rxs[900]);
+	assert_int_equal(m->entries.used, 0);
+	assert_ptr_equal(uccl_match_unexpected(m, &op), &rxs[900]);
 	op.tag = 1599;
-	assert_ptr_equal(uccl_match_unexpected(&m, &op), &rxs[1599]);
+	assert_ptr_equal(uccl_match_unexpected(m, &op), &rxs[1599]);
 	for (int i = 0; i < 1600; i++)
-		uccl_match_unlist(&m, &rxs[i]);
-	uccl_match_fini(&m);
+		uccl_match_unlist(m, &rxs[i]);
 }
 
 static void claimed__steps_do_not_grow(void **state)
 {
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 	uint64_t steps;
 
-	(void)state;
-	uccl_match_init(&m);
 	for (uint64_t i = 0; i < MANY; i++) {
 		rxs[i] = message(&alice, true, i);
-		uccl_match_list(&m, &rxs[i]);
-		uccl_match_claim(&m, &rxs[i], &posts[i / 2]);
+		uccl_match_list(m, &rxs[i]);
+		uccl_match_claim(m, &rxs[i], &posts[i / 2]);
 	}
-	steps = m.steps;
+	steps = m->steps;
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t k = scramble(i) / 2;
 		bool second = !rxs[2 * k].match.claim;
 
-		assert_ptr_equal(uccl_match_claimed(&m, &posts[k]), &rxs[2 * k + second]);
+		assert_ptr_equal(uccl_match_claimed(m, &posts[k]), &rxs[2 * k + second]);
 	}
-	assert_in_range(m.steps - steps, MANY, 3 * MANY);
-	assert_null(uccl_match_claimed(&m, &posts[0]));
-	uccl_match_fini(&m);
+	assert_in_range(m->steps - steps, MANY, 3 * MANY);
+	assert_null(uccl_match_claimed(m, &posts[0]));
 }
 
 /* The rules themselves, read from lists. */
@@ -673,63 +634,61 @@ static void starve__and_those_behind(void **state)
 {
 	struct uccl_op multi = recv_op(UCCL_OPF_MULTI, 0, 0), again = multi, one = recv_op(0, 0, 0), before = one;
 	struct uccl_op tagged = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX);
-	struct uccl_match m;
+	struct uccl_match *m = *state;
 
-	(void)state;
-	uccl_match_init(&m);
-	uccl_match_post(&m, &before);
-	uccl_match_post(&m, &multi);
-	uccl_match_post(&m, &one);
-	uccl_match_post(&m, &tagged);
-	uccl_match_post(&m, &again);
-	uccl_match_starve(&m, &multi);
-	uccl_match_starve(&m, &multi);
-	assert_ptr_equal(TAILQ_FIRST(&m.starved), &multi);
+	uccl_match_post(m, &before);
+	uccl_match_post(m, &multi);
+	uccl_match_post(m, &one);
+	uccl_match_post(m, &tagged);
+	uccl_match_post(m, &again);
+	uccl_match_starve(m, &multi);
+	uccl_match_starve(m, &multi);
+	assert_ptr_equal(TAILQ_FIRST(&m->starved), &multi);
 	assert_null(TAILQ_NEXT(&multi, recv.match.wait_link));
-	assert_true(TAILQ_EMPTY(&m.passed));
-	uccl_match_unstarve(&m, &multi);
-	assert_true(TAILQ_EMPTY(&m.starved));
-	uccl_match_starve(&m, &multi);
-	uccl_match_unpost(&m, &multi);
-	assert_ptr_equal(TAILQ_FIRST(&m.starved), &again);
+	assert_true(TAILQ_EMPTY(&m->passed));
+	uccl_match_unstarve(m, &multi);
+	assert_true(TAILQ_EMPTY(&m->starved));
+	uccl_match_starve(m, &multi);
+	uccl_match_unpost(m, &multi);
+	assert_ptr_equal(TAILQ_FIRST(&m->starved), &again);
 	assert_null(TAILQ_NEXT(&again, recv.match.wait_link));
-	assert_ptr_equal(TAILQ_FIRST(&m.passed), &one);
+	assert_ptr_equal(TAILQ_FIRST(&m->passed), &one);
 	assert_null(TAILQ_NEXT(&one, recv.match.wait_link));
-	uccl_match_unpost(&m, &one);
-	assert_true(TAILQ_EMPTY(&m.passed));
-	uccl_match_unpost(&m, &again);
-	assert_true(TAILQ_EMPTY(&m.starved));
+	uccl_match_unpost(m, &one);
+	assert_true(TAILQ_EMPTY(&m->passed));
+	uccl_match_unpost(m, &again);
+	assert_true(TAILQ_EMPTY(&m->starved));
 	/* One that does not starve leaves nothing. */
-	uccl_match_unpost(&m, &before);
-	assert_true(TAILQ_EMPTY(&m.passed));
+	uccl_match_unpost(m, &before);
+	assert_true(TAILQ_EMPTY(&m->passed));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__empty, peers),
-		cmocka_unit_test_setup(posted__exact_tag, peers),
-		cmocka_unit_test_setup(posted__ignored_bits, peers),
-		cmocka_unit_test_setup(posted__ignored_bits_of_the_receive, peers),
-		cmocka_unit_test_setup(posted__in_post_order, peers),
-		cmocka_unit_test_setup(posted__directed, peers),
-		cmocka_unit_test_setup(posted__peer_without_flag, peers),
-		cmocka_unit_test_setup(posted__tagged_and_untagged_apart, peers),
-		cmocka_unit_test_setup(posted__collective_apart, peers),
-		cmocka_unit_test_setup(unexpected__in_order_of_arrival, peers),
-		cmocka_unit_test_setup(claim__kept_for_its_context, peers),
-		cmocka_unit_test_setup(post__found_from_the_peer, peers),
-		cmocka_unit_test_setup(rename__moves_receives, peers),
-		cmocka_unit_test_setup(rename__keeps_the_order, peers),
-		cmocka_unit_test_setup(posted__steps_do_not_grow, peers),
-		cmocka_unit_test_setup(posted__many_masks, peers),
-		cmocka_unit_test_setup(context__steps_do_not_grow, peers),
-		cmocka_unit_test_setup(unexpected__steps_do_not_grow, peers),
-		cmocka_unit_test_setup(unexpected__more_masks_than_tables, peers),
-		cmocka_unit_test_setup(unexpected__no_memory_for_a_table, peers),
-		cmocka_unit_test_setup(claimed__steps_do_not_grow, peers),
-		cmocka_unit_test_setup(match__as_lists, peers),
-		cmocka_unit_test_setup(starve__and_those_behind, peers),
+		match_test(init__empty),
+		match_test(posted__exact_tag),
+		match_test(posted__ignored_bits),
+		match_test(posted__ignored_bits_of_the_receive),
+		match_test(posted__in_post_order),
+		match_test(posted__directed),
+		match_test(posted__peer_without_flag),
+		match_test(posted__tagged_and_untagged_apart),
+		match_test(posted__collective_apart),
+		match_test(unexpected__in_order_of_arrival),
+		match_test(claim__kept_for_its_context),
+		match_test(post__found_from_the_peer),
+		match_test(rename__moves_receives),
+		match_test(rename__keeps_the_order),
+		match_test(posted__steps_do_not_grow),
+		match_test(posted__many_masks),
+		match_test(context__steps_do_not_grow),
+		match_test(unexpected__steps_do_not_grow),
+		match_test(unexpected__more_masks_than_tables),
+		match_test(unexpected__no_memory_for_a_table),
+		match_test(claimed__steps_do_not_grow),
+		match_test(match__as_lists),
+		match_test(starve__and_those_behind),
 	};
 
 	return cmocka_run_group_tests_name("match", tests, NULL, NULL);

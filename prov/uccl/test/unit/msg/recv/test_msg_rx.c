@@ -13,10 +13,9 @@ static uint8_t src[1 << 18], dst[1 << 18];
 /* PROTOCOL R29 */
 static void eager__malformed(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 
-	(void)state;
 	d->side[1].peer.rx.mseq = 3;
 	assert_int_equal(duo_eager(d, 1, 2, 0, 100, src, 10), UCCL_DROP_HANDLE);
 	assert_int_equal(duo_eager(d, 1, 3 + UCCL_MSG_LIMIT, 0, 100, src, 10), UCCL_DROP_RECORD);
@@ -38,7 +37,6 @@ static void eager__malformed(void **state)
 	assert_int_equal(duo_eager(d, 1, 0, 40, 100, src, 1), UCCL_DROP_HANDLE);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 100, 1, 0, DUO_CTX(1));
 	duo_expect(d, 1, DUO_CTX(1), 0, 100);
-	duo_free(d);
 }
 
 /* Of messages that are not whole one is found without a table; whichever that is, each gets what is its own. */
@@ -166,13 +164,12 @@ static void eager__parts_in_a_row(void **state)
 static void eager__row_and_more_to_come(void **state)
 {
 	static uint8_t row[2 * (1000 + UCCL_HDR_LEN)];
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 5000);
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {
 		.rtype = UCCL_REC_EAGER, .rec = rec, .data = row, .len = 2000, .segments = 2, .each = 1000};
 
-	(void)state;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 5000, 1, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
 	uccl_rec_set_bulk(rec, 0, 0, 40);
@@ -180,7 +177,6 @@ static void eager__row_and_more_to_come(void **state)
 	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now), UCCL_DROP_COUNT);
 	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.hi, 2040);
 	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.got, 2040);
-	duo_free(d);
 }
 
 /* It lies at its place, with the headers between: nothing before, behind or of it is lost. PROTOCOL R282 */
@@ -249,8 +245,8 @@ static void head__behind_the_rest(void **state)
 			assert_int_equal(duo_eager(d, 1, 0, 100, 408, src, 10),
 					 missing ? UCCL_DROP_RANGE : UCCL_DROP_HANDLE);
 			/* A part of it as if it had been asked for. */
-			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rx.all)->id, 0, k < 2 ? off : 399);
-			assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_RANGE);
+			assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_FIRST(&p->rx.all)->id, 0,
+							  k < 2 ? off : 399, src, 1), UCCL_DROP_RANGE);
 			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rx.all)->id, 0, 400);
 			if (k < 2)
 				assert_int_equal(duo_eager(d, 1, 0, off, 400, src + off, 150), UCCL_DROP_COUNT);
@@ -274,13 +270,12 @@ static void head__seen_at_the_end(void **state)
 	for (int lie = 0; lie < 2; lie++) {
 		struct uccl_env env = duo_unsolicited_env(0, 1, 1400, 1000);
 		struct duo *d = duo_open_unsolicited();
-		uint8_t rec[UCCL_REC_LEN] = {0};
 
 		d->filter = duo_hold_all;
 		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1400, 1, 0, DUO_CTX(1));
 		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
-		uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 1000);
-		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 400), UCCL_DROP_COUNT);
+		assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 1000, src,
+						  400), UCCL_DROP_COUNT);
 		/* So many pieces that they are not kept one by one; one of them again that is long forgotten. */
 		for (uint64_t off = 20; off < 1000; off += 20)
 			assert_int_equal(duo_eager(d, 1, 0, off, 1000, src, 10), UCCL_DROP_COUNT);
@@ -325,40 +320,32 @@ static void cts__says_met(void **state)
 /* PROTOCOL R31 */
 static void data__malformed(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 10000, .id = 77, .tag = 1};
 	struct uccl_msg_rx *rx;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 
-	(void)state;
 	d->filter = duo_hold_all;
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1000), UCCL_DROP_COUNT);
 	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
 	/* Not matched, so nothing of it was asked for. */
-	uccl_rec_set_bulk(rec, rx->id, 0, 1000);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id, 0, 1000, src, 10), UCCL_DROP_HANDLE);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 9000, 1, 0, DUO_CTX(1));
 	assert_int_equal(rx->place.limit, 9000);
 	/* Another generation, another message, another peer. */
-	uccl_rec_set_bulk(rec, rx->id + (1u << 20), 0, 1000);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
-	uccl_rec_set_bulk(rec, rx->id, 1, 1000);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id + (1u << 20), 0, 1000, src, 10), UCCL_DROP_HANDLE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id, 1, 1000, src, 10), UCCL_DROP_HANDLE);
 	uccl_rec_set_bulk(rec, rx->id, 0, 1000);
 	rx->peer = &d->side[1].self;
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
 	rx->peer = &d->side[1].peer;
 	/* What the envelope brought, beyond the grant, around the end of all numbers. */
 	memset(dst, 0xee, 10000);
-	uccl_rec_set_bulk(rec, rx->id, 0, 999);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_RANGE);
-	uccl_rec_set_bulk(rec, rx->id, 0, 9001);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 0), UCCL_DROP_RANGE);
-	uccl_rec_set_bulk(rec, rx->id, 0, 8999);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 2), UCCL_DROP_RANGE);
-	uccl_rec_set_bulk(rec, rx->id, 0, UINT64_MAX - 1);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_RANGE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id, 0, 999, src, 10), UCCL_DROP_RANGE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id, 0, 9001, src, 0), UCCL_DROP_RANGE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id, 0, 8999, src, 2), UCCL_DROP_RANGE);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, rx->id, 0, UINT64_MAX - 1, src, 10), UCCL_DROP_RANGE);
 	for (int i = 0; i < 10000; i++)
 		assert_int_equal(dst[i], 0xee);
 	assert_int_equal(rx->arrived.got, 1000);
@@ -374,9 +361,7 @@ static void data__malformed(void **state)
 	/* Its handle is given back: still late, unless that message never had its turn. PROTOCOL R315 */
 	duo_run(d, SECOND);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_UNWANTED);
-	uccl_rec_set_bulk(rec, uccl_get32(rec), 1, 8999);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_HANDLE);
-	duo_free(d);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, uccl_get32(rec), 1, 8999, src, 1), UCCL_DROP_HANDLE);
 }
 
 /* Each byte once: as many bytes as a message has are not the message. PROTOCOL R119 */
@@ -443,10 +428,9 @@ static void overlap__seen_at_the_end(void **state)
 static void overlap__gaps_are_empty(void **state)
 {
 	struct uccl_env env = duo_eager_env(0, 1, 4000);
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint8_t *old[20];
 
-	(void)state;
 	/* What the heap gives out again held something. */
 	for (int i = 0; i < 20; i++) {
 		old[i] = malloc(4000);
@@ -462,19 +446,17 @@ static void overlap__gaps_are_empty(void **state)
 		assert_int_equal(dst[i], 0);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 	duo_expect(d, 1, DUO_CTX(1), FI_ECONNABORTED, 0);
-	duo_free(d);
 }
 
 /* What follows CTS, too, by packets and by direct writes. PROTOCOL R119 */
 static void overlap__granted(void **state)
 {
 	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 4000, .id = 77, .tag = 1};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in written = {.rtype = UCCL_REC_DATA, .rec = rec, .len = 1000, .placed = true};
 	uint32_t id;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1000), UCCL_DROP_COUNT);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 4000, 1, 0, DUO_CTX(1));
@@ -493,16 +475,14 @@ static void overlap__granted(void **state)
 	uccl_rec_set_bulk(rec, id, 0, 2500);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 500), UCCL_DROP_COUNT);
 	duo_expect(d, 1, DUO_CTX(1), 0, 4000);
-	duo_free(d);
 }
 
 /* A million messages under way: there is no handle for the next, whose sender would wait for ever. PROTOCOL R312 */
 static void cts__no_handle(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_ids *ids = &d->side[1].m.rx_ids;
 
-	(void)state;
 	while (uccl_ids_get(ids, d))
 		;
 	duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(2));
@@ -515,7 +495,6 @@ static void cts__no_handle(void **state)
 	duo_expect(d, 0, DUO_CTX(1), FI_ENOMEM, 0);
 	uccl_ids_fini(ids);
 	uccl_ids_init(ids);
-	duo_free(d);
 }
 
 /* Direct writes: same bytes, fewer copies. PROTOCOL R24 */
@@ -531,15 +510,8 @@ static void direct__whole(void **state)
 
 			duo_fill(src, n, i);
 			memset(dst, 0xee, n + 1);
-			if (!late)
-				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
-			duo_send(d, 0, 0, src, n, 0, DUO_CTX(1));
-			duo_run(d, SECOND);
-			if (late)
-				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
-			duo_run(d, SECOND);
-			duo_expect(d, 1, DUO_CTX(2), 0, n);
-			duo_expect(d, 0, DUO_CTX(1), 0, 0);
+			duo_pass(d, late, 0, src, n, dst, n);
+			duo_passed(d, n);
 			duo_check(dst, n, i);
 			assert_int_equal(dst[n], 0xee);
 			assert_true(d->side[0].stats.writes_tx >= (n - DUO_CHUNK) / DUO_WRITE);
@@ -554,10 +526,9 @@ static void direct__whole(void **state)
 /* Truncated to the receive; split receives, small ones and failed registrations go by packets. PROTOCOL R24 */
 static void direct__only_where_it_fits(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 	struct uccl_op *op;
 
-	(void)state;
 	duo_fill(src, 60000, 3);
 	memset(dst, 0xee, sizeof(dst));
 	duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(1));
@@ -590,7 +561,6 @@ static void direct__only_where_it_fits(void **state)
 	assert_int_equal(duo_next(d, 1)->len, 60000);
 	duo_check(dst, 60000, 3);
 	assert_int_equal(d->side[1].regs, 1);
-	duo_free(d);
 }
 
 static enum duo_verdict lose_write(struct duo *d, const struct duo_pkt *p)
@@ -641,9 +611,8 @@ static enum duo_verdict delay_write(struct duo *d, const struct duo_pkt *p)
 /* The late original settles its own doubt. PROTOCOL R25 */
 static void direct__held_until_the_late_write(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 
-	(void)state;
 	d->auto_fence = false;
 	d->filter = delay_write;
 	duo_fill(src, 50000, 5);
@@ -657,7 +626,6 @@ static void direct__held_until_the_late_write(void **state)
 	duo_expect(d, 1, DUO_CTX(1), 0, 50000);
 	duo_check(dst, 50000, 5);
 	assert_int_equal(d->side[1].stats.dup_writes, 0);
-	duo_free(d);
 }
 
 static enum duo_verdict double_write(struct duo *d, const struct duo_pkt *p)
@@ -668,9 +636,8 @@ static enum duo_verdict double_write(struct duo *d, const struct duo_pkt *p)
 /* The network doubles writes: no more are granted, packets do. PROTOCOL R27 */
 static void direct__none_after_a_double(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 
-	(void)state;
 	d->filter = double_write;
 	duo_fill(src, 50000, 6);
 	for (int i = 0; i < 2; i++) {
@@ -683,7 +650,6 @@ static void direct__none_after_a_double(void **state)
 		assert_int_equal(d->side[1].regs, 1);
 		assert_int_equal(d->side[1].stats.dup_writes, 1);
 	}
-	duo_free(d);
 }
 
 /*
@@ -692,9 +658,8 @@ static void direct__none_after_a_double(void **state)
  */
 static void direct__closed_in_doubt(void **state)
 {
-	struct duo *d = duo_open_writes();
+	struct duo *d = *state;
 
-	(void)state;
 	d->auto_fence = false;
 	d->side[1].peer.msg_ep->dereg_fences = true;
 	d->filter = delay_write;
@@ -715,33 +680,32 @@ static void direct__closed_in_doubt(void **state)
 	for (int i = 0; i < 50000; i++)
 		assert_int_equal(dst[i], 0xa5);
 	assert_int_equal(d->side[1].stats.dup_writes, 0);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cts__no_handle),
+		duo_test(cts__no_handle),
 		cmocka_unit_test(find__lone_and_others),
-		cmocka_unit_test(eager__malformed),
+		duo_test(eager__malformed),
 		cmocka_unit_test(eager__matched_half_way),
 		cmocka_unit_test(eager__parts_in_a_row),
-		cmocka_unit_test(eager__row_and_more_to_come),
+		duo_test(eager__row_and_more_to_come),
 		cmocka_unit_test(eager__row_at_its_place),
 		cmocka_unit_test(head__behind_the_rest),
 		cmocka_unit_test(head__seen_at_the_end),
 		cmocka_unit_test(cts__says_met),
-		cmocka_unit_test(data__malformed),
+		duo_test(data__malformed),
 		cmocka_unit_test(overlap__eager),
 		cmocka_unit_test(overlap__seen_at_the_end),
-		cmocka_unit_test(overlap__gaps_are_empty),
-		cmocka_unit_test(overlap__granted),
+		duo_test(overlap__gaps_are_empty),
+		duo_test(overlap__granted),
 		cmocka_unit_test(direct__whole),
-		cmocka_unit_test(direct__only_where_it_fits),
+		duo_test_writes(direct__only_where_it_fits),
 		cmocka_unit_test(direct__held_until_fenced),
-		cmocka_unit_test(direct__held_until_the_late_write),
-		cmocka_unit_test(direct__none_after_a_double),
-		cmocka_unit_test(direct__closed_in_doubt),
+		duo_test_writes(direct__held_until_the_late_write),
+		duo_test_writes(direct__none_after_a_double),
+		duo_test_writes(direct__closed_in_doubt),
 	};
 
 	return cmocka_run_group_tests_name("rx", tests, NULL, NULL);

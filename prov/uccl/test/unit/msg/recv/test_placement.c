@@ -15,14 +15,13 @@ static uint8_t src[1 << 18], dst[1 << 18];
 /* The hints follow the stream; place() agrees with them. PROTOCOL R44 */
 static void placement__follow_the_stream(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 	struct uccl_msg_rx *rx;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
 	struct uccl_env env = {.len = 6 * HINT + 10, .id = 9};
 
-	(void)state;
 	d->filter = duo_hold_all;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
@@ -75,17 +74,15 @@ static void placement__follow_the_stream(void **state)
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 2 * HINT + 10), UCCL_DROP_COUNT);
 	duo_expect(d, 1, DUO_CTX(1), 0, env.len);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
-	duo_free(d);
 }
 
 /* An envelope is taken alone while heads follow them, where places are predicted at all. PROTOCOL R263 */
 static void placement__envelope_alone(void **state)
 {
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	int n = 0;
 
-	(void)state;
 	for (uint32_t i = 0; i < 2; i++) {
 		struct uccl_env env = duo_unsolicited_env(i, 1, 6 * HINT, 4 * HINT);
 
@@ -101,19 +98,17 @@ static void placement__envelope_alone(void **state)
 	assert_in_range(n, 2, 20);
 	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
-	duo_free(d);
 }
 
 /* Of a head the place is known as soon as its receive is. PROTOCOL R44 R263 */
 static void placement__of_a_head(void **state)
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_EAGER, .rec = rec, .payload_len = HINT};
 	struct uccl_rx_placement h[16];
 
-	(void)state;
 	d->filter = duo_hold_all;
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
@@ -133,21 +128,19 @@ static void placement__of_a_head(void **state)
 	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 4 * HINT);
 	hdr.rtype = UCCL_REC_DATA;
 	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 4 * HINT);
-	duo_free(d);
 }
 
 /* Where lanes put bytes, asked for or not, nothing may be that was only predicted. PROTOCOL R44 R266 */
 static void placement__not_where_lanes_are(void **state)
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
 	struct uccl_reassembly *b = reassembly_new(dst, 0, HINT, HINT, 1, 0);
 	struct uccl_rx_placement h[16];
 	struct uccl_msg_rx *rx;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
@@ -162,7 +155,6 @@ static void placement__not_where_lanes_are(void **state)
 	}
 	rx->lanes.rest = rx->lanes.unsolicited = NULL;
 	free(b);
-	duo_free(d);
 }
 
 /*
@@ -172,10 +164,9 @@ static void placement__not_where_lanes_are(void **state)
 static void placement__behind_what_came_early(void **state)
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 
-	(void)state;
 	d->filter = duo_hold_all;
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
@@ -184,7 +175,6 @@ static void placement__behind_what_came_early(void **state)
 	assert_int_equal(duo_eager(d, 1, 0, HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 2);
 	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
-	duo_free(d);
 }
 
 /* Messages that wait for a receive, and those that are there but for what was lost, take no time from the others. */
@@ -192,15 +182,13 @@ static void placement__steps_do_not_grow(void **state)
 {
 	enum { WAIT = 1000, GAPS = 100 };
 	struct uccl_env env = {.len = 6 * HINT, .id = 9, .mseq = 2 * WAIT + GAPS};
-	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_peer *p = &d->side[1].peer;
 	struct uccl_rx_placement h[16];
 	struct uccl_env wait;
 	uint64_t steps;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	p->flow.cfg.chunk_bytes = HINT;
 	for (uint32_t i = 0; i < GAPS; i++) {
@@ -208,8 +196,8 @@ static void placement__steps_do_not_grow(void **state)
 
 		duo_recv(d, 1, 0, dst, gap.len, 0, 0, DUO_CTX(1));
 		assert_int_equal(duo_envelope(d, 1, &gap, src, HINT), UCCL_DROP_COUNT);
-		uccl_rec_set_bulk(rec, TAILQ_LAST(&p->rx.all, uccl_msg_rx_list)->id, i, 2 * HINT);
-		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+		assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_LAST(&p->rx.all, uccl_msg_rx_list)->id, i,
+						  2 * HINT, src, HINT), UCCL_DROP_COUNT);
 	}
 	for (uint32_t i = 0; i < WAIT; i++) {
 		wait = duo_eager_env(GAPS + i, 7, 1);
@@ -227,22 +215,20 @@ static void placement__steps_do_not_grow(void **state)
 	assert_ptr_equal(h[0].dst, dst + HINT);
 	assert_in_range(m->match.steps - steps, 1, 2);
 	/* When it is through nothing is predicted, and the others are not looked at. */
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rx.streams)->id, env.mseq, HINT);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 5 * HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_FIRST(&p->rx.streams)->id, env.mseq, HINT, src, 5 * HINT),
+			 UCCL_DROP_COUNT);
 	steps = m->match.steps;
 	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
 	assert_in_range(m->match.steps - steps, 0, 1);
-	duo_free(d);
 }
 
 /* Two reads into one place: what is predicted ends before the second. PROTOCOL R276 */
 static void placement__one_place_twice(void **state)
 {
 	struct uccl_env env = {.len = 3 * HINT, .id = 9};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 
-	(void)state;
 	d->filter = duo_hold_all;
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	for (uint32_t i = 0; i < 3; i++) {
@@ -252,7 +238,6 @@ static void placement__one_place_twice(void **state)
 	}
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 2);
 	assert_ptr_equal(h[1].dst, dst + 2 * HINT);
-	duo_free(d);
 }
 
 /* Looks at what is predicted, until something is; how many. */
@@ -270,11 +255,10 @@ static int looks(struct duo *d)
 static void placement__wrong(void **state)
 {
 	struct uccl_env env = {.len = 6 * HINT, .id = 9};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	int bad = 0;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	uccl_msg_predicted(m, 0, 1);
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
@@ -305,7 +289,6 @@ static void placement__wrong(void **state)
 	for (bad = 0; !looks(d); bad++)
 		uccl_msg_predicted(m, 0, 1);
 	assert_true(bad > 4);
-	duo_free(d);
 }
 
 static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
@@ -316,11 +299,10 @@ static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
 /* No single place: no hints. */
 static void placement__split_receive(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
 	struct uccl_rx_placement h[4];
 
-	(void)state;
 	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 10000};
 	op->iov[1] = (struct iovec){.iov_base = dst + 20000, .iov_len = 20000};
 	op->iov_count = 2;
@@ -336,7 +318,6 @@ static void placement__split_receive(void **state)
 	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
 	duo_run(d, SECOND);
 	assert_int_equal(duo_next(d, 1)->len, 30000);
-	duo_free(d);
 }
 
 #define EACH 1408u
@@ -356,14 +337,13 @@ static enum uccl_drop row_came(struct duo *d, const struct uccl_msg_rx *rx, uint
 /* Behind a row the next one is predicted, as much of it as has room with its headers; not for ever. PROTOCOL R282 */
 static void placement__of_a_row(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = {.len = 100 + 60 * EACH, .id = 9};
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_rx_placement h[16];
 	struct uccl_msg_rx *rx;
 	uint64_t at = 100;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
@@ -397,20 +377,18 @@ static void placement__of_a_row(void **state)
 	for (int i = 0; i < 20; i++)
 		uccl_msg_predicted(m, 0, 1);
 	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
-	duo_free(d);
 }
 
 /* Where a row of segments belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
 static void place__of_a_row(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = {.len = 100 + 20 * EACH, .id = 9};
 	uint8_t rec[UCCL_REC_LEN], whole[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_SEGMENT, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = EACH};
 	struct uccl_peer *p = &d->side[1].peer;
 	struct uccl_msg_rx *rx;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
@@ -433,23 +411,22 @@ static void place__of_a_row(void **state)
 	assert_null(uccl_msg_place(p, &hdr, EACH));
 	rec[25] = 9;
 	assert_null(uccl_msg_place(p, &hdr, EACH));
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(placement__follow_the_stream),
-		cmocka_unit_test(placement__envelope_alone),
-		cmocka_unit_test(placement__of_a_head),
-		cmocka_unit_test(placement__not_where_lanes_are),
-		cmocka_unit_test(placement__behind_what_came_early),
-		cmocka_unit_test(placement__steps_do_not_grow),
-		cmocka_unit_test(placement__one_place_twice),
-		cmocka_unit_test(placement__wrong),
-		cmocka_unit_test(placement__split_receive),
-		cmocka_unit_test(placement__of_a_row),
-		cmocka_unit_test(place__of_a_row),
+		duo_test(placement__follow_the_stream),
+		duo_test_unsolicited(placement__envelope_alone),
+		duo_test_unsolicited(placement__of_a_head),
+		duo_test_unsolicited(placement__not_where_lanes_are),
+		duo_test_unsolicited(placement__behind_what_came_early),
+		duo_test(placement__steps_do_not_grow),
+		duo_test(placement__one_place_twice),
+		duo_test(placement__wrong),
+		duo_test(placement__split_receive),
+		duo_test(placement__of_a_row),
+		duo_test(place__of_a_row),
 	};
 
 	return cmocka_run_group_tests_name("hints", tests, NULL, NULL);

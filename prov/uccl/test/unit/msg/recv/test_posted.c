@@ -13,9 +13,7 @@ static void multi_post(struct duo *d, uint64_t len, uint64_t min, void *context)
 {
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
 
-	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = len};
-	op->iov_count = 1;
-	op->len = len;
+	duo_buffer(op, dst, len);
 	op->recv.min_multi = min;
 	op->context = context;
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
@@ -57,10 +55,9 @@ static void multi__fills_and_releases(void **state)
 /* The buffer is free with the last message to be complete, whichever came first. PROTOCOL R40 */
 static void multi__released_by_the_last_complete(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 
-	(void)state;
 	multi_post(d, 30100, 1000, DUO_CTX(9));
 	duo_fill(src, 30000, 1);
 	duo_send(d, 0, 0, src, 30000, 0, NULL);
@@ -87,15 +84,13 @@ static void multi__released_by_the_last_complete(void **state)
 	assert_true(c->flags & UCCL_OPF_MULTI);
 	assert_ptr_equal(c->buf, dst);
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 static void multi__truncates_the_last(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 
-	(void)state;
 	memset(dst, 0xee, 200);
 	multi_post(d, 100, 1, DUO_CTX(9));
 	duo_send(d, 0, 0, src, 60, 0, NULL);
@@ -106,15 +101,13 @@ static void multi__truncates_the_last(void **state)
 	assert_int_equal(c->olen, 20);
 	assert_true(c->flags & UCCL_OPF_MULTI);
 	assert_int_equal(dst[100], 0xee);
-	duo_free(d);
 }
 
 static void multi__gone(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 
-	(void)state;
 	multi_post(d, 100000, 1, DUO_CTX(2));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 8, 1, 0, DUO_CTX(3));
 	duo_fill(src, 30000, 2);
@@ -133,15 +126,13 @@ static void multi__gone(void **state)
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 8, 7, 0, DUO_CTX(5));
 	duo_expect(d, 1, DUO_CTX(5), 0, 8);
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 static void multi__cancel(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 
-	(void)state;
 	/* Nothing under way: the op itself comes back. */
 	multi_post(d, 100, 1, DUO_CTX(1));
 	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(1)), 0);
@@ -169,7 +160,6 @@ static void multi__cancel(void **state)
 	/* Cancelled: it takes no more. */
 	assert_null(duo_next(d, 1));
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 /* No op for a message in a multi-receive buffer: nothing is lost, nothing overtakes, it goes on when one is free.
@@ -311,11 +301,10 @@ static void multi__steps_do_not_grow(void **state)
 /* The buffer that starved is used up when room comes: what still waits is for those behind it. */
 static void multi__used_up_for_those_behind(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_env env;
 
-	(void)state;
 	duo_connect(d);
 	m->posted.room = some_room;
 	rooms = 0;
@@ -337,17 +326,15 @@ static void multi__used_up_for_those_behind(void **state)
 	duo_expect(d, 1, DUO_CTX(1), 0, 1);
 	duo_expect(d, 1, DUO_CTX(2), 0, 1);
 	assert_memory_equal(dst + 200, "cd", 2);
-	duo_free(d);
 }
 
 /* The buffer that starved is posted no more: what waited goes to the receives behind it, which need no room. */
 static void multi__cancelled_for_those_behind(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_env env;
 
-	(void)state;
 	duo_connect(d);
 	m->posted.room = some_room;
 	rooms = 0;
@@ -372,7 +359,6 @@ static void multi__cancelled_for_those_behind(void **state)
 	duo_recv(d, 1, 0, dst + 202, 1, 0, 0, DUO_CTX(3));
 	duo_expect(d, 1, DUO_CTX(3), 0, 1);
 	assert_int_equal(dst[202], 'c');
-	duo_free(d);
 }
 
 /* Receives for single messages need no further op: what waits for one does not stop them, and is not overtaken.
@@ -428,9 +414,7 @@ static void multi__out_of_ops_unexpected(void **state)
 	held[n] = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
 	while ((held[n + 1] = duo_op(d, 1, UCCL_OP_RECV, 0)))
 		n++;
-	held[0]->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 100};
-	held[0]->iov_count = 1;
-	held[0]->len = 100;
+	duo_buffer(held[0], dst, 100);
 	held[0]->context = DUO_CTX(9);
 	/* The first is there already. */
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, held[0], d->now), 0);
@@ -439,14 +423,10 @@ static void multi__out_of_ops_unexpected(void **state)
 	assert_int_equal(duo_envelope(d, 1, &second, "b", 1), UCCL_DROP_COUNT);
 	/* Our own comes behind them; a receive posted later takes none of those before it. */
 	self->peer = &d->side[1].self;
-	self->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t) "d", .iov_len = 1};
-	self->iov_count = 1;
-	self->len = 1;
+	duo_buffer(self, (void *)(uintptr_t) "d", 1);
 	self->context = DUO_CTX(7);
 	assert_int_equal(uccl_msg_send(&d->side[1].m, self, d->now), 0);
-	plain->iov[0] = (struct iovec){.iov_base = dst + 100, .iov_len = 1};
-	plain->iov_count = 1;
-	plain->len = 1;
+	duo_buffer(plain, dst + 100, 1);
 	plain->context = DUO_CTX(8);
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, plain, false, false, d->now), -FI_ENOMSG);
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, plain, d->now), 0);
@@ -467,10 +447,9 @@ static void multi__out_of_ops_unexpected(void **state)
 
 static void cancel__posted(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 
-	(void)state;
 	duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(1));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 10, 5, 0, DUO_CTX(2));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 10, 5, 0, DUO_CTX(2));
@@ -487,41 +466,38 @@ static void cancel__posted(void **state)
 	duo_run(d, SECOND);
 	duo_expect(d, 1, DUO_CTX(2), 0, 3);
 	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(2)), -FI_ENOENT);
-	duo_free(d);
 }
 
 /* Too late: the message has begun to come. */
 static void cancel__matched(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(1));
 	duo_send(d, 0, 0, src, 20000, 0, NULL);
 	duo_round(d);
 	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(1)), -FI_ENOENT);
 	duo_run(d, SECOND);
 	duo_expect(d, 1, DUO_CTX(1), 0, 20000);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(multi__fills_and_releases),
-		cmocka_unit_test(multi__released_by_the_last_complete),
-		cmocka_unit_test(multi__truncates_the_last),
-		cmocka_unit_test(multi__gone),
-		cmocka_unit_test(multi__cancel),
+		duo_test(multi__released_by_the_last_complete),
+		duo_test(multi__truncates_the_last),
+		duo_test(multi__gone),
+		duo_test(multi__cancel),
 		cmocka_unit_test(multi__out_of_ops),
 		cmocka_unit_test(multi__no_room),
 		cmocka_unit_test(multi__steps_do_not_grow),
-		cmocka_unit_test(multi__used_up_for_those_behind),
-		cmocka_unit_test(multi__cancelled_for_those_behind),
+		duo_test_apart(multi__used_up_for_those_behind),
+		duo_test_apart(multi__cancelled_for_those_behind),
 		cmocka_unit_test(multi__out_of_ops_others_go_on),
 		cmocka_unit_test(multi__out_of_ops_unexpected),
-		cmocka_unit_test(cancel__posted),
-		cmocka_unit_test(cancel__matched),
+		duo_test(cancel__posted),
+		duo_test(cancel__matched),
 	};
 
 	return cmocka_run_group_tests_name("posted", tests, NULL, NULL);

@@ -46,10 +46,9 @@ static void env__out_of_order(void **state)
 /* PROTOCOL R32 */
 static void env__early_does_not_match(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env second = duo_eager_env(1, 7, 0), first = duo_eager_env(0, 7, 0);
 
-	(void)state;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 16, 7, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &second, NULL, 0), UCCL_DROP_COUNT);
 	duo_quiet(d);
@@ -60,7 +59,6 @@ static void env__early_does_not_match(void **state)
 	duo_quiet(d);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 16, 7, 0, DUO_CTX(2));
 	duo_expect(d, 1, DUO_CTX(2), 0, 0);
-	duo_free(d);
 }
 
 /* A whole burst turned round: chunks before their envelope, envelopes before their turn. PROTOCOL R29 R32 */
@@ -80,7 +78,6 @@ static void env__burst_reversed(void **state)
 			assert_int_equal(duo_send(d, 0, 0, src, sizes[i], 0, DUO_CTX(i)), 0);
 		d->filter = duo_hold_all;
 		duo_round(d);
-		d->filter = NULL;
 		duo_release(d, true);
 		duo_run(d, SECOND);
 		for (int i = 0; i < n && late; i++)
@@ -97,75 +94,61 @@ static void env__burst_reversed(void **state)
 	}
 }
 
+#define EAGER(n, bytes) {.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER, .mseq = n, .tag = 1, .len = bytes}
+#define SOME(more, bytes, first, ...)                                                                                  \
+	{.flags = UCCL_ENV_TAGGED | (more), .tag = 1, .len = bytes, .unsolicited = first, __VA_ARGS__}
+
 /* Nothing of a malformed envelope stays. PROTOCOL R28 R29 */
 static void env__malformed(void **state)
 {
-	struct duo *d = duo_open();
+	static const struct {
+		uint64_t next;
+		struct uccl_env env;
+		uint32_t here;
+		enum uccl_drop drop;
+	} bad[] = {
+		/* Of the past, or too far ahead. */
+		{5, EAGER(4, 4), 4, UCCL_DROP_RECORD},
+		{5, EAGER(5 + UCCL_MSG_LIMIT, 4), 4, UCCL_DROP_RECORD},
+		{5, EAGER(5 + (1u << 31), 4), 4, UCCL_DROP_RECORD},
+		{0, EAGER(UINT32_MAX, 4), 4, UCCL_DROP_RECORD},
+		/* More payload than the message has. */
+		{0, EAGER(0, 3), 4, UCCL_DROP_RECORD},
+		/* Eager, and larger than anybody may make us buffer. */
+		{0, EAGER(0, UCCL_EAGER_MAX + 1), 4, UCCL_DROP_RECORD},
+		{0, EAGER(0, (1ull << 56) - 1), 4, UCCL_DROP_RECORD},
+		/* Rendezvous or delivery without a handle. */
+		{0, {.flags = UCCL_ENV_TAGGED, .tag = 1, .len = 100}, 4, UCCL_DROP_RECORD},
+		{0, {.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER | UCCL_ENV_DELIVERY, .len = 4}, 4, UCCL_DROP_RECORD},
+		/* Rendezvous for what is here already. */
+		{0, SOME(0, 4, 0, .id = 77), 4, UCCL_DROP_RECORD},
+		{0, SOME(0, 0, 0, .id = 77), 0, UCCL_DROP_RECORD},
+		/* Unsolicited data that the envelope has, that are eager, none, too many. */
+		{0, SOME(UCCL_ENV_UNSOLICITED, 100, 40, .id = 77), 40, UCCL_DROP_RECORD},
+		{0, SOME(UCCL_ENV_UNSOLICITED, 100, 40, .id = 77), 41, UCCL_DROP_RECORD},
+		{0, SOME(UCCL_ENV_UNSOLICITED | UCCL_ENV_EAGER, 100, 40, .id = 77), 4, UCCL_DROP_RECORD},
+		{0, SOME(UCCL_ENV_UNSOLICITED, 100, 0, .id = 77), 0, UCCL_DROP_RECORD},
+		{0, SOME(UCCL_ENV_UNSOLICITED, 1 << 20, UCCL_UNSOLICITED_MAX + 8, .id = 77), 4, UCCL_DROP_RECORD},
+		/* By lanes, where there are none; by none; by lanes, and not unsolicited. */
+		{0, SOME(UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES, 100, 40, .lanes = 1, .id = 77), 4, UCCL_DROP_RECORD},
+		{0, SOME(UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES, 100, 40, .id = 77), 4, UCCL_DROP_RECORD},
+		{0, SOME(UCCL_ENV_LANES, 100, 40, .id = 77), 4, UCCL_DROP_RECORD},
+		/* Of connection management, or of nobody. */
+		{0, SOME(UCCL_ENV_UNSOLICITED | UCCL_ENV_CM, 100, 40, .id = 77), 4, UCCL_DROP_UNWANTED},
+		{0, SOME(UCCL_ENV_UNSOLICITED, 100, 40), 4, UCCL_DROP_RECORD},
+	};
+	struct duo *d = *state;
 	struct uccl_env env, good = duo_eager_env(0, 1, 4);
 
-	(void)state;
-	/* Of the past, or too far ahead. */
-	d->side[1].peer.rx.mseq = 5;
-	env = duo_eager_env(4, 1, 4);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env = duo_eager_env(5 + UCCL_MSG_LIMIT, 1, 4);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env = duo_eager_env(5 + (1u << 31), 1, 4);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	d->side[1].peer.rx.mseq = 0;
-	env = duo_eager_env(UINT32_MAX, 1, 4);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	/* More payload than the message has. */
-	env = duo_eager_env(0, 1, 3);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	/* Eager, and larger than anybody may make us buffer. */
-	env = duo_eager_env(0, 1, UCCL_EAGER_MAX + 1);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env = duo_eager_env(0, 1, (1ull << 56) - 1);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	/* Rendezvous or delivery without a handle. */
-	env = duo_eager_env(0, 1, 100);
-	env.flags = UCCL_ENV_TAGGED;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER | UCCL_ENV_DELIVERY;
-	env.len = 4;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	/* Rendezvous for what is here already. */
-	env.flags = UCCL_ENV_TAGGED;
-	env.id = 9;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env.len = 0;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
-	/* A head that the envelope has, that is eager, too long, of connection management, or of nobody. */
-	env = duo_unsolicited_env(0, 1, 100, 40);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 41), UCCL_DROP_RECORD);
-	env.flags |= UCCL_ENV_EAGER;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env = duo_unsolicited_env(0, 1, 100, 0);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
-	env = duo_unsolicited_env(0, 1, 1 << 20, UCCL_UNSOLICITED_MAX + 8);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	/* By lanes, where there are none; by none; by lanes, and no head. */
-	env = duo_unsolicited_env(0, 1, 100, 40);
-	env.flags |= UCCL_ENV_LANES;
-	env.lanes = 1;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env.lanes = 0;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env.flags &= (uint8_t)~UCCL_ENV_UNSOLICITED;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	env = duo_unsolicited_env(0, 1, 100, 40);
-	env.flags |= UCCL_ENV_CM;
-	assert_int_not_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
-	env = duo_unsolicited_env(0, 1, 100, 40);
-	env.id = 0;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	assert_int_equal(d->side[1].m.rx_pool.used, 0);
-	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
-	assert_int_equal(d->side[1].peer.rx.mseq, 0);
-	assert_null(d->side[1].peer.rx.by_mseq);
-	assert_null(d->side[1].peer.rx.lone);
+	for (unsigned int i = 0; i < uccl_array_len(bad); i++) {
+		d->side[1].peer.rx.mseq = bad[i].next;
+		assert_int_equal(duo_envelope(d, 1, &bad[i].env, src, bad[i].here), bad[i].drop);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+		assert_int_equal(d->side[1].peer.rx.mseq, bad[i].next);
+		assert_null(d->side[1].peer.rx.by_mseq);
+		assert_null(d->side[1].peer.rx.lone);
+	}
 	/* Twice the same early one. */
 	env = duo_eager_env(1, 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
@@ -175,7 +158,6 @@ static void env__malformed(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
 	assert_int_equal(duo_envelope(d, 1, &good, src, 4), UCCL_DROP_COUNT);
 	assert_int_equal(d->side[1].peer.rx.mseq, 2);
-	duo_free(d);
 }
 
 /* What a head is, is said again as it was. PROTOCOL R263 */
@@ -208,10 +190,9 @@ static void env__head(void **state)
 /* Parts of a head that came before its envelope. PROTOCOL R29 R263 */
 static void env__head_contradicts_its_chunks(void **state)
 {
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
 
-	(void)state;
 	duo_fill(src, 400, 3);
 	assert_int_equal(duo_eager(d, 1, 0, 100, 400, src + 100, 200), UCCL_DROP_COUNT);
 	env.unsolicited = 408;
@@ -229,16 +210,14 @@ static void env__head_contradicts_its_chunks(void **state)
 	assert_int_equal(duo_expect(d, 1, DUO_CTX(1), FI_ETRUNC, 300)->olen, 700);
 	duo_check(dst, 300, 3);
 	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
-	duo_free(d);
 }
 
 /* An envelope that contradicts what came before it. PROTOCOL R29 */
 static void env__contradicts_its_chunks(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 
-	(void)state;
 	memset(dst, 0xee, 200);
 	assert_int_equal(duo_eager(d, 1, 0, 40, 100, src + 40, 60), UCCL_DROP_COUNT);
 	assert_int_equal(d->side[1].m.unexpected.bytes, 100);
@@ -257,16 +236,14 @@ static void env__contradicts_its_chunks(void **state)
 	duo_expect(d, 1, DUO_CTX(1), 0, 100);
 	duo_check(dst, 40, 2);
 	assert_int_equal(dst[100], 0xee);
-	duo_free(d);
 }
 
 /* PROTOCOL R41 */
 static void env__out_of_memory(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 4), later = duo_eager_env(1, 1, 4);
 
-	(void)state;
 	d->side[1].m.rx_pool.max = 0;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_MEMORY);
 	assert_int_equal(duo_envelope(d, 1, &later, src, 4), UCCL_DROP_MEMORY);
@@ -278,15 +255,13 @@ static void env__out_of_memory(void **state)
 	duo_expect(d, 1, DUO_CTX(1), 0, 4);
 	d->side[1].m.rx_pool.max = 10;
 	assert_int_equal(duo_envelope(d, 1, &later, src, 4), UCCL_DROP_COUNT);
-	duo_free(d);
 }
 
 /* What cannot be taken now comes again by itself. PROTOCOL R41 */
 static void env__out_of_memory_for_a_while(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_fill(src, 3000, 3);
 	d->side[1].m.rx_pool.max = 0;
 	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
@@ -299,16 +274,14 @@ static void env__out_of_memory_for_a_while(void **state)
 	duo_recv(d, 1, 0, dst, 3000, 0, 0, DUO_CTX(2));
 	duo_expect(d, 1, DUO_CTX(2), 0, 3000);
 	duo_check(dst, 3000, 3);
-	duo_free(d);
 }
 
 /* PROTOCOL R38 */
 static void recv__directed(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
 
-	(void)state;
 	/* Directed to ourselves: not for the other side's message. */
 	op->peer = &d->side[1].self;
 	op->context = DUO_CTX(1);
@@ -318,15 +291,13 @@ static void recv__directed(void **state)
 	assert_null(duo_next(d, 1));
 	duo_recv(d, 1, UCCL_OPF_DIRECTED, dst, 4, 0, 0, DUO_CTX(3));
 	duo_expect(d, 1, DUO_CTX(3), 0, 4);
-	duo_free(d);
 }
 
 /* Tagged and untagged messages have one order between them only as far as receives can see it. PROTOCOL R35 */
 static void recv__tagged_and_untagged(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_TAGGED, "t", 1, 9, NULL), 0);
 	assert_int_equal(duo_send(d, 0, 0, "u", 1, 9, NULL), 0);
 	duo_run(d, SECOND);
@@ -335,16 +306,14 @@ static void recv__tagged_and_untagged(void **state)
 	duo_expect(d, 1, DUO_CTX(1), 0, 1);
 	duo_expect(d, 1, DUO_CTX(2), 0, 1);
 	assert_memory_equal(dst, "ut", 2);
-	duo_free(d);
 }
 
 /* Small and large, asked for before and after they come, to others and to ourselves. PROTOCOL R35 */
 static void recv__collective(void **state)
 {
 	static const uint64_t lens[] = {0, 8, 100000};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_fill(src, 100000, 4);
 	for (int late = 0; late < 2; late++)
 		for (int i = 0; i < 3; i++) {
@@ -365,16 +334,14 @@ static void recv__collective(void **state)
 			duo_expect(d, 1, DUO_CTX(8), FI_ECANCELED, 0);
 			duo_expect(d, 1, DUO_CTX(9), FI_ECANCELED, 0);
 		}
-	duo_free(d);
 }
 
 /* Asked for before and after it comes, and no other receive takes it. PROTOCOL R110 */
 static void cm__apart(void **state)
 {
 	static const uint64_t lens[] = {0, 1, 56, UCCL_CM_MAX};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_fill(src, UCCL_CM_MAX, 4);
 	d->side[1].m.cm = true;
 	d->side[1].m.sole = &d->side[1].peer;
@@ -396,16 +363,14 @@ static void cm__apart(void **state)
 			duo_expect(d, 1, DUO_CTX(k), FI_ECANCELED, 0);
 		}
 	}
-	duo_free(d);
 }
 
 /* Too long, or to an endpoint that has no connections. PROTOCOL R110 */
 static void cm__refused(void **state)
 {
 	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = UCCL_CM_MAX};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_UNWANTED);
 	d->side[1].m.cm = true;
 	env.len++;
@@ -417,7 +382,6 @@ static void cm__refused(void **state)
 	env.len--;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
-	duo_free(d);
 }
 
 /* One that is not all here holds nobody's receive, in whatever order its parts come. PROTOCOL R110 */
@@ -492,9 +456,8 @@ static void cm__strangers(void **state)
 {
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 	uint8_t rec[UCCL_REC_LEN];
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->side[1].m.cm = true;
 	uccl_env_encode(rec, &env);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_UNWANTED);
@@ -511,15 +474,13 @@ static void cm__strangers(void **state)
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_RECORD);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 100, 1, 0, DUO_CTX(1));
 	duo_expect(d, 1, DUO_CTX(1), 0, 100);
-	duo_free(d);
 }
 
 /* PROTOCOL R36 R37 */
 static void recv__wildcards_in_order(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	for (unsigned int i = 0; i < 4; i++)
 		duo_send(d, 0, UCCL_OPF_TAGGED, src, 0, i, NULL);
 	duo_run(d, SECOND);
@@ -531,7 +492,6 @@ static void recv__wildcards_in_order(void **state)
 	assert_int_equal(duo_expect(d, 1, DUO_CTX(2), 0, 0)->tag, 1);
 	assert_int_equal(duo_expect(d, 1, DUO_CTX(3), 0, 0)->tag, 0);
 	assert_int_equal(duo_expect(d, 1, DUO_CTX(4), 0, 0)->tag, 3);
-	duo_free(d);
 }
 
 static struct uccl_op *peek_op(struct duo *d, uint32_t flags, uint64_t tag, uint64_t ignore, void *context)
@@ -546,18 +506,15 @@ static struct uccl_op *peek_op(struct duo *d, uint32_t flags, uint64_t tag, uint
 
 static void peek__tells_and_leaves(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 0, UINT64_MAX, NULL), *send;
 
-	(void)state;
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), -FI_ENOMSG);
 	for (int i = 0; i < 2; i++) {
 		send = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_TAGGED | (i ? 0 : UCCL_OPF_DATA));
 		send->tag = 5u + (unsigned int)i;
 		send->data = 66;
-		send->iov[0] = (struct iovec){.iov_base = src, .iov_len = 50000};
-		send->iov_count = 1;
-		send->len = 50000;
+		duo_buffer(send, src, 50000);
 		assert_int_equal(uccl_msg_send(&d->side[0].m, send, d->now), 0);
 	}
 	duo_run(d, SECOND);
@@ -577,16 +534,14 @@ static void peek__tells_and_leaves(void **state)
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), -FI_ENOMSG);
 	uccl_msg_ep_op_put(&d->side[1].m, op);
 	duo_quiet(d);
-	duo_free(d);
 }
 
 /* PROTOCOL R39 */
 static void peek__claim(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
 
-	(void)state;
 	duo_fill(src, 20000, 1);
 	duo_send(d, 0, UCCL_OPF_TAGGED, src, 20000, 5, NULL);
 	duo_send(d, 0, UCCL_OPF_TAGGED, src, 10, 5, NULL);
@@ -596,24 +551,20 @@ static void peek__claim(void **state)
 	/* Claimed: nobody else gets it. */
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 65536, 100, 0, UINT64_MAX, DUO_CTX(2));
 	duo_expect(d, 1, DUO_CTX(2), 0, 10);
-	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 20000};
-	op->iov_count = 1;
-	op->len = 20000;
+	duo_buffer(op, dst, 20000);
 	assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
 	assert_null(duo_next(d, 1));
 	duo_run(d, SECOND);
 	assert_ptr_equal(duo_expect(d, 1, DUO_CTX(1), 0, 20000)->buf, dst);
 	duo_check(dst, 20000, 1);
 	assert_int_equal(duo_waiting(d, 0), 2);
-	duo_free(d);
 }
 
 /* PROTOCOL R39 */
 static void peek__claimed_then_dropped(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	for (uint64_t n = 0; n <= 20000; n += 10000) {
 		struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
 
@@ -627,17 +578,15 @@ static void peek__claimed_then_dropped(void **state)
 		assert_int_equal(d->side[1].m.rx_pool.used, 0);
 		assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 	}
-	duo_free(d);
 }
 
 /* What is thrown away is not asked for, and still completes at its sender. */
 static void peek__discard(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, 0, 0, 0, NULL);
 	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .len = 100, .mseq = 3};
 
-	(void)state;
 	duo_send(d, 0, 0, src, 200000, 0, DUO_CTX(1));
 	duo_send(d, 0, UCCL_OPF_DELIVERY, src, 500, 0, DUO_CTX(2));
 	duo_send(d, 0, 0, src, 0, 0, DUO_CTX(3));
@@ -658,21 +607,15 @@ static void peek__discard(void **state)
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	uccl_msg_ep_op_put(&d->side[1].m, op);
 	duo_quiet(d);
-	duo_free(d);
 }
 
 static void peek__own_messages(void **state)
 {
-	struct duo *d = duo_open();
-	struct uccl_op *op = peek_op(d, 0, 0, 0, DUO_CTX(5)), *send;
+	struct duo *d = *state;
+	struct uccl_op *op = peek_op(d, 0, 0, 0, DUO_CTX(5));
 
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		send = duo_op(d, 1, UCCL_OP_SEND, 0);
-		send->peer = &d->side[1].self;
-		send->context = DUO_CTX(i);
-		assert_int_equal(uccl_msg_send(&d->side[1].m, send, d->now), 0);
-	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(duo_send_self(d, 1, 0, src, 0, DUO_CTX(i)), 0);
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
 	duo_expect(d, 1, DUO_CTX(0), 0, 0);
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, true, false, d->now), 0);
@@ -680,35 +623,34 @@ static void peek__own_messages(void **state)
 	assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
 	duo_expect(d, 1, DUO_CTX(1), 0, 0);
 	duo_expect(d, 1, DUO_CTX(5), 0, 0);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(env__out_of_order),
-		cmocka_unit_test(env__early_does_not_match),
+		duo_test(env__early_does_not_match),
 		cmocka_unit_test(env__burst_reversed),
-		cmocka_unit_test(env__malformed),
+		duo_test(env__malformed),
 		cmocka_unit_test(env__head),
-		cmocka_unit_test(env__head_contradicts_its_chunks),
-		cmocka_unit_test(env__contradicts_its_chunks),
-		cmocka_unit_test(env__out_of_memory),
-		cmocka_unit_test(env__out_of_memory_for_a_while),
-		cmocka_unit_test(recv__directed),
-		cmocka_unit_test(recv__tagged_and_untagged),
-		cmocka_unit_test(recv__collective),
-		cmocka_unit_test(cm__apart),
-		cmocka_unit_test(cm__refused),
+		duo_test_unsolicited(env__head_contradicts_its_chunks),
+		duo_test(env__contradicts_its_chunks),
+		duo_test(env__out_of_memory),
+		duo_test(env__out_of_memory_for_a_while),
+		duo_test(recv__directed),
+		duo_test(recv__tagged_and_untagged),
+		duo_test(recv__collective),
+		duo_test(cm__apart),
+		duo_test(cm__refused),
 		cmocka_unit_test(cm__half_a_message),
 		cmocka_unit_test(cm__said_whole),
-		cmocka_unit_test(cm__strangers),
-		cmocka_unit_test(recv__wildcards_in_order),
-		cmocka_unit_test(peek__tells_and_leaves),
-		cmocka_unit_test(peek__claim),
-		cmocka_unit_test(peek__claimed_then_dropped),
-		cmocka_unit_test(peek__discard),
-		cmocka_unit_test(peek__own_messages),
+		duo_test(cm__strangers),
+		duo_test(recv__wildcards_in_order),
+		duo_test(peek__tells_and_leaves),
+		duo_test(peek__claim),
+		duo_test(peek__claimed_then_dropped),
+		duo_test(peek__discard),
+		duo_test(peek__own_messages),
 	};
 
 	return cmocka_run_group_tests_name("recv", tests, NULL, NULL);

@@ -10,9 +10,8 @@ static uint8_t src[1 << 18], dst[1 << 18];
 /* PROTOCOL R42 */
 static void short__envelopes_only(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 8000, 7);
 	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
@@ -41,7 +40,6 @@ static void short__envelopes_only(void **state)
 	duo_send(d, 0, 0, src, 100, 0, NULL);
 	duo_run(d, SECOND);
 	assert_false(d->side[0].peer.flow.limits.envelopes_only);
-	duo_free(d);
 }
 
 /*
@@ -52,10 +50,9 @@ static void short__queued_too(void **state)
 {
 	static const uint64_t sizes[] = { 1000, 0, 5000, 300, 1024, 8192 };
 	const int n = 600;
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 
-	(void)state;
 	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 8192, 7);
 	for (int i = 0; i < n; i++)
@@ -76,7 +73,6 @@ static void short__queued_too(void **state)
 	}
 	assert_null(duo_next(d, 0));
 	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
-	duo_free(d);
 }
 
 /* Heads that had not left become envelopes, too, and new ones have none. PROTOCOL R42 R263 */
@@ -115,12 +111,11 @@ static void short__no_heads(void **state)
 /* A peer that goes on all the same fills no more than an honest one may have had in flight. PROTOCOL R42 */
 static void short__ignored(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
 	uint64_t most = (2 * 4000 + UCCL_UNEXPECTED_MORE) / 2;
 	enum uccl_drop reason;
 
-	(void)state;
 	d->side[1].m.unexpected.max = 4000;
 	do {
 		reason = duo_envelope(d, 1, &env, src, 1);
@@ -132,18 +127,16 @@ static void short__ignored(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_MEMORY);
 	assert_int_equal(duo_eager(d, 1, 2000, 0, UCCL_EAGER_MAX, src, 1), UCCL_DROP_MEMORY);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
-	duo_free(d);
 }
 
 /* What lanes keep leaves less to home: both have one account. PROTOCOL R313 */
 static void hold__beside_lanes(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
 	struct uccl_msg_ep *m = &d->side[1].m;
 	uint64_t all = 2 * 4000 + UCCL_UNEXPECTED_MORE;
 
-	(void)state;
 	m->unexpected.max = 4000;
 	m->unplaced.bytes = all / 2;
 	while (duo_envelope(d, 1, &env, src, 1) == UCCL_DROP_COUNT)
@@ -153,7 +146,6 @@ static void hold__beside_lanes(void **state)
 	m->unplaced.bytes = 0;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_COUNT);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
-	duo_free(d);
 }
 
 /*
@@ -162,10 +154,9 @@ static void hold__beside_lanes(void **state)
  */
 static void buffer__again(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_buf_cache *spare = &d->side[1].m.unexpected.cache;
 
-	(void)state;
 	duo_fill(src, 8000, 7);
 	for (int i = 0; i < 3; i++) {
 		duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
@@ -184,18 +175,17 @@ static void buffer__again(void **state)
 	for (int i = 0; i < 8000 - 1; i++)
 		assert_int_equal(TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list)->hold.buf[i], 0);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(short__envelopes_only),
-		cmocka_unit_test(short__queued_too),
+		duo_test(short__envelopes_only),
+		duo_test(short__queued_too),
 		cmocka_unit_test(short__no_heads),
-		cmocka_unit_test(short__ignored),
-		cmocka_unit_test(hold__beside_lanes),
-		cmocka_unit_test(buffer__again),
+		duo_test(short__ignored),
+		duo_test(hold__beside_lanes),
+		duo_test(buffer__again),
 	};
 
 	return cmocka_run_group_tests_name("unexpected", tests, NULL, NULL);

@@ -426,11 +426,10 @@ static void rma__counted(void **state)
 /* Answers that nobody waits for, or that say too much. PROTOCOL R74 */
 static void answer__bad(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_resp resp = {.id = 77};
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	uccl_resp_encode(rec, &resp);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_RESP, rec, NULL, 0), UCCL_DROP_HANDLE);
@@ -440,8 +439,8 @@ static void answer__bad(void **state)
 	/* a read does not succeed by words, */
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_RESP, rec, NULL, 0), UCCL_DROP_RECORD);
 	/* nor before it was asked for by more than it wants */
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id, 0, 0);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 1001), UCCL_DROP_RANGE);
+	assert_int_equal(duo_bulk(d, 0, UCCL_REC_REPLY, TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id, 0, 0, src,
+					  1001), UCCL_DROP_RANGE);
 	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id, 1, 0);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 10), UCCL_DROP_HANDLE);
 	duo_run(d, SECOND);
@@ -457,43 +456,35 @@ static void answer__bad(void **state)
 	duo_run(d, SECOND);
 	expect(d, DUO_CTX(2), FI_EOPNOTSUPP);
 	assert_null(duo_next(d, 0));
-	duo_free(d);
 }
 
 /* A read is not complete by as many bytes as it has. PROTOCOL R119 */
 static void answer__same_bytes_twice(void **state)
 {
-	struct duo *d = duo_open();
-	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct duo *d = *state;
 	uint32_t id;
 
-	(void)state;
 	duo_fill(src, 1000, 3);
 	duo_rma(d, 0, UCCL_OP_READ, 0, dst, 1000, 0, 1, DUO_CTX(1));
 	id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id;
-	uccl_rec_set_bulk(rec, id, 0, 400);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src + 400, 600), UCCL_DROP_COUNT);
-	uccl_rec_set_bulk(rec, id, 0, 500);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src + 100, 400), UCCL_DROP_OVERLAP);
+	assert_int_equal(duo_bulk(d, 0, UCCL_REC_REPLY, id, 0, 400, src + 400, 600), UCCL_DROP_COUNT);
+	assert_int_equal(duo_bulk(d, 0, UCCL_REC_REPLY, id, 0, 500, src + 100, 400), UCCL_DROP_OVERLAP);
 	assert_int_equal(TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->arrived.got, 600);
-	uccl_rec_set_bulk(rec, id, 0, 0);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 400), UCCL_DROP_COUNT);
+	assert_int_equal(duo_bulk(d, 0, UCCL_REC_REPLY, id, 0, 0, src, 400), UCCL_DROP_COUNT);
 	assert_null(TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx);
 	duo_check(dst, 1000, 3);
 	/* The request is still to be acknowledged; its refusal says nothing any more. */
 	duo_run(d, SECOND);
 	expect(d, DUO_CTX(1), 0);
-	duo_free(d);
 }
 
 /* Places that reads have in common are predicted once. PROTOCOL R44 */
 static void placement__apart(void **state)
 {
 	struct uccl_rx_placement hints[16];
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	int n;
 
-	(void)state;
 	d->side[0].peer.flow.cfg.chunk_bytes = 16384;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	for (int i = 0; i < 3; i++)
@@ -507,7 +498,6 @@ static void placement__apart(void **state)
 	d->side[0].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
 	duo_run(d, SECOND);
 	assert_int_equal(duo_waiting(d, 0), 3);
-	duo_free(d);
 }
 
 int main(void)
@@ -526,9 +516,9 @@ int main(void)
 		cmocka_unit_test(rma__self_no_room),
 		cmocka_unit_test(rma__limits),
 		cmocka_unit_test(rma__counted),
-		cmocka_unit_test(answer__bad),
-		cmocka_unit_test(answer__same_bytes_twice),
-		cmocka_unit_test(placement__apart),
+		duo_test(answer__bad),
+		duo_test(answer__same_bytes_twice),
+		duo_test(placement__apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,10 +31,9 @@ static void atomic__unknown(void **state)
 /* Without any registered memory. PROTOCOL R72 */
 static void serve__no_target(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint64_t one = 1;
 
-	(void)state;
 	d->side[1].m.target.ops = NULL;
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 10, 0, 1, NULL);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 0, 0, 1, NULL);
@@ -43,14 +42,13 @@ static void serve__no_target(void **state)
 	assert_int_equal(duo_next(d, 0)->err, FI_EKEYREJECTED);
 	assert_int_equal(duo_next(d, 0)->err, 0);
 	assert_int_equal(duo_next(d, 0)->err, FI_EKEYREJECTED);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(atomic__unknown),
-		cmocka_unit_test(serve__no_target),
+		duo_test(serve__no_target),
 	};
 
 	return cmocka_run_group_tests_name("target", tests, NULL, NULL);

@@ -37,7 +37,6 @@ static void order__reversed(void **state)
 		duo_rma(d, 0, UCCL_OP_WRITE, 0, src + 100000, two, 0, 1, NULL);	    /* WAW, WAR */
 		duo_rma(d, 0, UCCL_OP_READ, 0, back + 2 * 65536, two, 0, 1, NULL);  /* sees 2 */
 		duo_round(d);
-		d->filter = NULL;
 		duo_release(d, true);
 		duo_run(d, SECOND);
 		for (uint32_t k = 0; k < one; k++)
@@ -85,7 +84,6 @@ static void order__messages_between(void **state)
 		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 20000, 0, 1, NULL);
 	}
 	duo_round(d);
-	d->filter = NULL;
 	duo_release(d, true);
 	duo_run(d, SECOND);
 	for (int i = 0; i < 4; i++) {
@@ -195,9 +193,8 @@ static void req__malformed(void **state)
 {
 	struct uccl_req good = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 100, .key = 1}}}, r;
 	struct uccl_env env = {.id = 5, .len = 100, .flags = UCCL_ENV_EAGER}, e;
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 #define refuse(change, data, len)                                                                                      \
 	do {                                                                                                           \
@@ -242,7 +239,6 @@ static void req__malformed(void **state)
 	assert_int_equal(d->side[1].events, 1);
 	/* what was had */
 	assert_int_equal(req(d, &good, &env, src, 100), UCCL_DROP_RECORD);
-	duo_free(d);
 }
 
 /* Chunks of a write that come before its request must agree with it. PROTOCOL R29 R70 */
@@ -250,9 +246,8 @@ static void req__contradicts_its_chunks(void **state)
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
 	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 3000, 1);
 	assert_int_equal(duo_eager(d, 1, 0, 1000, 3000, src + 1000, 1000), UCCL_DROP_COUNT);
@@ -267,7 +262,6 @@ static void req__contradicts_its_chunks(void **state)
 	assert_int_equal(d->side[1].events, 1);
 	duo_check(mem, 3000, 1);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
-	duo_free(d);
 }
 
 /* A write whose pieces are as long as it is, and are not it: nothing of ours goes to the region. PROTOCOL R119 */
@@ -275,9 +269,8 @@ static void req__pieces_overlap(void **state)
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
 	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 3000, 1);
 	assert_int_equal(duo_eager(d, 1, 0, 2000, 3000, src + 2000, 1000), UCCL_DROP_COUNT);
@@ -291,7 +284,6 @@ static void req__pieces_overlap(void **state)
 	assert_int_equal(duo_eager(d, 1, 0, 1100, 3000, src + 1100, 900), UCCL_DROP_COUNT);
 	assert_int_equal(d->side[1].events, 1);
 	duo_check(mem, 3000, 1);
-	duo_free(d);
 }
 
 static void nothing_touched(uint64_t from, uint64_t to)
@@ -379,11 +371,10 @@ static void revoke__read(void **state)
 static void revoke__steps_do_not_grow(void **state)
 {
 	enum { WAIT = 500, WRITES = 20, LEN = 100000 };
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	uint64_t steps;
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		duo_region(d, 1, i, mem, sizeof(mem), BOTH);
 	for (int i = 0; i < WAIT; i++)
@@ -405,7 +396,6 @@ static void revoke__steps_do_not_grow(void **state)
 	assert_int_equal(steps, WRITES / 4);
 	assert_int_equal(m->target.uses.nodes, 0);
 	uccl_peer_fail(&d->side[0].peer, FI_EIO, d->now);
-	duo_free(d);
 }
 
 /* Another thread takes the region out between two looks at it for one request: it is answered all the same. */
@@ -501,17 +491,16 @@ static void room__held_back(void **state)
 	enum { N = sizeof(lens) / sizeof(*lens) };
 
 	(void)state;
-	for (int lane_peer = 0; lane_peer < 4; lane_peer++) {
-		struct duo *d = lane_peer & 1 ? duo_open_writes() : duo_open();
+	for (int how = 0; how < 4; how++) {
+		struct duo *d = how & 1 ? duo_open_writes() : duo_open();
 		struct room r;
 
 		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 		room_set(&r, d, 3);
-		d->filter = lane_peer & 2 ? duo_hold_all : NULL;
+		d->filter = how & 2 ? duo_hold_all : NULL;
 		for (int i = 0; i < N; i++)
 			duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, lens[i], 0, 1, NULL);
 		duo_round(d);
-		d->filter = NULL;
 		duo_release(d, true);
 		duo_run(d, SECOND);
 		assert_int_equal(d->side[1].events, 3);
@@ -592,9 +581,7 @@ static void room__by_turns(void **state)
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	room_set(&r, d, 0);
 	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
-	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 1000};
-	op->iov_count = 1;
-	op->len = 1000;
+	duo_buffer(op, dst, 1000);
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
 	for (int i = 0; i < 6; i++) {
 		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 8, 0, 1, NULL);
@@ -632,10 +619,9 @@ static void expect_taken(struct duo *d, void *context, uint64_t len, uint32_t fl
 static void data__takes_a_receive(void **state)
 {
 	static const uint64_t lens[] = {0, 8, 60000, 300000};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op;
 
-	(void)state;
 	d->side[1].m.posted.data_takes = true;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1, 0, ~0ull, DUO_CTX(90));
@@ -663,22 +649,18 @@ static void data__takes_a_receive(void **state)
 	duo_run(d, SECOND);
 	assert_int_equal(duo_next(d, 0)->err, 0);
 	assert_false(uccl_msg_waits(&d->side[1].m));
-	duo_free(d);
 }
 
 /* In a multi-receive buffer they take no bytes, and it goes on; what is refused takes nothing. PROTOCOL R78 */
 static void data__takes_of_a_buffer(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_op *op;
 
-	(void)state;
 	d->side[1].m.posted.data_takes = true;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
-	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 16};
-	op->iov_count = 1;
-	op->len = 16;
+	duo_buffer(op, dst, 16);
 	op->recv.min_multi = 8;
 	op->context = DUO_CTX(20);
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
@@ -698,7 +680,6 @@ static void data__takes_of_a_buffer(void **state)
 	assert_ptr_equal(duo_next(d, 1)->buf, dst);
 	assert_int_equal(duo_next(d, 1)->flags & UCCL_OPF_MULTI, UCCL_OPF_MULTI);
 	assert_null(duo_next(d, 1));
-	duo_free(d);
 }
 
 /* The peer dies while its requests wait for room. PROTOCOL R45 */
@@ -732,7 +713,7 @@ static void retry__steps_do_not_grow(void **state)
 {
 	static const struct uccl_addr addr;
 	static struct uccl_peer crowd[CROWD];
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_req req = {.kind = UCCL_RMA_WRITE};
 	struct uccl_env env = {.tag = uccl_req_tag(&req), .flags = UCCL_ENV_EAGER | UCCL_ENV_DATA, .id = 9};
@@ -740,7 +721,6 @@ static void retry__steps_do_not_grow(void **state)
 	bool first[CROWD] = {false};
 	uint8_t rec[UCCL_REC_LEN];
 
-	(void)state;
 	m->posted.data_takes = true;
 	uccl_env_encode(rec, &env);
 	for (int i = 0; i < CROWD; i++) {
@@ -764,7 +744,6 @@ static void retry__steps_do_not_grow(void **state)
 	for (int i = 0; i < CROWD; i++)
 		uccl_peer_fail(&crowd[i], FI_EIO, d->now);
 	assert_true(TAILQ_EMPTY(blocked));
-	duo_free(d);
 }
 
 int main(void)
@@ -775,22 +754,22 @@ int main(void)
 		cmocka_unit_test(order__messages_between),
 		cmocka_unit_test(atomic__exactly_once),
 		cmocka_unit_test(atomic__large),
-		cmocka_unit_test(req__malformed),
-		cmocka_unit_test(req__pieces_overlap),
-		cmocka_unit_test(req__contradicts_its_chunks),
+		duo_test(req__malformed),
+		duo_test(req__pieces_overlap),
+		duo_test(req__contradicts_its_chunks),
 		cmocka_unit_test(revoke__write),
 		cmocka_unit_test(revoke__read),
-		cmocka_unit_test(revoke__steps_do_not_grow),
+		duo_test(revoke__steps_do_not_grow),
 		cmocka_unit_test(revoke__between_looks),
 		cmocka_unit_test(serve__peer_dies),
 		cmocka_unit_test(room__held_back),
 		cmocka_unit_test(room__none_needed),
 		cmocka_unit_test(room__granted_before),
 		cmocka_unit_test(room__by_turns),
-		cmocka_unit_test(data__takes_a_receive),
-		cmocka_unit_test(data__takes_of_a_buffer),
+		duo_test(data__takes_a_receive),
+		duo_test(data__takes_of_a_buffer),
 		cmocka_unit_test(room__peer_dies),
-		cmocka_unit_test(retry__steps_do_not_grow),
+		duo_test(retry__steps_do_not_grow),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

@@ -13,10 +13,9 @@ static uint8_t src[1 << 18], dst[1 << 18];
 /* PROTOCOL R34 */
 static void kick__message_limit(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 
-	(void)state;
 	p->flow.limits.msg_limit = 2;
 	for (int i = 0; i < 5; i++) {
 		src[i] = (uint8_t)(i + 1);
@@ -38,15 +37,13 @@ static void kick__message_limit(void **state)
 		duo_expect_from(d, 0, DUO_CTX(i), 0, 0);
 		duo_expect_from(d, 1, DUO_CTX(i), 0, 1);
 	}
-	duo_free(d);
 }
 
 /* The receiver's grant wraps at 32 bits. PROTOCOL R34 */
 static void kick__message_limit_wraps(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->side[0].peer.tx.mseq = d->side[1].peer.rx.mseq = 0xfffffffe;
 	d->side[0].peer.flow.limits.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
 	for (int i = 0; i < 6; i++) {
@@ -61,7 +58,6 @@ static void kick__message_limit_wraps(void **state)
 	}
 	assert_int_equal(d->side[1].peer.rx.mseq, 0x100000004);
 	assert_int_equal(d->side[0].peer.flow.limits.msg_limit, 4 + UCCL_MSG_LIMIT);
-	duo_free(d);
 }
 
 /*
@@ -70,10 +66,9 @@ static void kick__message_limit_wraps(void **state)
  */
 static void kick__waited_until_peer_short(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 
-	(void)state;
 	duo_fill(src, 100, 5);
 	p->flow.limits.msg_limit = 0;
 	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
@@ -87,16 +82,14 @@ static void kick__waited_until_peer_short(void **state)
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	duo_expect_from(d, 1, DUO_CTX(2), 0, 100);
 	duo_check(dst, 100, 5);
-	duo_free(d);
 }
 
 /* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
 static void kick__keeps_order(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 
-	(void)state;
 	for (int i = 0; i < 20; i++) {
 		src[i] = (uint8_t)i;
 		p->flow.limits.msg_limit = i < 10 ? 3 : 9;
@@ -106,7 +99,6 @@ static void kick__keeps_order(void **state)
 	duo_run(d, SECOND);
 	assert_int_equal(duo_waiting(d, 1), 20);
 	assert_memory_equal(src, dst, 20);
-	duo_free(d);
 }
 
 /* While payload waits, the beginning of a long message leaves with it, or before a short one. PROTOCOL R169 */
@@ -117,9 +109,8 @@ static void post__long_ones_wait(void **state)
 		{DUO_CHUNK + 1, false}, {DUO_CHUNK, true}, {0, true},
 	};
 	enum { POSTS = sizeof(post) / sizeof(post[0]) };
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	for (int i = 0; i < POSTS; i++) {
 		d->side[0].readies = 0;
 		assert_int_equal(duo_recv(d, 1, 0, dst, post[i].len, 0, 0, DUO_CTX(i)), 0);
@@ -133,41 +124,33 @@ static void post__long_ones_wait(void **state)
 	d->side[0].readies = 0;
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(POSTS)), 0);
 	assert_int_equal(d->side[0].readies, 1);
-	duo_free(d);
+}
+
+static enum uccl_drop cts(struct duo *d, uint8_t *rec, uint32_t id, uint64_t limit, uint32_t len)
+{
+	uccl_cts_encode(rec, &(struct uccl_cts){.id = id, .rx = 1, .limit = limit});
+	return duo_deliver(d, 0, UCCL_REC_CTS, rec, src, len);
 }
 
 /* PROTOCOL R31 */
 static void cts__bad(void **state)
 {
-	struct duo *d = duo_open();
-	struct uccl_cts cts = {.rx = 1, .limit = 20000};
+	struct duo *d = *state;
+	const struct uccl_op *op;
 	uint8_t rec[UCCL_REC_LEN];
 
-	(void)state;
 	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND);
 	/* No such handle; a handle of an op that waits for no CTS; one of another generation. */
-	cts.id = 0;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	cts.id = TAILQ_LAST(&d->side[0].peer.tx.sends, uccl_op_list)->tx.id;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	cts.id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id + (1u << 20);
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	op = TAILQ_FIRST(&d->side[0].peer.tx.sends);
+	assert_int_equal(cts(d, rec, 0, 20000, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(cts(d, rec, TAILQ_NEXT(op, link)->tx.id, 20000, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(cts(d, rec, op->tx.id + (1u << 20), 20000, 0), UCCL_DROP_HANDLE);
 	/* More than the message; with payload. */
-	cts.id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id;
-	cts.limit = 20001;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
-	cts.limit = UINT64_MAX;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
-	cts.limit = 20000;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, src, 1), UCCL_DROP_RECORD);
+	assert_int_equal(cts(d, rec, op->tx.id, 20001, 0), UCCL_DROP_RANGE);
+	assert_int_equal(cts(d, rec, op->tx.id, UINT64_MAX, 0), UCCL_DROP_RANGE);
+	assert_int_equal(cts(d, rec, op->tx.id, 20000, 1), UCCL_DROP_RECORD);
 	assert_true(uccl_flow_idle(&d->side[0].peer.flow));
 	assert_null(duo_next(d, 0));
 	/* Another peer's handle. */
@@ -179,7 +162,6 @@ static void cts__bad(void **state)
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	duo_expect_from(d, 1, DUO_CTX(3), 0, 20000);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_UNWANTED);
-	duo_free(d);
 }
 
 /* The receiver may cut the message to what it has a place for, or to what it has already. PROTOCOL R31 */
@@ -194,13 +176,7 @@ static void cts__truncates(void **state)
 
 			duo_fill(src, 50000, i);
 			memset(dst, 0xee, 60000);
-			if (!late)
-				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
-			assert_int_equal(duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(1)), 0);
-			duo_run(d, SECOND);
-			if (late)
-				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
-			duo_run(d, SECOND);
+			duo_pass(d, late, 0, src, 50000, dst, room[i]);
 			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 			assert_int_equal(d->side[1].comp[0].olen, 50000 - room[i]);
 			duo_expect_from(d, 1, DUO_CTX(2), FI_ETRUNC, room[i]);
@@ -214,10 +190,9 @@ static void cts__truncates(void **state)
 /* PROTOCOL R33 */
 static void fin__bad(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 
-	(void)state;
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND);
@@ -232,20 +207,19 @@ static void fin__bad(void **state)
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_UNWANTED);
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kick__message_limit),
-		cmocka_unit_test(kick__message_limit_wraps),
-		cmocka_unit_test(kick__waited_until_peer_short),
-		cmocka_unit_test(kick__keeps_order),
-		cmocka_unit_test(post__long_ones_wait),
-		cmocka_unit_test(cts__bad),
+		duo_test(kick__message_limit),
+		duo_test(kick__message_limit_wraps),
+		duo_test(kick__waited_until_peer_short),
+		duo_test(kick__keeps_order),
+		duo_test(post__long_ones_wait),
+		duo_test(cts__bad),
 		cmocka_unit_test(cts__truncates),
-		cmocka_unit_test(fin__bad),
+		duo_test(fin__bad),
 	};
 
 	return cmocka_run_group_tests_name("tx", tests, NULL, NULL);

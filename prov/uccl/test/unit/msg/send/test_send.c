@@ -18,21 +18,8 @@ static enum duo_verdict drop_rec_fin(struct duo *d, const struct duo_pkt *p)
 /* One message of every interesting size, matched and unexpected. PROTOCOL R28 R29 R30 */
 static void send__sizes(void **state)
 {
-	static const uint64_t sizes[] = {0,
-					 1,
-					 63,
-					 64,
-					 128,
-					 129,
-					 DUO_CHUNK - 1,
-					 DUO_CHUNK,
-					 DUO_CHUNK + 1,
-					 DUO_EAGER - 1,
-					 DUO_EAGER,
-					 DUO_EAGER + 1,
-					 10 * DUO_CHUNK,
-					 100001,
-					 200000};
+	static const uint64_t sizes[] = {0, 1, 63, 64, 128, 129, DUO_CHUNK - 1, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER - 1,
+					 DUO_EAGER, DUO_EAGER + 1, 10 * DUO_CHUNK, 100001, 200000};
 
 	(void)state;
 	for (int late = 0; late < 2; late++)
@@ -42,21 +29,10 @@ static void send__sizes(void **state)
 
 			duo_fill(src, n, i);
 			memset(dst, 0xee, n + 1);
-			if (!late)
-				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
-			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
-			duo_run(d, SECOND);
-			if (late) {
-				assert_null(duo_next(d, 1));
-				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
-				duo_run(d, SECOND);
-			}
-			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
-			duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			duo_pass(d, late, 0, src, n, dst, n);
+			duo_passed(d, n);
 			duo_check(dst, n, i);
 			assert_int_equal(dst[n], 0xee);
-			assert_null(duo_next(d, 0));
-			assert_null(duo_next(d, 1));
 			assert_int_equal(d->side[0].m.op_pool.used, 0);
 			assert_int_equal(d->side[1].m.op_pool.used, 0);
 			assert_int_equal(d->side[1].m.rx_pool.used, 0);
@@ -67,9 +43,8 @@ static void send__sizes(void **state)
 /* What is eager needs no answer; what is not waits for CTS. PROTOCOL R29 R30 */
 static void send__eager_limit(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND);
@@ -77,7 +52,6 @@ static void send__eager_limit(void **state)
 	assert_null(duo_next(d, 0));
 	/* The first chunk of the second is all that came. */
 	assert_int_equal(d->side[1].m.unexpected.bytes, DUO_EAGER + DUO_CHUNK);
-	duo_free(d);
 	/* It ended with the peer. */
 }
 
@@ -130,7 +104,6 @@ static void send__head(void **state)
 			else
 				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
 			assert_int_equal(d->side[1].m.unexpected.bytes, late ? head : 0);
-			d->filter = NULL;
 			duo_release(d, false);
 			if (late)
 				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
@@ -206,7 +179,6 @@ static void send__head_in_any_order(void **state)
 				d->filter = duo_hold_all;
 				assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
 				duo_run(d, 20000);
-				d->filter = NULL;
 				duo_release(d, reverse);
 				ends(d, late);
 				duo_check(dst, 40000, i);
@@ -225,7 +197,6 @@ static uint64_t comes_unsolicited(struct duo *d)
 	d->filter = hold_cts;
 	duo_run(d, SECOND / 1000);
 	n = TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.got;
-	d->filter = NULL;
 	duo_release(d, false);
 	return n;
 }
@@ -244,10 +215,9 @@ static uint64_t goes_through(struct duo *d, bool late)
 /* Only to whom the last messages met receives; one that met none ends that for a while. PROTOCOL R264 */
 static void send__head_if_met(void **state)
 {
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	struct uccl_op *op;
 
-	(void)state;
 	d->side[0].peer.tx.met_streak = 0;
 	for (int again = 0; again < 2; again++) {
 		for (int i = 0; i < UCCL_UNSOLICITED_MET + again * UCCL_UNSOLICITED_PAUSE; i++)
@@ -261,9 +231,7 @@ static void send__head_if_met(void **state)
 		d->side[0].peer.tx.met_streak = UCCL_UNSOLICITED_MET;
 		assert_int_equal(comes_unsolicited(d), head_of(40000));
 		op = duo_op(d, 1, UCCL_OP_RECV, 0);
-		op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 40000};
-		op->iov_count = 1;
-		op->len = 40000;
+		duo_buffer(op, dst, 40000);
 		op->context = DUO_CTX(2);
 		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, claim, !claim, d->now), 0);
 		if (claim)
@@ -277,18 +245,16 @@ static void send__head_if_met(void **state)
 		assert_int_equal(d->side[0].peer.tx.met_streak, -UCCL_UNSOLICITED_PAUSE);
 	}
 	duo_quiet(d);
-	duo_free(d);
 }
 
 /* No more of them than CTS needs to come in time, and none behind what waits. PROTOCOL R263 */
 static void send__heads_bounded(void **state)
 {
 	const int most = UCCL_UNSOLICITED_PEER_MAX / (4 * DUO_EAGER);
-	struct duo *d = duo_open_unsolicited();
+	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 	int i = 0;
 
-	(void)state;
 	d->filter = hold_cts;
 	for (; i < most + 2; i++) {
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
@@ -297,7 +263,6 @@ static void send__heads_bounded(void **state)
 		/* Until its end is acknowledged, which nobody asked for. */
 		duo_run(d, SECOND / 10);
 	}
-	d->filter = NULL;
 	duo_release(d, false);
 	duo_run(d, SECOND);
 	assert_int_equal(p->tx.unsolicited_bytes, 0);
@@ -313,7 +278,6 @@ static void send__heads_bounded(void **state)
 	duo_run(d, SECOND / 1000);
 	assert_int_equal(p->tx.unsolicited_bytes, 0);
 	assert_false(TAILQ_EMPTY(&p->tx.sends));
-	d->filter = NULL;
 	duo_release(d, false);
 	duo_run(d, SECOND);
 	duo_send(d, 0, 0, src, 40000, 0, NULL);
@@ -321,46 +285,35 @@ static void send__heads_bounded(void **state)
 	/* What ends with its peer counts no more either. */
 	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
 	assert_int_equal(p->tx.unsolicited_bytes, 0);
-	duo_free(d);
 }
 
 /* Not to a peer that does not know of heads, nor of a message so long that its envelope cannot say it. PROTOCOL R263 */
 static void send__head_not_said(void **state)
 {
-	struct duo *d = duo_open_unsolicited();
-	struct uccl_op *op;
+	struct duo *d = *state;
 
-	(void)state;
 	d->side[0].peer.takes_unsolicited = false;
 	assert_int_equal(comes_unsolicited(d), DUO_CHUNK);
 	d->side[0].peer.takes_unsolicited = true;
-	op = duo_op(d, 0, UCCL_OP_SEND, 0);
-	op->iov[0] = (struct iovec){.iov_base = src, .iov_len = 1ull << UCCL_ENV_UNSOLICITED_AT};
-	op->iov_count = 1;
-	op->len = op->iov[0].iov_len;
-	op->context = DUO_CTX(2);
-	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 1ull << UCCL_ENV_UNSOLICITED_AT, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND / 1000);
 	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list)->env.len,
 			 1ull << UCCL_ENV_UNSOLICITED_AT);
 	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list)->arrived.got, DUO_CHUNK);
-	duo_free(d);
 }
 
 /* Envelope, range, and what CTS asks for say how much of the message follows them. */
 static void send__left_of_a_message(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_sendq *q = &d->side[0].peer.flow.sendq;
 
-	(void)state;
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
 	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->records)), DUO_EAGER);
 	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->bulk)), DUO_EAGER - TAILQ_FIRST(&q->records)->len);
 	duo_run(d, SECOND);
 	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(2)), 0);
 	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->small)), 100);
-	duo_free(d);
 }
 
 static void send__iov_splits(void **state)
@@ -456,9 +409,8 @@ static void early(struct duo *d, int s, const void *buf, uint64_t n, void *conte
 static void send__early(void **state)
 {
 	static uint8_t big[4 * UCCL_COPY_MAX], into[4 * UCCL_COPY_MAX];
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(duo_recv(d, 1, 0, into + i * UCCL_COPY_MAX, UCCL_COPY_MAX, 0, 0, DUO_CTX(10 + i)), 0);
 	for (int i = 0; i < 4; i++)
@@ -490,7 +442,6 @@ static void send__early(void **state)
 	duo_expect_from(d, 0, DUO_CTX(4), 0, 0);
 	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 /*
@@ -498,9 +449,8 @@ static void send__early(void **state)
  */
 static void send__early_is_unsolicited(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->side[0].m.eager_max = 0;
 	duo_fill(src, 200, 1);
 	early(d, 0, src, 64, DUO_CTX(1), true);
@@ -520,16 +470,14 @@ static void send__early_is_unsolicited(void **state)
 	early(d, 0, src, 64, DUO_CTX(5), false);
 	d->side[0].peer.flow.limits.envelopes_only = false;
 	early(d, 0, src, 65, DUO_CTX(6), true);
-	duo_free(d);
 }
 
 /* What an envelope carries of a message ends on a word, if it is not all of it. PROTOCOL R216 */
 static void send__whole_words(void **state)
 {
 	static const uint64_t eager[] = {0, 100, 101, 500, 2001}, sizes[] = {64, 65, 100, 101, 499, 1001, 1024, 3001};
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	for (int i = 0; i < 5; i++)
 		for (int k = 0; k < 8; k++) {
 			uint64_t most = uccl_max(eager[i], 64), n = sizes[k];
@@ -549,16 +497,14 @@ static void send__whole_words(void **state)
 			duo_expect_from(d, 1, DUO_CTX(2), 0, n);
 			duo_check(dst, n, n);
 		}
-	duo_free(d);
 }
 
 /* What is injected and not acknowledged holds memory: there is an end to it, and it comes back. */
 static void send__inject_memory(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	uint64_t n = sizeof(src), sent = 0;
 
-	(void)state;
 	while (duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)) == 0)
 		sent += n;
 	assert_int_equal(sent, UCCL_COPIED_MAX);
@@ -570,22 +516,19 @@ static void send__inject_memory(void **state)
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
 	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 /* An injected message completes when its level of completion says, not when it was copied. */
 static void send__inject_waits(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	duo_fill(src, 300, 3);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_ACKED, src, 300, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 300, 0, DUO_CTX(2)), 0);
 	memset(src, 0, 300);
 	assert_null(duo_next(d, 0));
-	d->filter = NULL;
 	duo_release(d, false);
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
@@ -598,7 +541,6 @@ static void send__inject_waits(void **state)
 	}
 	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
 	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
-	duo_free(d);
 }
 
 /* What is copied when it has left is complete then, or ends with its peer before. PROTOCOL R240 */
@@ -639,9 +581,8 @@ static void send__late_copy(void **state)
 /* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
 static void send__early_is_not_put_twice(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 16, 0, DUO_CTX(i)), 0);
 	assert_int_equal(duo_waiting(d, 0), 3);
@@ -653,15 +594,13 @@ static void send__early_is_not_put_twice(void **state)
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	assert_int_equal(d->side[0].ncomp, 3);
-	duo_free(d);
 }
 
 /* Complete means acknowledged: not before. */
 static void send__completes_on_ack(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->filter = duo_hold_all;
 	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, 5000, 0, DUO_CTX(2)), 0);
@@ -671,7 +610,6 @@ static void send__completes_on_ack(void **state)
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
-	duo_free(d);
 }
 
 static enum duo_verdict count_pto(struct duo *d, const struct duo_pkt *p)
@@ -728,11 +666,8 @@ static void send__asks_once(void **state)
 
 		d->filter = count_pto;
 		d->n = 0;
-		assert_int_equal(duo_recv(d, 1, 0, dst, len[i], 0, 0, DUO_CTX(2)), 0);
-		assert_int_equal(duo_send(d, 0, 0, src, len[i], 0, DUO_CTX(1)), 0);
-		duo_run(d, SECOND);
-		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
-		duo_expect_from(d, 1, DUO_CTX(2), 0, len[i]);
+		duo_pass(d, false, 0, src, len[i], dst, len[i]);
+		duo_passed(d, len[i]);
 		assert_int_equal(d->n, 1);
 		duo_free(d);
 	}
@@ -805,9 +740,8 @@ static void send__delivery_by_discard(void **state)
 /* A message that a rendezvous carries delivers by its last byte: no FIN is asked for. */
 static void send__delivery_posted_first(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	duo_fill(src, 100000, 3);
 	assert_int_equal(duo_recv(d, 1, 0, dst, 100000, 0, 0, DUO_CTX(2)), 0);
 	assert_int_equal(duo_recv(d, 1, 0, dst + 131072, 100, 0, 0, DUO_CTX(3)), 0);
@@ -817,24 +751,20 @@ static void send__delivery_posted_first(void **state)
 	assert_int_equal(duo_waiting(d, 0), 2);
 	duo_check(dst, 100000, 3);
 	duo_check(dst + 131072, 100, 3);
-	duo_free(d);
 }
 
 static void send__remote_data(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	const struct duo_comp *c;
 	struct uccl_op *op;
 
-	(void)state;
 	for (int late = 0; late < 2; late++)
 		for (uint64_t n = 0; n < 40000; n = n * 20 + 10) {
 			op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_DATA | UCCL_OPF_TAGGED);
 			op->data = 0xfedcba9876543210 + n;
 			op->tag = 0x1122334455667788;
-			op->iov[0] = (struct iovec){.iov_base = src, .iov_len = n};
-			op->iov_count = 1;
-			op->len = n;
+			duo_buffer(op, src, n);
 			if (!late)
 				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
 			assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
@@ -855,14 +785,12 @@ static void send__remote_data(void **state)
 	c = duo_next(d, 1);
 	assert_non_null(c);
 	assert_false(c->flags & UCCL_OPF_DATA);
-	duo_free(d);
 }
 
 static void send__without_connection(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 
-	(void)state;
 	duo_fill(src, 3000, 4);
 	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
 	assert_int_equal(d->side[0].connects, 1);
@@ -878,28 +806,24 @@ static void send__without_connection(void **state)
 	duo_expect_from(d, 1, DUO_CTX(3), 0, 3000);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	duo_check(dst, 3000, 4);
-	duo_free(d);
 }
 
 static void send__to_the_dead(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
 	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, NULL), -FI_ECONNRESET);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	assert_null(duo_next(d, 0));
-	duo_free(d);
 }
 
 /* No handle left: nothing happened. */
 static void send__no_handle(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_ids *ids = &d->side[0].m.tx.ids;
 
-	(void)state;
 	while (uccl_ids_get(ids, d))
 		;
 	assert_int_equal(ids->used, UCCL_IDS_MAX);
@@ -912,7 +836,6 @@ static void send__no_handle(void **state)
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	uccl_ids_fini(ids);
 	uccl_ids_init(ids);
-	duo_free(d);
 }
 
 /* A message whose rest has left, or has even arrived, before its envelope stays what it is. PROTOCOL R42 */
@@ -948,11 +871,10 @@ static void hold__rest_went_first(void **state)
 /* A peer that is short of memory, is not, and is again: what it was told of before is not looked at again. */
 static void hold__steps_do_not_grow(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 	uint64_t steps;
 
-	(void)state;
 	for (int i = 0; i < 900; i++)
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100, 0, DUO_CTX(i)), 0);
 	p->flow.limits.envelopes_only = true;
@@ -972,16 +894,14 @@ static void hold__steps_do_not_grow(void **state)
 		assert_false(env.flags & UCCL_ENV_EAGER);
 	}
 	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
-	duo_free(d);
 }
 
 static void self__posted(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 	const struct duo_comp *c;
 	struct uccl_op *op;
 
-	(void)state;
 	duo_fill(src, 100000, 6);
 	assert_int_equal(duo_recv(d, 0, UCCL_OPF_TAGGED, dst, 100000, 0x70, 0xf, DUO_CTX(2)), 0);
 	op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_TAGGED | UCCL_OPF_DATA | UCCL_OPF_DELIVERY);
@@ -1006,36 +926,18 @@ static void self__posted(void **state)
 	assert_true(c->flags & UCCL_OPF_DATA);
 	assert_ptr_equal(c->from, &d->side[0].self);
 	duo_check(dst, 100000, 6);
-	duo_free(d);
-}
-
-static int self_send(struct duo *d, uint32_t flags, const void *buf, uint64_t len, void *context)
-{
-	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, flags);
-	int rc;
-
-	op->peer = &d->side[0].self;
-	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-	op->iov_count = 1;
-	op->len = len;
-	op->context = context;
-	rc = uccl_msg_send(&d->side[0].m, op, d->now);
-	if (rc)
-		uccl_msg_ep_op_put(&d->side[0].m, op);
-	return rc;
 }
 
 static void self__unexpected(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 
-	(void)state;
 	duo_fill(src, 300, 7);
-	assert_int_equal(self_send(d, 0, src, 300, DUO_CTX(1)), 0);
-	assert_int_equal(self_send(d, UCCL_OPF_INJECT, src, 200, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send_self(d, 0, 0, src, 300, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send_self(d, 0, UCCL_OPF_INJECT, src, 200, DUO_CTX(2)), 0);
 	/* Nobody has to answer, however little goes unsolicited. */
 	d->side[0].m.eager_max = 0;
-	assert_int_equal(self_send(d, UCCL_OPF_EARLY, src, 100, DUO_CTX(3)), 0);
+	assert_int_equal(duo_send_self(d, 0, UCCL_OPF_EARLY, src, 100, DUO_CTX(3)), 0);
 	/* The first is complete when it is received, the others were copied. */
 	assert_int_equal(duo_waiting(d, 0), 2);
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
@@ -1058,18 +960,16 @@ static void self__unexpected(void **state)
 	assert_null(duo_next(d, 0));
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	assert_int_equal(d->side[0].m.rx_pool.used, 0);
-	duo_free(d);
 }
 
 /* A directed receive from somebody else does not take it. */
 static void self__directed(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 	struct uccl_op *op;
 
-	(void)state;
 	assert_int_equal(duo_recv(d, 0, UCCL_OPF_DIRECTED, dst, 10, 0, 0, DUO_CTX(1)), 0);
-	assert_int_equal(self_send(d, 0, src, 10, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send_self(d, 0, 0, src, 10, DUO_CTX(2)), 0);
 	assert_null(duo_next(d, 0));
 	op = duo_op(d, 0, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
 	op->peer = &d->side[0].self;
@@ -1077,19 +977,16 @@ static void self__directed(void **state)
 	assert_int_equal(uccl_msg_recv(&d->side[0].m, op, d->now), 0);
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
-	duo_free(d);
 	/* The receive from the other side ended with it. */
 }
 
 static void self__out_of_memory(void **state)
 {
-	struct duo *d = duo_new(false, 16);
+	struct duo *d = *state;
 
-	(void)state;
 	d->side[0].m.rx_pool.max = 0;
-	assert_int_equal(self_send(d, 0, src, 10, NULL), -FI_EAGAIN);
+	assert_int_equal(duo_send_self(d, 0, 0, src, 10, NULL), -FI_EAGAIN);
 	assert_null(duo_next(d, 0));
-	duo_free(d);
 }
 
 /* Many messages at once, both ways, with loss: each comes once, whole, in order. */
@@ -1101,9 +998,8 @@ static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
 
 static void send__many_with_loss(void **state)
 {
-	struct duo *d = duo_open();
+	struct duo *d = *state;
 
-	(void)state;
 	d->filter = drop_some;
 	duo_fill(src, 65536, 9);
 	for (int i = 0; i < 60; i++)
@@ -1132,47 +1028,46 @@ static void send__many_with_loss(void **state)
 		}
 		assert_int_equal(recvs, 60);
 	}
-	duo_free(d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__sizes),
-		cmocka_unit_test(send__eager_limit),
+		duo_test(send__eager_limit),
 		cmocka_unit_test(send__head),
 		cmocka_unit_test(send__head_in_full_packets),
 		cmocka_unit_test(send__head_in_any_order),
-		cmocka_unit_test(send__head_if_met),
-		cmocka_unit_test(send__heads_bounded),
-		cmocka_unit_test(send__head_not_said),
-		cmocka_unit_test(send__left_of_a_message),
+		duo_test_unsolicited(send__head_if_met),
+		duo_test_unsolicited(send__heads_bounded),
+		duo_test_unsolicited(send__head_not_said),
+		duo_test(send__left_of_a_message),
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),
-		cmocka_unit_test(send__early),
-		cmocka_unit_test(send__early_is_unsolicited),
+		duo_test(send__early),
+		duo_test(send__early_is_unsolicited),
 		cmocka_unit_test(send__late_copy),
-		cmocka_unit_test(send__whole_words),
-		cmocka_unit_test(send__inject_waits),
-		cmocka_unit_test(send__inject_memory),
-		cmocka_unit_test(send__early_is_not_put_twice),
-		cmocka_unit_test(send__completes_on_ack),
+		duo_test(send__whole_words),
+		duo_test(send__inject_waits),
+		duo_test(send__inject_memory),
+		duo_test(send__early_is_not_put_twice),
+		duo_test(send__completes_on_ack),
 		cmocka_unit_test(send__even),
 		cmocka_unit_test(send__asks_once),
 		cmocka_unit_test(send__delivery_waits_for_fin),
 		cmocka_unit_test(send__delivery_by_discard),
-		cmocka_unit_test(send__delivery_posted_first),
-		cmocka_unit_test(send__remote_data),
-		cmocka_unit_test(send__without_connection),
-		cmocka_unit_test(send__to_the_dead),
-		cmocka_unit_test(send__no_handle),
-		cmocka_unit_test(send__many_with_loss),
+		duo_test(send__delivery_posted_first),
+		duo_test(send__remote_data),
+		duo_test_apart(send__without_connection),
+		duo_test(send__to_the_dead),
+		duo_test(send__no_handle),
+		duo_test(send__many_with_loss),
 		cmocka_unit_test(hold__rest_went_first),
-		cmocka_unit_test(hold__steps_do_not_grow),
-		cmocka_unit_test(self__posted),
-		cmocka_unit_test(self__unexpected),
-		cmocka_unit_test(self__directed),
-		cmocka_unit_test(self__out_of_memory),
+		duo_test(hold__steps_do_not_grow),
+		duo_test_apart(self__posted),
+		duo_test_apart(self__unexpected),
+		duo_test_apart(self__directed),
+		duo_test_apart(self__out_of_memory),
 	};
 
 	return cmocka_run_group_tests_name("send", tests, NULL, NULL);
