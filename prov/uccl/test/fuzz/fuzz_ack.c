@@ -4,10 +4,7 @@
  * numbers are drawn near to what it has sent; a refused one changes nothing, an accepted one nothing but what may
  * change.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "base/units.h"
 #include "flow/flow.h"
@@ -16,20 +13,9 @@
 #define ITEMS 24
 #define BULK_BYTES 60000
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static uint8_t payload[BULK_BYTES];
 static struct iovec iov = {payload, sizeof(payload)};
 static uint32_t acked;
-
-struct input {
-	const uint8_t *at, *end;
-};
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {

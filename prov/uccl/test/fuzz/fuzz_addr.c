@@ -3,25 +3,12 @@
  * Addresses: what is accepted is well formed, survives encoding, and has a right sum; what has a right sum, magic,
  * version and port is accepted. The sum is put right for half of the inputs, so that the checks behind it are reached.
  */
-#undef NDEBUG
-#include <assert.h>
+#include "input.h"
+
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/le.h"
 #include "flow/wire/addr.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint32_t fnv(const uint8_t *p, size_t len)
-{
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ p[i]) * 16777619u;
-	return h;
-}
 
 static void try(const uint8_t in[UCCL_ADDR_LEN])
 {

@@ -5,10 +5,7 @@
  * step: the pacer's sums and lists agree, its bounds hold, who sends freely gets no grants, it says when it wants to be
  * called; and senders that obey never send beyond what they were granted.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "base/units.h"
 #include "flow/send/pacer.h"
@@ -16,12 +13,6 @@
 
 #define SENDERS 12
 #define STEPS 3000
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 struct credit {
 	uint64_t granted, turn;
@@ -41,11 +32,6 @@ static struct uccl_pacer pacer;
 static const struct uccl_credit_ops *ops;
 static struct uccl_policy_cfg cfg;
 static uint64_t now;
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 static void come(struct sender *s)
 {

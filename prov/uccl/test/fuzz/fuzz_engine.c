@@ -6,12 +6,8 @@
  * each step both flows are looked at; in the end all that the honest one began must be complete and right, and all
  * that was posted must have ended.
  */
-#undef NDEBUG
+#include "input.h"
 #include "../unit/engine/lan.h"
-
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/seq.h"
 #include "msg/rma/atomic_math.h"
@@ -28,12 +24,6 @@
 #define SECRET_KEY 0x5ec2e7c0ffeeull
 
 enum { VICTIM, HONEST, HOSTILE };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 /* One exchange with the honest peer. */
 struct talk {
@@ -54,20 +44,6 @@ static struct {
 	uint32_t pseq;
 	int lives;
 } w;
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
-static uint64_t number(struct input *in, int bytes)
-{
-	uint64_t v = 0;
-
-	while (bytes--)
-		v = v << 8 | byte(in);
-	return v;
-}
 
 /* Mostly near what is expected, or nothing would get past the first check. */
 static uint64_t near(struct input *in, uint64_t at, uint32_t span)

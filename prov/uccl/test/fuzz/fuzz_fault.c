@@ -3,18 +3,13 @@
  * The text of FI_UCCL_FAULT: whatever it says, it is refused with a reason or makes a wrapper that keeps its count of
  * packets: each one given to it is passed on, lost, or still held when it closes.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include <rdma/fi_errno.h>
 
 #include "nic/fault/fault.h"
 
 #define PACKETS 32
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct sink {
 	struct uccl_nic nic;

@@ -5,10 +5,7 @@
  * it delivered must have been inside the packet, doubts must have been settled at most once, and uccl_flow_check must
  * hold after each step.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "base/units.h"
 #include "flow/flow.h"
@@ -16,12 +13,6 @@
 
 #define ITEMS 16
 #define TX_MAX 2000
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 static struct {
 	const uint8_t *payload; /* of the packet that is looked at now */
@@ -34,20 +25,6 @@ static struct {
 
 static uint8_t source[20000];
 static struct iovec iov[2] = {{source, 7000}, {source + 7000, 13000}};
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
-static uint64_t number(struct input *in, int bytes)
-{
-	uint64_t v = 0;
-
-	while (bytes--)
-		v = v << 8 | byte(in);
-	return v;
-}
 
 static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {

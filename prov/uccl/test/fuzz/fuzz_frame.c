@@ -4,14 +4,9 @@
  * taken apart to the same. For some of the inputs headers and sums are put right, so that the checks behind them are
  * reached.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "nic/xdp/frame.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint32_t sum(const uint8_t *p, size_t n, uint32_t s)
 {

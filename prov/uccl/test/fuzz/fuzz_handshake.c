@@ -4,21 +4,12 @@
  * the input's hands, which changes, repeats, swaps or keeps them, and makes up others. Neither side may open to anybody
  * but the other, with another token or other parameters than the other has; keys never travel.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "base/units.h"
 #include "flow/wire/conn.h"
 
 #define KEPT 8
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 struct pkt {
 	uint32_t len;
@@ -30,11 +21,6 @@ static struct uccl_listener l[2];
 static struct uccl_conn conn[2];
 static struct pkt kept[KEPT];
 static uint32_t nkept;
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 static void keep(const struct pkt *k)
 {

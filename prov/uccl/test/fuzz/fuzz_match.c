@@ -3,16 +3,11 @@
  * Matching against a model that knows nothing but libfabric's rules: two arrays in the order of posting and of
  * arrival. The input is a list of receives, messages, cancels, peeks, claims and claimed receives.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "msg/recv/match.h"
 #include "msg/msg_ep.h"
 #include "msg/record.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define ITEMS 64
 #define STEP 6 /* bytes of the input for one step */

@@ -4,24 +4,10 @@
  * address, and is no question; what is taken for an answer is one of an RDMA NIC, with a key. The magic and the sum of
  * the address are put right for some of the inputs, so that the checks behind them are reached.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "base/le.h"
 #include "flow/wire/name.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint32_t fnv(const uint8_t *p, size_t len)
-{
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ p[i]) * 16777619u;
-	return h;
-}
 
 static void try(const uint8_t *data, size_t size, uint64_t nonce)
 {

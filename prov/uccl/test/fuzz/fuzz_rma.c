@@ -4,11 +4,9 @@
  * with registered memory and operations of its own under way. Regions are blocks of their own, so that a sanitizer sees
  * a byte beside them; regions come and go. At the end every operation has ended once and nothing is left over.
  */
-#undef NDEBUG
-#include <assert.h>
+#include "input.h"
+
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/units.h"
 #include "msg/rma/atomic_math.h"
@@ -20,31 +18,11 @@
 #define OPS 64
 #define CHUNK 1024
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at, *end;
-};
-
 static struct {
 	uint8_t *region[REGIONS];
 	int open_ops;
 	int locked;
 } world;
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
-static uint64_t number(struct input *in, int bytes)
-{
-	uint64_t v = 0;
-
-	while (bytes--)
-		v = v << 8 | byte(in);
-	return v;
-}
 
 static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
 {

@@ -3,14 +3,9 @@
  * Every decoder of flow/wire/wire.h and the address decoder on arbitrary bytes. What they accept must lie inside the
  * input, within the limits of the headers, and survive encoding and decoding again.
  */
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
+#include "input.h"
 
 #include "flow/wire/wire.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void ack_try(const uint8_t *data, uint32_t len)
 {
