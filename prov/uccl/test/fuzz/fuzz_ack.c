@@ -19,31 +19,19 @@ static uint32_t acked;
 
 static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {
-	(void)f;
-	(void)in;
-	(void)now;
 	return UCCL_DROP_COUNT;
 }
 
 static void settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
 {
-	(void)f;
-	(void)id;
-	(void)gen;
-	(void)now;
 }
 
 static void fence(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	(void)f;
-	(void)path;
-	(void)now;
 }
 
 static void done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 {
-	(void)f;
-	(void)now;
 	assert(!item->pending && !item->queued);
 	acked++;
 }

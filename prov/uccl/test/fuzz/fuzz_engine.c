@@ -60,8 +60,6 @@ static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struc
 	uint8_t *mem = seg->key == SECRET_KEY ? w.secret : seg->key == 1 ? w.region : NULL;
 	uint64_t len = mem == w.secret ? TALK_BYTES : REGION_BYTES;
 
-	(void)arg;
-	(void)access;
 	if (!mem)
 		return -UCCL_REFUSED_KEY;
 	if (seg->addr > len || seg->len > len - seg->addr)
@@ -73,13 +71,10 @@ static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struc
 
 static void lock(void *arg)
 {
-	(void)arg;
 }
 
 static void event(void *arg, const struct uccl_rma_event *ev)
 {
-	(void)arg;
-	(void)ev;
 }
 
 static const struct uccl_target_ops target = {.resolve = resolve, .lock = lock, .unlock = lock, .event = event};

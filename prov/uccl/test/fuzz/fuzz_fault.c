@@ -32,7 +32,6 @@ static int sink_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 
 static int sink_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
-	(void)nic, (void)v, (void)n, (void)hints, (void)nhints;
 	return 0;
 }
 

@@ -28,7 +28,6 @@ static struct iovec iov[2] = {{source, 7000}, {source + 7000, 13000}};
 
 static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {
-	(void)now;
 	assert(in->len <= UINT16_MAX + 1u);
 	if (in->placed) {
 		assert(f->cfg.write_bytes && in->len <= f->cfg.write_bytes && !in->data);
@@ -55,10 +54,6 @@ static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *i
 
 static void settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
 {
-	(void)f;
-	(void)id;
-	(void)gen;
-	(void)now;
 	say.settled++;
 }
 
@@ -71,8 +66,6 @@ static void fence(struct uccl_flow *f, uint16_t path, uint64_t now)
 
 static void acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 {
-	(void)f;
-	(void)now;
 	assert(!item->pending && !item->queued);
 }
 

@@ -28,7 +28,6 @@ static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struc
 {
 	uint64_t i = seg->key - 1, half = REGION_BYTES / 2;
 
-	(void)arg;
 	assert(seg->len);
 	if (i >= REGIONS || !world.region[i])
 		return -UCCL_REFUSED_KEY;
@@ -48,19 +47,16 @@ static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struc
 
 static void lock(void *arg)
 {
-	(void)arg;
 	assert(!world.locked++);
 }
 
 static void unlock(void *arg)
 {
-	(void)arg;
 	assert(world.locked-- == 1);
 }
 
 static void event(void *arg, const struct uccl_rma_event *ev)
 {
-	(void)arg;
 	assert(ev->nregions <= UCCL_SEG_MAX);
 	for (uint8_t i = 0; i < ev->nregions; i++)
 		assert(ev->regions[i] == world.region[0] || ev->regions[i] == world.region[1] ||
@@ -73,13 +69,10 @@ static const struct uccl_target_ops target = {
 
 static void ready(struct uccl_peer *p)
 {
-	(void)p;
 }
 
 static void start(struct uccl_peer *p, uint64_t now)
 {
-	(void)p;
-	(void)now;
 }
 
 static const struct uccl_engine_ops msg_ep_ops = {.ready = ready, .connect = start};

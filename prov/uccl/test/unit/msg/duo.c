@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "duo.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/units.h"
 #include "flow/policy.h"
 #include "msg/rma/atomic_math.h"
 
@@ -20,7 +16,6 @@ static void side_ready(struct uccl_peer *p)
 
 static void side_connect(struct uccl_peer *p, uint64_t now)
 {
-	(void)now;
 	peer_side(p)->connects++;
 }
 
@@ -101,7 +96,6 @@ static void side_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 {
 	struct duo_side *s = peer_side(p);
 
-	(void)now;
 	assert_true(s->fences < 64);
 	s->fence_path[s->fences++] = path;
 }
@@ -208,7 +202,6 @@ static void side_event(void *arg, const struct uccl_rma_event *ev)
 
 static bool side_device(void *arg, const void *region)
 {
-	(void)arg;
 	return on_gpu(((const struct duo_region *)region)->iov[0].iov_base);
 }
 
@@ -509,6 +502,12 @@ void duo_free(struct duo *d)
 	free(d);
 }
 
+void duo_fail(struct duo *d, int err)
+{
+	uccl_peer_fail(&d->side[1].peer, err, d->now);
+	uccl_peer_fail(&d->side[0].peer, err, d->now);
+}
+
 static void pkt_add(struct duo *d, int from, const struct uccl_tx *tx)
 {
 	uint32_t len = tx->kind == UCCL_TX_WRITE ? tx->payload_len : tx->hdr_len + tx->payload_len + tx->tail_len;
@@ -797,11 +796,25 @@ void duo_passed(struct duo *d, uint64_t len)
 	duo_quiet(d);
 }
 
+void duo_take(struct duo *d, void *to, uint64_t room, uint64_t len, uint32_t seed)
+{
+	assert_int_equal(duo_recv(d, 1, 0, to, room, 0, 0, DUO_CTX(2)), 0);
+	duo_run(d, UCCL_NS_PER_S);
+	duo_expect(d, 1, DUO_CTX(2), 0, len);
+	duo_check(to, len, seed);
+}
+
 uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32_t access)
 {
 	d->side[s].region[i] = (struct duo_region){
 		.iov = {{.iov_base = buf, .iov_len = len}}, .niov = 1, .len = len, .access = access, .live = true};
 	return (uint64_t)i + 1;
+}
+
+void duo_revoke(struct duo *d, int s, int i)
+{
+	d->side[s].region[i].live = false;
+	uccl_msg_revoke(&d->side[s].m, &d->side[s].region[i], d->now);
 }
 
 int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint64_t len, uint64_t addr, uint64_t key,
@@ -961,8 +974,6 @@ void duo_all_done(struct duo *d, int n)
 
 enum duo_verdict duo_hold_all(struct duo *d, const struct duo_pkt *p)
 {
-	(void)d;
-	(void)p;
 	return DUO_HOLD;
 }
 

@@ -13,8 +13,18 @@
 #include <cmocka.h>
 
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/units.h"
 #include "msg/msg_ep.h"
+
+/* Functions of tests have the parameters that cmocka and tables of functions give them, and need not use all of them. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+#define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)
 
 #define DUO_CHUNK 1024
 #define DUO_WRITE 4096
@@ -169,6 +179,9 @@ int duo_setup_unsolicited(void **state);
 int duo_setup_apart(void **state);
 int duo_teardown(void **state);
 
+/* Both sides hear that the other one ended, with this FI_Exxx. */
+void duo_fail(struct duo *d, int err);
+
 /* Send what wants to leave and deliver it, once; the clock moves on by DUO_DELAY_NS. True if a packet moved. */
 bool duo_round(struct duo *d);
 /* Go on until nothing is left to do, or `ns` of virtual time are over. */
@@ -193,8 +206,12 @@ int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint
 void duo_pass(struct duo *d, bool unexpected, uint32_t flags, const void *from, uint64_t len, void *to, uint64_t room);
 /* Both are complete, and nothing else. */
 void duo_passed(struct duo *d, uint64_t len);
+/* Side 1 posts a receive for what came: all of it is there, and filled with `seed`. */
+void duo_take(struct duo *d, void *to, uint64_t room, uint64_t len, uint32_t seed);
 /* Open region i of side s over one buffer; its key. */
 uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32_t access);
+/* Region i of side s goes away. */
+void duo_revoke(struct duo *d, int s, int i);
 /* Post a write or read of one buffer and one segment. */
 int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint64_t len, uint64_t addr, uint64_t key,
 	    void *context);

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "duo.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "base/units.h"
-
-#define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 17], dst[1 << 17];
 
@@ -38,7 +32,6 @@ static void init__limits(void **state)
 	struct uccl_stats stats = {0};
 	struct uccl_msg_ep m;
 
-	(void)state;
 	uccl_msg_ep_init(&m, NULL, &stats, 1ull << 40, 5, 3);
 	assert_int_equal(m.eager_max, UCCL_EAGER_MAX);
 	assert_int_equal(m.unexpected.max, 5);
@@ -52,7 +45,6 @@ static void fini__cancels(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_recv(d, 0, 0, dst, 10, 0, 0, DUO_CTX(1));
 	duo_recv(d, 0, UCCL_OPF_TAGGED, dst, 10, 0, 0, DUO_CTX(2));
 	/* Unexpected messages nobody wants go without a word. */
@@ -76,7 +68,6 @@ static void fini__own_messages(void **state)
 	struct uccl_msg_ep *m = &d->side[0].m;
 	struct uccl_op *op;
 
-	(void)state;
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(duo_send_self(d, 0, i % 2 ? UCCL_OPF_INJECT : 0, src, 0, DUO_CTX(i)), 0);
 	op = duo_op(d, 0, UCCL_OP_RECV, 0);
@@ -97,7 +88,6 @@ static void op_get__bounded(void **state)
 	struct duo *d = duo_new(false, 3);
 	struct uccl_op *op[3];
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		op[i] = uccl_msg_ep_op_get(&d->side[0].m);
 		assert_non_null(op[i]);
@@ -118,7 +108,6 @@ static void op_put__busy(void **state)
 {
 	struct duo *d = duo_new(false, 1);
 
-	(void)state;
 	duo_connect(d);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 10, 0, DUO_CTX(1)), 0);
 	expect(d, 0, DUO_CTX(1), 0);
@@ -134,7 +123,6 @@ static void peer_init__nothing_known(void **state)
 	struct uccl_peer p;
 	struct uccl_msg_ep m;
 
-	(void)state;
 	uccl_peer_init(&p, &m, &addr);
 	assert_int_equal(p.user, UINT64_MAX);
 	assert_int_equal(p.addr.incarnation, 5);
@@ -164,7 +152,6 @@ static void peer_fail__sends(void **state)
 	static const uint32_t flags[] = {0, UCCL_OPF_DELIVERY, UCCL_OPF_TAGGED | UCCL_OPF_DATA};
 	static const uint64_t sizes[] = {0, 100, 3000, 50000};
 
-	(void)state;
 	for (int when = 0; when < 4; when++) {
 		struct duo *d = duo_new(when == 3, 64);
 		int n = 0;
@@ -196,7 +183,6 @@ static void peer_fail__sends(void **state)
 /* Half received: the receive fails. Not matched by it: waits for somebody else, unless directed. PROTOCOL R45 R46 */
 static void peer_fail__receives(void **state)
 {
-	(void)state;
 	for (int writes = 0; writes < 2; writes++) {
 		struct duo *d = duo_new(writes, 64);
 		const struct duo_comp *c;
@@ -287,7 +273,6 @@ static void peer_fail__unexpected(void **state)
 /* What would wait for CTS although it has no more payload: nothing of it is asked of a peer that ended. PROTOCOL R28 */
 static void peer_fail__nothing_to_ask_for(void **state)
 {
-	(void)state;
 	for (uint64_t len = 0; len < 20; len += 10)
 		for (int claim = 0; claim < 2; claim++) {
 			struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = len, .id = 77, .tag = 5};
@@ -313,7 +298,6 @@ static void peer_fail__nothing_to_ask_for(void **state)
 /* The head may have been all of it: then it can be received, and nothing is asked for. PROTOCOL R46 R263 */
 static void peer_fail__head(void **state)
 {
-	(void)state;
 	for (int whole = 0; whole < 2; whole++)
 		for (int claim = 0; claim < 3; claim++) {
 			struct uccl_env env = duo_unsolicited_env(0, 5, 400, 400);
@@ -373,7 +357,6 @@ static void peer_fail__early_and_finished(void **state)
 /* Messages in a multi-receive buffer end one by one; the buffer stays, or comes back with the last. PROTOCOL R40 R45 */
 static void peer_fail__multi(void **state)
 {
-	(void)state;
 	for (int directed = 0; directed < 2; directed++)
 		for (int cancel = 0; cancel < 2; cancel++) {
 			struct duo *d = duo_open();

@@ -8,7 +8,6 @@ static void copy__in_and_out(void **state)
 	uint8_t a[4] = {0}, b[4] = {0}, flat[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
 	struct uccl_op op = {.iov_count = 3, .iov = {{a, 3}, {NULL, 0}, {b, 4}}};
 
-	(void)state;
 	msg_copy_in(op.iov, op.iov_count, 0, flat, 7);
 	assert_memory_equal(a, ((uint8_t[]){1, 2, 3, 0}), 4);
 	assert_memory_equal(b, ((uint8_t[]){4, 5, 6, 7}), 4);

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/device/copy.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/units.h"
 #include "../duo.h"
 #include "msg/rma/atomic_math.h"
-
-#define MS UCCL_NS_PER_MS
 
 static uint8_t host[2][300000], other[300000];
 
@@ -67,7 +61,6 @@ static struct uccl_copy waiter[3];
 
 static void note(struct uccl_copy *c, uint64_t now)
 {
-	(void)now;
 	fired[nfired++] = (int)(c - waiter);
 }
 
@@ -106,7 +99,6 @@ static void recv__waits_for_its_copies(void **state)
 {
 	static const uint64_t sizes[] = {1, 700, 8000, 20000, 200000};
 
-	(void)state;
 	for (unsigned int i = 0; i < 5; i++)
 		for (int late = 0; late < 2; late++) {
 			struct duo *d = duo_open();
@@ -132,7 +124,6 @@ static void recv__written_by_the_nic(void **state)
 {
 	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++)
 		for (int late = 0; late < 2; late++) {
 			struct duo *d = duo_open_writes();
@@ -172,7 +163,6 @@ static void recv__flush_fails(void **state)
 
 static enum duo_verdict every_third_lost(struct duo *d, const struct duo_pkt *p)
 {
-	(void)p;
 	return d->n++ % 3 ? DUO_PASS : DUO_DROP;
 }
 
@@ -184,7 +174,6 @@ static void send__read_by_the_nic(void **state)
 {
 	static const uint64_t sizes[] = {65537, 65536 + 4095, 200001};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++)
 		for (int how = 0; how < 8; how++) {
 			struct duo *d = how & 1 ? duo_open_writes() : duo_open();
@@ -232,7 +221,6 @@ static void send__not_read_by_the_nic(void **state)
 /* Nothing was written, nothing needs a flush: the NIC does not reach the device, or all came in packets. */
 static void recv__no_flush_for_copies(void **state)
 {
-	(void)state;
 	for (int direct = 0; direct < 2; direct++) {
 		struct duo *d = duo_open_writes();
 		struct duo_gpu *g = duo_gpu(d, 1);
@@ -257,7 +245,6 @@ static enum duo_verdict lose_fifth_write(struct duo *d, const struct duo_pkt *p)
 
 static enum duo_verdict lost_and_doubled(struct duo *d, const struct duo_pkt *p)
 {
-	(void)p;
 	return ++d->n % 7 == 0 ? DUO_DROP : d->n % 5 == 0 ? DUO_DOUBLE : DUO_PASS;
 }
 
@@ -269,7 +256,6 @@ static void recv__gathered(void **state)
 {
 	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++)
 		for (int how = 0; how < 8; how++) {
 			struct duo *d = duo_open();
@@ -335,7 +321,6 @@ static void recv__gathered_or_not(void **state)
 /* The sender lies: all that it sends it sends to the queue that it once heard of. */
 static enum duo_verdict to_the_queue(struct duo *d, const struct duo_pkt *p)
 {
-	(void)d;
 	if (p->to == 1 && p->rtype == UCCL_REC_DATA)
 		((struct duo_pkt *)(uintptr_t)p)->queue = DUO_QUEUE;
 	return DUO_PASS;
@@ -344,7 +329,6 @@ static enum duo_verdict to_the_queue(struct duo *d, const struct duo_pkt *p)
 /* Then nothing of the payload is read, and the message is not there. PROTOCOL R292 */
 static void recv__gathered_unsolicited(void **state)
 {
-	(void)state;
 	for (int device = 0; device < 2; device++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
@@ -406,7 +390,7 @@ static void rma__gathered(void **state)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
-	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_READ | UCCL_ACCESS_WRITE);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, BOTH);
 
 	g->gathers = true;
 	write_there(d, g, key);
@@ -419,7 +403,6 @@ static void rma__gathered(void **state)
 /* A head is copied: while its device has a queue, a receiver wants none. PROTOCOL R264 */
 static void recv__gathered_without_heads(void **state)
 {
-	(void)state;
 	for (int gathers = 0; gathers < 2; gathers++) {
 		struct duo *d = duo_open_unsolicited();
 		struct duo_gpu *g = duo_gpu(d, 1);
@@ -465,7 +448,7 @@ static void rma__written_by_the_nic(void **state)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
-	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_READ | UCCL_ACCESS_WRITE);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, BOTH);
 
 	g->direct = true;
 	write_there(d, g, key);
@@ -480,7 +463,6 @@ static void send__delivery_waits_for_copies(void **state)
 {
 	static const uint64_t sizes[] = {100, 8000, 100000};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
@@ -593,7 +575,6 @@ static void write__answered_when_copied(void **state)
 {
 	static const uint64_t sizes[] = {8, 3000, 60000, 200000};
 
-	(void)state;
 	for (unsigned int i = 0; i < 4; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
@@ -625,7 +606,6 @@ static void write__copy_fails(void **state)
 {
 	static const uint64_t sizes[] = {8, 60000, 200000};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
@@ -644,11 +624,10 @@ static void rma__between_devices(void **state)
 {
 	static const uint64_t sizes[] = {8, 3000, 60000, 200000, 2000000};
 
-	(void)state;
 	for (unsigned int i = 0; i < 5; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g0 = duo_gpu(d, 0), *g1 = duo_gpu(d, 1);
-		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 4000000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 4000000, BOTH);
 
 		gpu_fill(g0, 0, sizes[i], i);
 		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, DUO_GPU, sizes[i], 8, key, DUO_CTX(1)), 0);
@@ -689,14 +668,13 @@ static uint64_t *gpu_words(struct duo_gpu *g, uint64_t at)
 /* On a device at the target, with operands and results of either kind, alone and together. PROTOCOL R193 */
 static void atomic__on_devices(void **state)
 {
-	(void)state;
 	for (int bits = 0; bits < 16; bits++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *near = duo_gpu(d, 0), *far = duo_gpu(d, 1);
 		uint64_t at[100], operand[100], compare[100], result[100], copies;
 		uint64_t *place = bits & 1 ? gpu_words(far, 64) : at, *old = bits & 8 ? gpu_words(near, 8192) : result;
 		uint64_t key = duo_region(d, 1, 0, bits & 1 ? DUO_GPU + 64 : (uint8_t *)at, sizeof(at),
-					  UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+					  BOTH);
 
 		for (int i = 0; i < 100; i++) {
 			place[i] = (uint64_t)i;
@@ -756,7 +734,7 @@ static void atomic__one_at_a_time(void **state)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
-	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old[20];
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, BOTH), one = 1, old[20];
 
 	d->side[1].claimed_elsewhere = true;
 	for (int i = 0; i < 20; i++)
@@ -781,11 +759,10 @@ static void atomic__one_at_a_time(void **state)
 /* On the way there or back: told, and nobody else has to wait for ever. */
 static void atomic__copy_fails(void **state)
 {
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
-		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 7;
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, BOTH), one = 1, old = 7;
 		const struct duo_comp *c;
 
 		g->failing = 1;
@@ -814,7 +791,7 @@ static void atomic__operand_fails(void **state)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
-	uint64_t at = 5, key = duo_region(d, 1, 0, &at, 8, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+	uint64_t at = 5, key = duo_region(d, 1, 0, &at, 8, BOTH);
 
 	g->failing = 1;
 	assert_int_equal(duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, DUO_GPU, NULL, NULL, 1, 0, key,
@@ -827,11 +804,10 @@ static void atomic__operand_fails(void **state)
 /* The region ends, or the peer, while one is on its way: it is refused or forgotten, and the claim is given back. */
 static void atomic__ends_on_the_way(void **state)
 {
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
-		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1;
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, BOTH), one = 1;
 		const struct duo_comp *c;
 
 		g->stuck = true;
@@ -847,8 +823,7 @@ static void atomic__ends_on_the_way(void **state)
 			expect(d, 0, DUO_CTX(1), FI_ECONNRESET);
 			assert_int_equal(*gpu_words(g, 0), 0);
 		} else {
-			d->side[1].region[0].live = false;
-			uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
+			duo_revoke(d, 1, 0);
 			duo_run(d, 20 * MS);
 			c = duo_next(d, 0);
 			assert_non_null(c);
@@ -865,7 +840,7 @@ static void atomic__self(void **state)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
-	uint64_t key = duo_region(d, 0, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 9;
+	uint64_t key = duo_region(d, 0, 0, DUO_GPU, 64, BOTH), one = 1, old = 9;
 	struct uccl_peer *to = &d->side[0].self;
 
 	*gpu_words(g, 0) = 41;
@@ -908,11 +883,10 @@ static void revoke__on_the_way(void **state)
 {
 	static const uint64_t sizes[] = {3000, 200000, 200000};
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
-		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, BOTH);
 
 		g->gathers = i == 2;
 		g->stuck = true;
@@ -920,8 +894,7 @@ static void revoke__on_the_way(void **state)
 		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], sizes[i], 0, key, DUO_CTX(1)), 0);
 		duo_run(d, 20 * MS);
 		g->stuck = false;
-		d->side[1].region[0].live = false;
-		uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
+		duo_revoke(d, 1, 0);
 		assert_int_equal(g->done, g->queued);
 		duo_run(d, 20 * MS);
 		assert_int_equal(d->side[1].events, 1);
@@ -938,9 +911,8 @@ static void peer_fail__on_the_way(void **state)
 		struct duo *d = duo_open();
 		struct duo_gpu *g[2] = {duo_gpu(d, 0), duo_gpu(d, 1)};
 		int side = how & 1;
-		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 400000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 400000, BOTH);
 
-		(void)state;
 		g[0]->gathers = g[1]->gathers = how & 2;
 		assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 200000, 0, DUO_CTX(2)), 0);

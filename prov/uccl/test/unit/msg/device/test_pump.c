@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/device/pump.h"
 
-#include <stdlib.h>
-
-#include "base/units.h"
 #include "../duo.h"
 
-#define MS UCCL_NS_PER_MS
 #define LARGE (3u << 20)
 
 static uint8_t host[LARGE];
@@ -15,7 +11,6 @@ static void pump__whole_payload(void **state)
 {
 	static const uint64_t sizes[] = {10000, UCCL_PUMP_BUF_BYTES, UCCL_PUMP_BUF_BYTES + 1, LARGE};
 
-	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 0);

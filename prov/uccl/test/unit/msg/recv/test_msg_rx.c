@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/units.h"
-
-#define SECOND UCCL_NS_PER_S
-
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R29 */
@@ -42,7 +35,6 @@ static void eager__malformed(void **state)
 /* Of messages that are not whole one is found without a table; whichever that is, each gets what is its own. */
 static void find__lone_and_others(void **state)
 {
-	(void)state;
 	for (int order = 0; order < 6; order++) {
 		static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 		struct duo *d = duo_open();
@@ -79,7 +71,6 @@ static void find__lone_and_others(void **state)
 /* A receive posted between the chunks gets what came and what comes. PROTOCOL R29 */
 static void eager__matched_half_way(void **state)
 {
-	(void)state;
 	for (int gap = 0; gap < 2; gap++)
 		for (uint64_t room = 0; room <= 120; room += 30) {
 			struct duo *d = duo_open();
@@ -114,7 +105,6 @@ static void eager__parts_in_a_row(void **state)
 {
 	static uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
 
-	(void)state;
 	for (uint32_t last = 1; last <= 1000; last += 333)
 		for (uint64_t room = 0; room <= 3040; room += 160)
 			for (uint64_t cut = 0; cut <= room; cut += 240) {
@@ -182,7 +172,6 @@ static void eager__row_and_more_to_come(void **state)
 /* It lies at its place, with the headers between: nothing before, behind or of it is lost. PROTOCOL R282 */
 static void eager__row_at_its_place(void **state)
 {
-	(void)state;
 	for (uint32_t last = 1; last <= 1000; last += 333) {
 		struct duo *d = duo_open();
 		uint32_t each = 1000 + UCCL_HDR_LEN, len = 4000 + last, total = 40 + len + 500;
@@ -219,7 +208,6 @@ static void head__behind_the_rest(void **state)
 {
 	static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-	(void)state;
 	for (int order = 0; order < 6; order++) {
 		struct duo *d = duo_open_unsolicited();
 		struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
@@ -266,7 +254,6 @@ static void head__behind_the_rest(void **state)
 /* The last of a head looks at all of the message, if the rest came before it. PROTOCOL R119 R263 */
 static void head__seen_at_the_end(void **state)
 {
-	(void)state;
 	for (int lie = 0; lie < 2; lie++) {
 		struct uccl_env env = duo_unsolicited_env(0, 1, 1400, 1000);
 		struct duo *d = duo_open_unsolicited();
@@ -296,7 +283,6 @@ static void head__seen_at_the_end(void **state)
 /* CTS says whether a receive waited, to who knows of it. PROTOCOL R264 */
 static void cts__says_met(void **state)
 {
-	(void)state;
 	for (int late = 0; late < 2; late++)
 		for (int knows = 0; knows < 2; knows++) {
 			struct duo *d = duo_open_unsolicited();
@@ -369,7 +355,6 @@ static void overlap__eager(void **state)
 {
 	static const uint64_t again[] = {40, 41, 35, 11};
 
-	(void)state;
 	for (int early = 0; early < 2; early++)
 		for (unsigned int i = 0; i < uccl_array_len(again); i++) {
 			struct uccl_env env = duo_eager_env(0, 1, 100);
@@ -395,7 +380,6 @@ static void overlap__eager(void **state)
 /* So many pieces that they are not kept one by one; the last of them tells. PROTOCOL R119 */
 static void overlap__seen_at_the_end(void **state)
 {
-	(void)state;
 	for (int lie = 0; lie < 2; lie++) {
 		struct uccl_env env = duo_eager_env(0, 1, 1000);
 		struct duo *d = duo_open();
@@ -502,7 +486,6 @@ static void direct__whole(void **state)
 {
 	static const uint64_t sizes[] = {20000, 65536, 65536 + 4095, 200001};
 
-	(void)state;
 	for (int late = 0; late < 2; late++)
 		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 			struct duo *d = duo_open_writes();
@@ -578,7 +561,6 @@ static void direct__held_until_fenced(void **state)
 {
 	enum duo_verdict (*lose[])(struct duo *, const struct duo_pkt *) = {lose_write, lose_last_write};
 
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		struct duo *d = duo_open_writes();
 

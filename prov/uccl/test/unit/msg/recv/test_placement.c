@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
-#include <stdlib.h>
-
-#include "base/units.h"
 #include "lanes/reassembly.h"
-
-#define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 18], dst[1 << 18];
 

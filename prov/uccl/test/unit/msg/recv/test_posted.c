@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
-#include <string.h>
-
-#include "base/units.h"
-
-#define SECOND UCCL_NS_PER_S
-
 static uint8_t src[1 << 18], dst[1 << 18];
+
+/* A message of one byte comes, untagged. */
+static void comes(struct duo *d, uint32_t mseq, const void *byte)
+{
+	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .mseq = mseq, .len = 1};
+
+	assert_int_equal(duo_envelope(d, 1, &env, byte, 1), UCCL_DROP_COUNT);
+}
 
 static void multi_post(struct duo *d, uint64_t len, uint64_t min, void *context)
 {
@@ -22,7 +24,6 @@ static void multi_post(struct duo *d, uint64_t len, uint64_t min, void *context)
 /* Messages lie one behind the other; the last that fits says that the buffer is free. PROTOCOL R40 */
 static void multi__fills_and_releases(void **state)
 {
-	(void)state;
 	for (int late = 0; late < 2; late++) {
 		struct duo *d = duo_open();
 
@@ -166,12 +167,11 @@ static void multi__cancel(void **state)
  * PROTOCOL R40 */
 static void multi__out_of_ops(void **state)
 {
-	struct duo *d = duo_new(false, 4);
+	struct duo *d = *state;
 	struct uccl_op *held[3];
 	unsigned int got = 0;
 
-	(void)state;
-	duo_connect(d);
+	d->side[1].m.op_pool.max = 4;
 	multi_post(d, 10000, 1, DUO_CTX(9));
 	for (int i = 0; i < 3; i++)
 		held[i] = duo_op(d, 1, UCCL_OP_RECV, 0);
@@ -180,7 +180,7 @@ static void multi__out_of_ops(void **state)
 		src[i] = i;
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src + i, 1, 0, NULL), 0);
 	}
-	duo_run(d, 20 * UCCL_NS_PER_MS);
+	duo_run(d, 20 * MS);
 	assert_null(duo_next(d, 1));
 	assert_true(d->side[1].m.posted.starved);
 	uccl_msg_retry(&d->side[1].m, d->now);
@@ -197,7 +197,6 @@ static void multi__out_of_ops(void **state)
 	}
 	uccl_msg_ep_op_put(&d->side[1].m, held[1]);
 	uccl_msg_ep_op_put(&d->side[1].m, held[2]);
-	duo_free(d);
 }
 
 static bool no_room(void *arg)
@@ -208,11 +207,10 @@ static bool no_room(void *arg)
 /* The same when nobody has read the completions of earlier ones. PROTOCOL R40 */
 static void multi__no_room(void **state)
 {
-	struct duo *d = duo_new(false, 8);
+	struct duo *d = *state;
 	bool room = false;
 
-	(void)state;
-	duo_connect(d);
+	d->side[1].m.op_pool.max = 8;
 	d->side[1].m.posted.room = no_room;
 	d->side[1].m.posted.room_arg = &room;
 	multi_post(d, 10000, 1, DUO_CTX(9));
@@ -222,7 +220,7 @@ static void multi__no_room(void **state)
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src + i, 1, 0, NULL), 0);
 	}
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_TAGGED, "x", 1, 7, NULL), 0);
-	duo_run(d, 20 * UCCL_NS_PER_MS);
+	duo_run(d, 20 * MS);
 	/* What was posted has its room. */
 	duo_expect(d, 1, DUO_CTX(7), 0, 1);
 	assert_null(duo_next(d, 1));
@@ -235,20 +233,18 @@ static void multi__no_room(void **state)
 		assert_ptr_equal(duo_expect(d, 1, DUO_CTX(9), 0, 1)->buf, dst + i);
 		assert_int_equal(dst[i], i);
 	}
-	duo_free(d);
+	d->side[1].m.posted.room = NULL;
 }
 
 static int rooms;
 
 static bool some_room(void *arg)
 {
-	(void)arg;
 	return rooms > 0;
 }
 
 static void takes_room(struct duo_side *s, struct uccl_op *op)
 {
-	(void)s;
 	rooms -= op->type == UCCL_OP_RECV;
 }
 
@@ -259,12 +255,11 @@ static void takes_room(struct duo_side *s, struct uccl_op *op)
 static void multi__steps_do_not_grow(void **state)
 {
 	enum { OTHERS = 500, FLOOD = 1000, EACH = 100 };
-	struct duo *d = duo_new(false, 4096);
+	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_env env;
 
-	(void)state;
-	duo_connect(d);
+	m->op_pool.max = 4096;
 	m->posted.room = some_room;
 	rooms = 0;
 	d->side[1].hook = takes_room;
@@ -275,10 +270,8 @@ static void multi__steps_do_not_grow(void **state)
 	for (uint64_t i = 0; i < FLOOD / EACH; i++)
 		multi_post(d, EACH, 1, DUO_CTX(100 + i));
 	for (uint32_t i = 0; i < FLOOD; i++) {
-		env = duo_eager_env(OTHERS + i, 0, 1);
-		env.flags = UCCL_ENV_EAGER;
 		src[i] = (uint8_t)i;
-		assert_int_equal(duo_envelope(d, 1, &env, src + i, 1), UCCL_DROP_COUNT);
+		comes(d, OTHERS + i, src + i);
 	}
 	for (uint64_t i = 0; i < FLOOD; i++) {
 		uint64_t steps = m->match.steps;
@@ -295,7 +288,6 @@ static void multi__steps_do_not_grow(void **state)
 	duo_quiet(d);
 	assert_int_equal(uccl_msg_cancel(m, DUO_CTX(100)), -FI_ENOENT);
 	d->side[1].hook = NULL;
-	duo_free(d);
 }
 
 /* The buffer that starved is used up when room comes: what still waits is for those behind it. */
@@ -303,7 +295,6 @@ static void multi__used_up_for_those_behind(void **state)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
-	struct uccl_env env;
 
 	duo_connect(d);
 	m->posted.room = some_room;
@@ -316,9 +307,7 @@ static void multi__used_up_for_those_behind(void **state)
 			uccl_msg_retry(m, d->now);
 			assert_false(m->posted.starved);
 		}
-		env = duo_eager_env(i, 0, 1);
-		env.flags = UCCL_ENV_EAGER;
-		assert_int_equal(duo_envelope(d, 1, &env, &"abcd"[i], 1), UCCL_DROP_COUNT);
+		comes(d, i, &"abcd"[i]);
 	}
 	duo_recv(d, 1, 0, dst + 201, 1, 0, 0, DUO_CTX(2));
 	duo_expect(d, 1, DUO_CTX(9), 0, 1);
@@ -333,16 +322,13 @@ static void multi__cancelled_for_those_behind(void **state)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
-	struct uccl_env env;
 
 	duo_connect(d);
 	m->posted.room = some_room;
 	rooms = 0;
 	multi_post(d, 100, 1, DUO_CTX(9));
 	for (uint32_t i = 0; i < 3; i++) {
-		env = duo_eager_env(i, 0, 1);
-		env.flags = UCCL_ENV_EAGER;
-		assert_int_equal(duo_envelope(d, 1, &env, &"abc"[i], 1), UCCL_DROP_COUNT);
+		comes(d, i, &"abc"[i]);
 	}
 	duo_recv(d, 1, 0, dst + 200, 1, 0, 0, DUO_CTX(1));
 	duo_recv(d, 1, 0, dst + 201, 1, 0, 0, DUO_CTX(2));
@@ -365,12 +351,11 @@ static void multi__cancelled_for_those_behind(void **state)
  * PROTOCOL R40 */
 static void multi__out_of_ops_others_go_on(void **state)
 {
-	struct duo *d = duo_new(false, 3);
+	struct duo *d = *state;
 	struct uccl_env env;
 	struct uccl_op *held;
 
-	(void)state;
-	duo_connect(d);
+	d->side[1].m.op_pool.max = 3;
 	multi_post(d, 100, 1, DUO_CTX(9));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200, 1, 7, 0, DUO_CTX(7));
 	held = duo_op(d, 1, UCCL_OP_RECV, 0);
@@ -386,31 +371,25 @@ static void multi__out_of_ops_others_go_on(void **state)
 	assert_int_equal(dst[200], 'c');
 	assert_null(duo_next(d, 1));
 	/* The next that comes finds the op, and "b" gets it. */
-	env = duo_eager_env(4, 0, 1);
-	env.flags = UCCL_ENV_EAGER;
-	assert_int_equal(duo_envelope(d, 1, &env, "e", 1), UCCL_DROP_COUNT);
+	comes(d, 4, "e");
 	for (int i = 0; i < 3; i++)
 		duo_expect(d, 1, DUO_CTX(9), 0, 1);
 	assert_memory_equal(dst, "bde", 3);
 	uccl_msg_ep_op_put(&d->side[1].m, held);
-	duo_free(d);
 }
 
 /* The same for messages that were unexpected, that came early, and that are our own. PROTOCOL R40 */
 static void multi__out_of_ops_unexpected(void **state)
 {
-	struct duo *d = duo_new(false, 8);
-	struct uccl_env first = duo_eager_env(0, 0, 1), second = duo_eager_env(1, 0, 1), third = duo_eager_env(2, 0, 1);
+	struct duo *d = *state;
 	struct uccl_op *held[8], *self, *plain;
 	int n = 0;
 
-	(void)state;
-	duo_connect(d);
-	first.flags = second.flags = third.flags = UCCL_ENV_EAGER;
+	d->side[1].m.op_pool.max = 8;
 	self = duo_op(d, 1, UCCL_OP_SEND, 0);
 	plain = duo_op(d, 1, UCCL_OP_RECV, 0);
-	assert_int_equal(duo_envelope(d, 1, &first, "a", 1), UCCL_DROP_COUNT);
-	assert_int_equal(duo_envelope(d, 1, &third, "c", 1), UCCL_DROP_COUNT);
+	comes(d, 0, "a");
+	comes(d, 2, "c");
 	held[n] = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
 	while ((held[n + 1] = duo_op(d, 1, UCCL_OP_RECV, 0)))
 		n++;
@@ -420,12 +399,10 @@ static void multi__out_of_ops_unexpected(void **state)
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, held[0], d->now), 0);
 	assert_true(d->side[1].m.posted.starved);
 	/* The second brings the third's turn. */
-	assert_int_equal(duo_envelope(d, 1, &second, "b", 1), UCCL_DROP_COUNT);
+	comes(d, 1, "b");
 	/* Our own comes behind them; a receive posted later takes none of those before it. */
-	self->peer = &d->side[1].self;
-	duo_buffer(self, (void *)(uintptr_t) "d", 1);
-	self->context = DUO_CTX(7);
-	assert_int_equal(uccl_msg_send(&d->side[1].m, self, d->now), 0);
+	uccl_msg_ep_op_put(&d->side[1].m, self);
+	assert_int_equal(duo_send_self(d, 1, 0, "d", 1, DUO_CTX(7)), 0);
 	duo_buffer(plain, dst + 100, 1);
 	plain->context = DUO_CTX(8);
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, plain, false, false, d->now), -FI_ENOMSG);
@@ -442,7 +419,6 @@ static void multi__out_of_ops_unexpected(void **state)
 	duo_quiet(d);
 	for (int i = 1; i < n; i++)
 		uccl_msg_ep_op_put(&d->side[1].m, held[i]);
-	duo_free(d);
 }
 
 static void cancel__posted(void **state)
@@ -489,13 +465,13 @@ int main(void)
 		duo_test(multi__truncates_the_last),
 		duo_test(multi__gone),
 		duo_test(multi__cancel),
-		cmocka_unit_test(multi__out_of_ops),
-		cmocka_unit_test(multi__no_room),
-		cmocka_unit_test(multi__steps_do_not_grow),
+		duo_test(multi__out_of_ops),
+		duo_test(multi__no_room),
+		duo_test(multi__steps_do_not_grow),
 		duo_test_apart(multi__used_up_for_those_behind),
 		duo_test_apart(multi__cancelled_for_those_behind),
-		cmocka_unit_test(multi__out_of_ops_others_go_on),
-		cmocka_unit_test(multi__out_of_ops_unexpected),
+		duo_test(multi__out_of_ops_others_go_on),
+		duo_test(multi__out_of_ops_unexpected),
 		duo_test(cancel__posted),
 		duo_test(cancel__matched),
 	};

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
-#include "base/units.h"
-
-#define SECOND UCCL_NS_PER_S
-
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R42 */
@@ -30,10 +26,7 @@ static void short__envelopes_only(void **state)
 	for (int i = 0; i < 7; i++) {
 		uint64_t n = i == 0 ? 8000 : i == 6 ? 0 : (uint64_t)i * 1500;
 
-		duo_recv(d, 1, 0, dst, 8000, 0, 0, DUO_CTX(i));
-		duo_run(d, SECOND);
-		duo_expect(d, 1, DUO_CTX(i), 0, n);
-		duo_check(dst, n, 7);
+		duo_take(d, dst, 8000, n, 7);
 	}
 	assert_int_equal(duo_waiting(d, 0), 7);
 	/* The next message tells that there is room again. */
@@ -61,10 +54,7 @@ static void short__queued_too(void **state)
 	/* Envelopes go first, so the window holds the beginnings of 256 messages; all would have been 1.5 MB. */
 	assert_in_range(d->side[1].stats.unexpected_bytes_max, 4000, 256 * 15516 / 6);
 	for (int i = 0; i < n; i++) {
-		assert_int_equal(duo_recv(d, 1, 0, dst, 8192, 0, 0, DUO_CTX(i)), 0);
-		duo_run(d, SECOND);
-		duo_expect(d, 1, DUO_CTX(i), 0, sizes[i % 6]);
-		duo_check(dst, sizes[i % 6], 7);
+		duo_take(d, dst, 8192, sizes[i % 6], 7);
 	}
 	for (int i = 0; i < n; i++) {
 		c = duo_next(d, 0);
@@ -83,7 +73,6 @@ static void short__no_heads(void **state)
 	struct uccl_msg_rx *rx;
 	int i;
 
-	(void)state;
 	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 40000, 7);
 	for (i = 0; i < n + heads; i++)
@@ -100,10 +89,7 @@ static void short__no_heads(void **state)
 		assert_int_equal(rx->arrived.got, 0);
 	}
 	for (i = 0; i <= n + heads; i++) {
-		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
-		duo_run(d, SECOND);
-		duo_expect(d, 1, DUO_CTX(i), 0, i < n ? 1000 : 40000);
-		duo_check(dst, i < n ? 1000 : 40000, 7);
+		duo_take(d, dst, 40000, i < n ? 1000 : 40000, 7);
 	}
 	duo_all_done(d, n + heads + 1);
 }
@@ -162,10 +148,7 @@ static void buffer__again(void **state)
 		duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
 		duo_run(d, SECOND);
 		assert_int_equal(spare->kept, 0);
-		duo_recv(d, 1, 0, dst, 8000, 0, 0, DUO_CTX(i));
-		duo_run(d, SECOND);
-		duo_expect(d, 1, DUO_CTX(i), 0, 8000);
-		duo_check(dst, 8000, 7);
+		duo_take(d, dst, 8000, 8000, 7);
 #ifndef __SANITIZE_ADDRESS__
 		assert_int_equal(spare->kept, 8192);
 #endif

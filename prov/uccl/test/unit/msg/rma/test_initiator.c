@@ -2,14 +2,7 @@
 /* RMA and atomics as the initiator sees them; the other side is the real target. */
 #include "../duo.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/units.h"
 #include "msg/rma/atomic_math.h"
-
-#define SECOND UCCL_NS_PER_S
-#define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
@@ -43,7 +36,6 @@ static const uint64_t sizes[] = {0,    1,     64,    103,	104,	105,	1000,	4096,	
 /* A write and a read back of every interesting size, as packets and by direct writes. PROTOCOL R70 R71 R75 */
 static void rma__sizes(void **state)
 {
-	(void)state;
 	for (int writes = 0; writes < 2; writes++)
 		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 			struct duo *d = writes ? duo_open_writes() : duo_open();
@@ -73,14 +65,12 @@ static void rma__sizes(void **state)
 
 static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
 {
-	(void)p;
 	return ++d->n % 5 == 0 ? DUO_DROP : d->n % 7 == 0 ? DUO_DOUBLE : DUO_PASS;
 }
 
 /* The same under loss and doubling. PROTOCOL R70 R73 */
 static void rma__loss(void **state)
 {
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 		struct duo *d = duo_open();
 		uint64_t n = sizes[i], key = duo_region(d, 1, 0, mem, n, BOTH);
@@ -110,7 +100,6 @@ static void rma__scattered(void **state)
 {
 	static const uint64_t lens[] = {100, 3000, 30000, 200000};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(lens); i++)
 		for (int type = UCCL_OP_WRITE; type <= UCCL_OP_READ; type++) {
 			struct duo *d = duo_open();
@@ -166,7 +155,6 @@ static void rma__inject(void **state)
 {
 	static const uint64_t lens[] = {8, 104, 500, 4000, 60000, 70000};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(lens); i++) {
 		struct duo *d = duo_open();
 		uint64_t n = lens[i], key = duo_region(d, 1, 0, mem, n, BOTH);
@@ -187,7 +175,6 @@ static void rma__refused(void **state)
 {
 	static const uint64_t lens[] = {8, 1000, 60000, 100000};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(lens); i++)
 		for (int type = UCCL_OP_WRITE; type <= UCCL_OP_READ; type++) {
 			struct duo *d = duo_open();
@@ -224,7 +211,6 @@ static void rma__data(void **state)
 {
 	static const uint64_t lens[] = {0, 8, 60000, 100000};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(lens); i++) {
 		struct duo *d = duo_open();
 
@@ -246,7 +232,6 @@ static void rma__fence(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 300000, 1);
 	memset(src + 500000, 0x55, 100000);
@@ -270,15 +255,13 @@ static void rma__peer_dies(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 300000, 0, 1, DUO_CTX(1));
 	duo_rma(d, 0, UCCL_OP_READ, 0, dst, 300000, 0, 1, DUO_CTX(2));
 	duo_rma(d, 0, UCCL_OP_READ, UCCL_OPF_FENCE, dst, 10, 0, 1, DUO_CTX(3));
 	for (int i = 0; i < 3; i++)
 		duo_round(d);
-	uccl_peer_fail(&d->side[0].peer, FI_EHOSTDOWN, d->now);
-	uccl_peer_fail(&d->side[1].peer, FI_EHOSTDOWN, d->now);
+	duo_fail(d, FI_EHOSTDOWN);
 	for (int k = 1; k <= 3; k++)
 		expect(d, DUO_CTX(k), FI_EHOSTDOWN);
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, dst, 10, 0, 1, NULL), -FI_EHOSTDOWN);
@@ -289,7 +272,6 @@ static void rma__not_connected(void **state)
 {
 	struct duo *d = duo_new(false, 16);
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 5000, 3);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 5000, 0, 1, DUO_CTX(1));
@@ -310,7 +292,6 @@ static void rma__self(void **state)
 	uint64_t add = 5, was = 0, eleven = 11, five = 5;
 	int n = 0;
 
-	(void)state;
 	d->side[0].peer.self = true;
 	duo_region(d, 0, 0, mem, 1000, BOTH);
 	duo_fill(src, 100, 1);
@@ -347,7 +328,6 @@ static void rma__self_no_room(void **state)
 	struct duo *d = duo_new(false, 16);
 	bool room = false;
 
-	(void)state;
 	d->side[0].peer.self = true;
 	d->side[0].m.posted.room = no_room;
 	d->side[0].m.posted.room_arg = &room;
@@ -368,7 +348,6 @@ static void rma__limits(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	assert_int_equal(duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT8, UCCL_SUM, src, NULL, NULL, UCCL_ORDER_MAX + 1, 0,
 				    1, NULL),
@@ -395,7 +374,6 @@ static void rma__counted(void **state)
 	struct uccl_stats *s = &d->side[0].stats;
 	uint64_t add = 1;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, 1000, BOTH);
 	for (int self = 0; self < 2; self++) {
 		if (self) {

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
-#include <string.h>
-
-#include "base/units.h"
-
-#define SECOND UCCL_NS_PER_S
-#define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)
-
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
 /* More is read at once than there is staging memory: requests wait, in order, and all are served. PROTOCOL R78 */
@@ -15,7 +8,6 @@ static void serve__staging_limit(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(mem, 100000, 5);
 	d->side[1].m.reply.staged_bytes = UCCL_STAGED_MAX - 10;
@@ -44,7 +36,6 @@ static void serve__few_replies(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 70000, 3);
 	d->side[1].m.reply.pool.max = 1;

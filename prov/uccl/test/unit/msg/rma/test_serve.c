@@ -2,14 +2,7 @@
 /* RMA and atomics at the target: order, exactly once, what is refused, what goes away meanwhile. */
 #include "../duo.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/units.h"
 #include "msg/rma/atomic_math.h"
-
-#define SECOND UCCL_NS_PER_S
-#define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
@@ -19,7 +12,6 @@ static void order__reversed(void **state)
 	static const uint32_t lens[] = {8, 900, 3000, 40000, 65536};
 	uint8_t *back = malloc(5 * 65536);
 
-	(void)state;
 	assert_non_null(back);
 	for (unsigned int i = 0; i < 25; i++) {
 		uint32_t one = lens[i / 5], two = lens[i % 5];
@@ -56,7 +48,6 @@ static void order__large_apart(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 300000, 0, 1, DUO_CTX(1));
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 400000, 1, DUO_CTX(2));
@@ -73,7 +64,6 @@ static void order__messages_between(void **state)
 {
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	for (int i = 0; i < 4; i++)
 		duo_recv(d, 1, 0, dst + i * 100, 100, 0, 0, DUO_CTX(i));
@@ -95,7 +85,6 @@ static void order__messages_between(void **state)
 
 static enum duo_verdict drop_and_double(struct duo *d, const struct duo_pkt *p)
 {
-	(void)p;
 	d->n = (int)((unsigned int)d->n * 1103515245u + 12345u);
 	return (d->n >> 16 & 7) == 0 ? DUO_DROP : (d->n >> 16 & 7) == 1 ? DUO_DOUBLE : DUO_PASS;
 }
@@ -105,7 +94,6 @@ static void atomic__exactly_once(void **state)
 {
 	uint64_t seen[200] = {0}, was[200], one = 1, total;
 
-	(void)state;
 	for (int seed = 1; seed <= 10; seed++) {
 		struct duo *d = duo_open();
 
@@ -139,7 +127,6 @@ static void atomic__large(void **state)
 	uint64_t *cmp = malloc(UCCL_ORDER_MAX), v;
 	struct duo *d = duo_open();
 
-	(void)state;
 	duo_region(d, 1, 0, mem, UCCL_ORDER_MAX, BOTH);
 	d->side[1].region[0].iov[0].iov_len = 1003;
 	d->side[1].region[0].iov[1] = (struct iovec){.iov_base = mem + 200000, .iov_len = UCCL_ORDER_MAX - 1003};
@@ -297,7 +284,6 @@ static void revoke__write(void **state)
 {
 	static const uint64_t lens[] = {60000, 300000};
 
-	(void)state;
 	for (int direct = 0; direct < 2; direct++)
 		for (unsigned int i = 0; i < uccl_array_len(lens); i++)
 			for (int rounds = 1; rounds < 8; rounds++) {
@@ -313,8 +299,7 @@ static void revoke__write(void **state)
 				duo_rma(d, 0, UCCL_OP_WRITE, 0, src, lens[i], 0, 2, DUO_CTX(2));
 				for (int k = 0; k < rounds; k++)
 					duo_round(d);
-				d->side[1].region[0].live = false;
-				uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
+				duo_revoke(d, 1, 0);
 				memset(mem, 0x77, sizeof(mem));
 				duo_run(d, SECOND);
 				nothing_touched(0, lens[i]);
@@ -327,9 +312,21 @@ static void revoke__write(void **state)
 				}
 				for (uint64_t k = 0; k < lens[i]; k++)
 					assert_int_equal(dst[k], 0x11);
-				d->side[0].ncomp = d->side[0].seen = 0;
 				duo_all_done(d, 0);
 			}
+}
+
+/* Was a read of all of mem refused? Else it brought the right bytes. */
+static bool read_failed(struct duo *d)
+{
+	const struct duo_comp *c = duo_next(d, 0);
+
+	assert_non_null(c);
+	if (c->err)
+		assert_int_equal(c->err, FI_EKEYREJECTED);
+	else
+		duo_check(dst, sizeof(mem), 1);
+	return c->err;
 }
 
 /* While it is read: nothing refers to it, the reader gets an error or the right bytes. PROTOCOL R75 R77 */
@@ -338,30 +335,19 @@ static void revoke__read(void **state)
 	uint64_t n = sizeof(mem);
 	int failed = 0;
 
-	(void)state;
 	for (int rounds = 1; rounds < 400; rounds += 40) {
 		uint8_t *own = malloc(n);
 		struct duo *d = duo_open();
-		const struct duo_comp *c;
 
 		duo_fill(own, n, 1);
 		duo_region(d, 1, 0, own, n, BOTH);
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst, n, 0, 1, DUO_CTX(1));
 		for (int k = 0; k < rounds; k++)
 			duo_round(d);
-		d->side[1].region[0].live = false;
-		uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
+		duo_revoke(d, 1, 0);
 		free(own);
 		duo_run(d, SECOND);
-		c = duo_next(d, 0);
-		assert_non_null(c);
-		if (c->err) {
-			assert_int_equal(c->err, FI_EKEYREJECTED);
-			failed++;
-		} else {
-			duo_check(dst, n, 1);
-		}
-		d->side[0].ncomp = d->side[0].seen = 0;
+		failed += read_failed(d);
 		duo_all_done(d, 0);
 	}
 	assert_true(failed > 0);
@@ -403,25 +389,15 @@ static void revoke__between_looks(void **state)
 {
 	int failed = 0;
 
-	(void)state;
 	for (uint32_t looks = 1; looks < 6; looks++) {
 		struct duo *d = duo_open();
-		const struct duo_comp *c;
 
 		duo_fill(mem, sizeof(mem), 1);
 		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 		d->side[1].looks_left = looks;
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst, sizeof(mem), 0, 1, DUO_CTX(1));
 		duo_run(d, SECOND);
-		c = duo_next(d, 0);
-		assert_non_null(c);
-		if (c->err) {
-			assert_int_equal(c->err, FI_EKEYREJECTED);
-			failed++;
-		} else {
-			duo_check(dst, sizeof(mem), 1);
-		}
-		d->side[0].ncomp = d->side[0].seen = 0;
+		failed += read_failed(d);
 		duo_all_done(d, 0);
 	}
 	assert_true(failed > 0);
@@ -430,7 +406,6 @@ static void revoke__between_looks(void **state)
 /* The peer dies with requests, replies and payload under way. PROTOCOL R45 */
 static void serve__peer_dies(void **state)
 {
-	(void)state;
 	for (int rounds = 0; rounds < 12; rounds++) {
 		struct duo *d = duo_open();
 		uint64_t one = 1;
@@ -446,8 +421,7 @@ static void serve__peer_dies(void **state)
 		}
 		for (int i = 0; i < rounds; i++)
 			duo_round(d);
-		uccl_peer_fail(&d->side[1].peer, FI_EHOSTDOWN, d->now);
-		uccl_peer_fail(&d->side[0].peer, FI_EHOSTDOWN, d->now);
+		duo_fail(d, FI_EHOSTDOWN);
 		assert_int_equal(duo_waiting(d, 0), 20);
 		d->side[0].ncomp = d->side[0].seen = 0;
 		duo_all_done(d, 0);
@@ -490,7 +464,6 @@ static void room__held_back(void **state)
 	static const uint64_t lens[] = {8, 8, 40000, 300000, 8, 65536, 300000, 40000, 0, 8};
 	enum { N = sizeof(lens) / sizeof(*lens) };
 
-	(void)state;
 	for (int how = 0; how < 4; how++) {
 		struct duo *d = how & 1 ? duo_open_writes() : duo_open();
 		struct room r;
@@ -520,7 +493,6 @@ static void room__none_needed(void **state)
 	struct duo *d = duo_open();
 	struct room r;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	room_set(&r, d, 0);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, DUO_CTX(1));
@@ -535,14 +507,12 @@ static void room__none_needed(void **state)
 	duo_run(d, SECOND);
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
-	d->side[0].ncomp = d->side[0].seen = 0;
 	duo_all_done(d, 0);
 }
 
 /* Large writes that were granted while there was room: only one finds it when all are in place. PROTOCOL R77 R78 */
 static void room__granted_before(void **state)
 {
-	(void)state;
 	for (int direct = 0; direct < 2; direct++) {
 		struct duo *d = direct ? duo_open_writes() : duo_open();
 		struct room r;
@@ -560,8 +530,7 @@ static void room__granted_before(void **state)
 		for (uint64_t i = 0; i < 3; i++)
 			duo_check(mem + i * 300000, 300000, 1);
 		/* Who closes a region is not told of it any more, but the initiator is. */
-		d->side[1].region[0].live = false;
-		uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
+		duo_revoke(d, 1, 0);
 		while (r.all < 4)
 			room_one(&r);
 		assert_int_equal(d->side[1].region[0].writes, 1);
@@ -574,15 +543,11 @@ static void room__granted_before(void **state)
 static void room__by_turns(void **state)
 {
 	struct duo *d = duo_open();
-	struct uccl_op *op;
 	struct room r;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	room_set(&r, d, 0);
-	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
-	duo_buffer(op, dst, 1000);
-	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	assert_int_equal(duo_recv(d, 1, UCCL_OPF_MULTI, dst, 1000, 0, 0, NULL), 0);
 	for (int i = 0; i < 6; i++) {
 		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 8, 0, 1, NULL);
 		duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, NULL);
@@ -688,15 +653,13 @@ static void room__peer_dies(void **state)
 	struct duo *d = duo_open();
 	struct room r;
 
-	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	room_set(&r, d, 1);
 	for (int i = 0; i < 4; i++)
 		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, i % 2 ? 300000 : 8, 0, 1, NULL);
 	duo_run(d, SECOND);
 	assert_true(uccl_msg_waits(&d->side[1].m));
-	uccl_peer_fail(&d->side[1].peer, FI_EHOSTDOWN, d->now);
-	uccl_peer_fail(&d->side[0].peer, FI_EHOSTDOWN, d->now);
+	duo_fail(d, FI_EHOSTDOWN);
 	assert_false(uccl_msg_waits(&d->side[1].m));
 	r.all = 9;
 	uccl_msg_retry(&d->side[1].m, d->now);

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
-#include <string.h>
-
-#include "base/units.h"
 #include "msg/send/msg_tx.h"
-
-#define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
@@ -169,7 +164,6 @@ static void cts__truncates(void **state)
 {
 	static const uint64_t room[] = {0, 1, 1023, 1024, 1025, 5000, 49999};
 
-	(void)state;
 	for (int late = 0; late < 2; late++)
 		for (unsigned int i = 0; i < uccl_array_len(room); i++) {
 			struct duo *d = duo_open();
