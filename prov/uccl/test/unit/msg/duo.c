@@ -145,7 +145,7 @@ static int side_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, 
 		off = 0;
 	}
 	*region = r;
-	if (s->looks_left && !--s->looks_left)
+	if (s->lookups_left && !--s->lookups_left)
 		s->hidden = true;
 	return n;
 }

@@ -19,7 +19,9 @@
 #include "base/units.h"
 #include "msg/msg_ep.h"
 
-/* Functions of tests have the parameters that cmocka and tables of functions give them, and need not use all of them. */
+/*
+ * Functions of tests have the parameters that cmocka and tables of functions give them, and need not use all of them.
+ */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define MS UCCL_NS_PER_MS
@@ -94,7 +96,7 @@ struct duo_side {
 	uint16_t fence_path[64];
 	struct duo_comp comp[DUO_COMPS];
 	int ncomp, seen;				      /* seen: taken by duo_next */
-	uint32_t looks_left; /* not 0: after so many looks nothing is found any more, though it is alive still */
+	uint32_t lookups_left; /* not 0: after so many lookups nothing is found any more, though it is alive still */
 	bool hidden;
 	struct duo_region region[4];
 	int locks;

@@ -295,8 +295,8 @@ static void peer_fail__nothing_to_ask_for(void **state)
 		}
 }
 
-/* The head may have been all of it: then it can be received, and nothing is asked for. PROTOCOL R46 R263 */
-static void peer_fail__head(void **state)
+/* The unsolicited data may have been all of it: then it can be received, and nothing is asked for. PROTOCOL R46 R263 */
+static void peer_fail__unsolicited(void **state)
 {
 	for (int whole = 0; whole < 2; whole++)
 		for (int claim = 0; claim < 3; claim++) {
@@ -480,7 +480,7 @@ int main(void)
 		cmocka_unit_test(peer_fail__receives),
 		duo_test(peer_fail__unexpected),
 		cmocka_unit_test(peer_fail__nothing_to_ask_for),
-		cmocka_unit_test(peer_fail__head),
+		cmocka_unit_test(peer_fail__unsolicited),
 		duo_test(peer_fail__early_and_finished),
 		cmocka_unit_test(peer_fail__multi),
 		duo_test_writes(peer_fail__while_fencing),

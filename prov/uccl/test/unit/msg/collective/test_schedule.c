@@ -15,13 +15,13 @@
 #define LEN 3
 #define N_MAX 40
 
-struct note {
-	STAILQ_ENTRY(note) link;
+struct msg {
+	STAILQ_ENTRY(msg) link;
 	uint64_t len;
 	uint8_t data[LEN * N_MAX];
 };
 
-STAILQ_HEAD(notes, note);
+STAILQ_HEAD(msgs, msg);
 
 struct member {
 	struct uccl_coll_plan plan;
@@ -33,7 +33,7 @@ struct member {
 };
 
 static struct member m[N_MAX];
-static struct notes box[N_MAX][N_MAX][2]; /* from, to, phase */
+static struct msgs box[N_MAX][N_MAX][2]; /* from, to, phase */
 static uint32_t seed;
 
 static uint32_t random_below(uint32_t n)
@@ -44,14 +44,14 @@ static uint32_t random_below(uint32_t n)
 
 static void put(uint32_t from, const struct uccl_coll_step *s)
 {
-	struct note *note = calloc(1, sizeof(*note));
+	struct msg *msg = calloc(1, sizeof(*msg));
 
-	assert_non_null(note);
-	assert_true(s->to < m[from].plan.n && s->to != from && s->len <= sizeof(note->data) && s->phase < 2);
-	note->len = s->len;
+	assert_non_null(msg);
+	assert_true(s->to < m[from].plan.n && s->to != from && s->len <= sizeof(msg->data) && s->phase < 2);
+	msg->len = s->len;
 	if (s->len)
-		memcpy(note->data, s->send, s->len);
-	STAILQ_INSERT_TAIL(&box[from][s->to][s->phase], note, link);
+		memcpy(msg->data, s->send, s->len);
+	STAILQ_INSERT_TAIL(&box[from][s->to][s->phase], msg, link);
 	m[from].sent++;
 }
 
@@ -59,7 +59,7 @@ static void put(uint32_t from, const struct uccl_coll_step *s)
 static bool advance(uint32_t rank)
 {
 	struct member *me = &m[rank];
-	struct note *note;
+	struct msg *msg;
 	uint64_t len;
 	uint8_t *total;
 
@@ -77,14 +77,14 @@ static bool advance(uint32_t rank)
 	}
 	if (me->s.from >= 0) {
 		assert_true(me->s.from < me->plan.n && me->s.from != rank);
-		note = STAILQ_FIRST(&box[me->s.from][rank][me->s.phase]);
-		if (!note)
+		msg = STAILQ_FIRST(&box[me->s.from][rank][me->s.phase]);
+		if (!msg)
 			return false;
-		assert_int_equal(note->len, me->s.len);
-		if (note->len)
-			memcpy(me->s.recv, note->data, note->len);
+		assert_int_equal(msg->len, me->s.len);
+		if (msg->len)
+			memcpy(me->s.recv, msg->data, msg->len);
 		STAILQ_REMOVE_HEAD(&box[me->s.from][rank][me->s.phase], link);
-		free(note);
+		free(msg);
 		me->got++;
 		total = uccl_coll_total(&me->plan, &len);
 		for (uint64_t i = 0; me->s.combine && i < len; i++)
@@ -163,25 +163,25 @@ static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 40};
 static void barrier__all_or_none(void **state)
 {
 	(void)state;
-	each(n, late) {
+	each(n, last) {
 		run(UCCL_BARRIER, n, 0);
 		for (uint32_t r = 0; r < n; r++) {
 			assert_int_equal(m[r].sent, m[r].got);
-			m[r].more = r != late;
+			m[r].more = r != last;
 			m[r].step = 0;
 		}
 		for (int rounds = 0; rounds < 20; rounds++)
 			for (uint32_t r = 0; r < n; r++)
 				advance(r);
 		for (uint32_t r = 0; r < n; r++)
-			assert_true(m[r].more == (r != late));
+			assert_true(m[r].more == (r != last));
 		for (uint32_t r = 0; r < n; r++)
 			for (uint32_t k = 0; k < n; k++)
 				while (!STAILQ_EMPTY(&box[r][k][0])) {
-					struct note *note = STAILQ_FIRST(&box[r][k][0]);
+					struct msg *msg = STAILQ_FIRST(&box[r][k][0]);
 
 					STAILQ_REMOVE_HEAD(&box[r][k][0], link);
-					free(note);
+					free(msg);
 				}
 	}
 }

@@ -59,7 +59,7 @@ static void copies__pieces_of_both_kinds(void **state)
 static int fired[8], nfired;
 static struct uccl_copy waiter[3];
 
-static void note(struct uccl_copy *c, uint64_t now)
+static void record(struct uccl_copy *c, uint64_t now)
 {
 	fired[nfired++] = (int)(c - waiter);
 }
@@ -76,10 +76,10 @@ static void copies__by_their_numbers(void **state)
 	memset(waiter, 0, sizeof(waiter));
 	for (int i = 0; i < 3; i++)
 		msg_put(m, &waiter[i], &iov, 1, 1, 0, host[0], 8);
-	msg_copy_wait(m, &waiter[2], note);
-	msg_copy_wait(m, &waiter[0], note);
-	msg_copy_wait(m, &waiter[0], note);
-	msg_copy_wait(m, &waiter[1], note);
+	msg_copy_wait(m, &waiter[2], record);
+	msg_copy_wait(m, &waiter[0], record);
+	msg_copy_wait(m, &waiter[0], record);
+	msg_copy_wait(m, &waiter[1], record);
 	assert_int_equal(uccl_msg_copies(m, d->now), 0);
 	assert_true(uccl_msg_copying(m));
 	g->stuck = false;
@@ -100,13 +100,13 @@ static void recv__waits_for_its_copies(void **state)
 	static const uint64_t sizes[] = {1, 700, 8000, 20000, 200000};
 
 	for (unsigned int i = 0; i < 5; i++)
-		for (int late = 0; late < 2; late++) {
+		for (int unexpected = 0; unexpected < 2; unexpected++) {
 			struct duo *d = duo_open();
 			struct duo_gpu *g = duo_gpu(d, 1);
 
 			duo_fill(host[0], sizes[i], i);
 			g->stuck = true;
-			duo_pass(d, late, 0, host[0], sizes[i], DUO_GPU, sizes[i]);
+			duo_pass(d, unexpected, 0, host[0], sizes[i], DUO_GPU, sizes[i]);
 			expect(d, 1, NULL, 0);
 			g->stuck = false;
 			duo_run(d, 20 * MS);
@@ -125,14 +125,14 @@ static void recv__written_by_the_nic(void **state)
 	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
 
 	for (unsigned int i = 0; i < 3; i++)
-		for (int late = 0; late < 2; late++) {
+		for (int unexpected = 0; unexpected < 2; unexpected++) {
 			struct duo *d = duo_open_writes();
 			struct duo_gpu *g = duo_gpu(d, 1);
 
 			g->direct = true;
 			g->stuck = true;
 			duo_fill(host[0], sizes[i], i);
-			duo_pass(d, late, 0, host[0], sizes[i], DUO_GPU, sizes[i]);
+			duo_pass(d, unexpected, 0, host[0], sizes[i], DUO_GPU, sizes[i]);
 			expect(d, 1, NULL, 0);
 			assert_true(d->side[0].stats.writes_tx >= (sizes[i] - DUO_CHUNK) / DUO_WRITE);
 			assert_int_equal(g->flushes, 0);
@@ -282,7 +282,7 @@ static void recv__gathered(void **state)
 		}
 }
 
-/* Not what is short, or in several pieces, or for memory of the host; and what is cut ends where it is cut. */
+/* Not what is short, or in several buffers, or for memory of the host; and what is cut ends where it is cut. */
 static void recv__gathered_or_not(void **state)
 {
 	struct duo *d = *state;
@@ -400,8 +400,8 @@ static void rma__gathered(void **state)
 	assert_true(g->moves > 90);
 }
 
-/* A head is copied: while its device has a queue, a receiver wants none. PROTOCOL R264 */
-static void recv__gathered_without_heads(void **state)
+/* Unsolicited data are copied: while its device has a queue, a receiver wants none. PROTOCOL R264 */
+static void recv__gathered_none_unsolicited(void **state)
 {
 	for (int gathers = 0; gathers < 2; gathers++) {
 		struct duo *d = duo_open_unsolicited();
@@ -997,7 +997,7 @@ static void place__not_on_a_device(void **state)
 		uint32_t *chunk = &d->side[1].peer.flow.cfg.chunk_bytes, was = *chunk;
 
 		duo_round(d);
-		/* Large enough for hints to pay. */
+		/* Large enough for a prediction to pay. */
 		*chunk = 16384;
 		assert_int_equal(uccl_msg_predict(&d->side[1].m, hints, 4), 0);
 		*chunk = was;
@@ -1024,7 +1024,7 @@ int main(void)
 		cmocka_unit_test(recv__gathered_unsolicited),
 		duo_test(recv__gathered_copy_fails),
 		duo_test(rma__gathered),
-		cmocka_unit_test(recv__gathered_without_heads),
+		cmocka_unit_test(recv__gathered_none_unsolicited),
 		duo_test_writes(recv__written_and_copied),
 		duo_test_writes(rma__written_by_the_nic),
 		cmocka_unit_test(send__delivery_waits_for_copies),

@@ -13,7 +13,7 @@ static void eager__malformed(void **state)
 	assert_int_equal(duo_eager(d, 1, 2, 0, 100, src, 10), UCCL_DROP_HANDLE);
 	assert_int_equal(duo_eager(d, 1, 3 + UCCL_MSG_LIMIT, 0, 100, src, 10), UCCL_DROP_RECORD);
 	d->side[1].peer.rx.mseq = 0;
-	/* It may be the head of a longer one. */
+	/* It may begin a longer one. */
 	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_UNSOLICITED_MAX + 1, src, 10), UCCL_DROP_RECORD);
 	assert_int_equal(duo_eager(d, 1, 0, 0, 0, src, 0), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
@@ -100,7 +100,7 @@ static void eager__matched_half_way(void **state)
 		}
 }
 
-/* Parts that came in a row, into one piece of memory or several, of a receive with room for all of it or for less. */
+/* A GRO batch, into one buffer or several, of a receive with room for all of it or for less. */
 static void eager__parts_in_a_row(void **state)
 {
 	static uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
@@ -203,8 +203,8 @@ static void eager__row_at_its_place(void **state)
 	}
 }
 
-/* What was asked for may come before the end of the head. PROTOCOL R119 R263 */
-static void head__behind_the_rest(void **state)
+/* What was asked for may come before the last unsolicited data. PROTOCOL R119 R263 */
+static void unsolicited__behind_the_rest(void **state)
 {
 	static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
@@ -225,7 +225,7 @@ static void head__behind_the_rest(void **state)
 			uint64_t off = 100 + 150 * (uint64_t)k;
 
 			duo_quiet(d);
-			/* A part of the head again, more than there is, another length; what is whole is not found. */
+			/* Unsolicited data again, more than there is, another length; what is whole is not found. */
 			assert_int_equal(duo_eager(d, 1, 0, 0, 400, src, 100),
 					 missing ? UCCL_DROP_OVERLAP : UCCL_DROP_HANDLE);
 			assert_int_equal(duo_eager(d, 1, 0, 390, 400, src, 11),
@@ -251,8 +251,8 @@ static void head__behind_the_rest(void **state)
 	}
 }
 
-/* The last of a head looks at all of the message, if the rest came before it. PROTOCOL R119 R263 */
-static void head__seen_at_the_end(void **state)
+/* The last unsolicited data look at all of the message, if the rest came before it. PROTOCOL R119 R263 */
+static void unsolicited__seen_at_the_end(void **state)
 {
 	for (int lie = 0; lie < 2; lie++) {
 		struct uccl_env env = duo_unsolicited_env(0, 1, 1400, 1000);
@@ -263,7 +263,7 @@ static void head__seen_at_the_end(void **state)
 		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
 		assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 1000, src,
 						  400), UCCL_DROP_COUNT);
-		/* So many pieces that they are not kept one by one; one of them again that is long forgotten. */
+		/* So many ranges that they are not kept one by one; one of them again that is long forgotten. */
 		for (uint64_t off = 20; off < 1000; off += 20)
 			assert_int_equal(duo_eager(d, 1, 0, off, 1000, src, 10), UCCL_DROP_COUNT);
 		for (uint64_t off = 10; off < 990; off += 20)
@@ -283,7 +283,7 @@ static void head__seen_at_the_end(void **state)
 /* CTS says whether a receive waited, to who knows of it. PROTOCOL R264 */
 static void cts__says_met(void **state)
 {
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (int knows = 0; knows < 2; knows++) {
 			struct duo *d = duo_open_unsolicited();
 			struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
@@ -291,14 +291,14 @@ static void cts__says_met(void **state)
 
 			d->side[1].peer.takes_unsolicited = knows;
 			d->filter = duo_hold_all;
-			if (!late)
+			if (!unexpected)
 				duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
 			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
-			if (late)
+			if (unexpected)
 				duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
 			uccl_cts_decode(&cts, TAILQ_FIRST(&d->side[1].peer.rx.all)->cts.rec);
 			assert_int_equal(cts.limit, 1000);
-			assert_int_equal(cts.flags, knows && !late ? UCCL_CTS_MET : 0);
+			assert_int_equal(cts.flags, knows && !unexpected ? UCCL_CTS_MET : 0);
 			duo_free(d);
 		}
 }
@@ -377,7 +377,7 @@ static void overlap__eager(void **state)
 		}
 }
 
-/* So many pieces that they are not kept one by one; the last of them tells. PROTOCOL R119 */
+/* So many ranges that they are not kept one by one; the last of them tells. PROTOCOL R119 */
 static void overlap__seen_at_the_end(void **state)
 {
 	for (int lie = 0; lie < 2; lie++) {
@@ -387,7 +387,7 @@ static void overlap__seen_at_the_end(void **state)
 
 		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
 		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
-		/* Every second piece, and then those between them, but one again that is long forgotten. */
+		/* Every second range, and then those between them, but one again that is long forgotten. */
 		for (uint64_t off = 20; off < 1000; off += 20)
 			assert_int_equal(duo_eager(d, 1, 0, off, 1000, src, 10), UCCL_DROP_COUNT);
 		for (uint64_t off = 10; off < 990; off += 20)
@@ -408,7 +408,7 @@ static void overlap__seen_at_the_end(void **state)
 	}
 }
 
-/* A receive that met a message of which pieces are missing shows nothing of our memory. PROTOCOL R119 */
+/* A receive that met a message of which ranges are missing shows nothing of our memory. PROTOCOL R119 */
 static void overlap__gaps_are_empty(void **state)
 {
 	struct uccl_env env = duo_eager_env(0, 1, 4000);
@@ -486,14 +486,14 @@ static void direct__whole(void **state)
 {
 	static const uint64_t sizes[] = {20000, 65536, 65536 + 4095, 200001};
 
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 			struct duo *d = duo_open_writes();
 			uint64_t n = sizes[i];
 
 			duo_fill(src, n, i);
 			memset(dst, 0xee, n + 1);
-			duo_pass(d, late, 0, src, n, dst, n);
+			duo_pass(d, unexpected, 0, src, n, dst, n);
 			duo_passed(d, n);
 			duo_check(dst, n, i);
 			assert_int_equal(dst[n], 0xee);
@@ -674,8 +674,8 @@ int main(void)
 		cmocka_unit_test(eager__parts_in_a_row),
 		duo_test(eager__row_and_more_to_come),
 		cmocka_unit_test(eager__row_at_its_place),
-		cmocka_unit_test(head__behind_the_rest),
-		cmocka_unit_test(head__seen_at_the_end),
+		cmocka_unit_test(unsolicited__behind_the_rest),
+		cmocka_unit_test(unsolicited__seen_at_the_end),
 		cmocka_unit_test(cts__says_met),
 		duo_test(data__malformed),
 		cmocka_unit_test(overlap__eager),

@@ -5,34 +5,34 @@
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
-#define HINT 16384u
+#define PLACED 16384u
 
-/* The hints follow the stream; place() agrees with them. PROTOCOL R44 */
+/* Predicted places follow the stream; place() agrees with them. PROTOCOL R44 */
 static void placement__follow_the_stream(void **state)
 {
 	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 	struct uccl_msg_rx *rx;
 	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
-	struct uccl_env env = {.len = 6 * HINT + 10, .id = 9};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = PLACED};
+	struct uccl_env env = {.len = 6 * PLACED + 10, .id = 9};
 
 	d->filter = duo_hold_all;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
-	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	/* Granted: what its envelope did not carry comes next. */
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 6);
-	assert_ptr_equal(h[0].dst, dst + HINT);
+	assert_ptr_equal(h[0].dst, dst + PLACED);
 	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
-	uccl_rec_set_bulk(rec, rx->id, 0, HINT);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, rx->id, 0, PLACED);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 5);
 	for (int i = 0; i < 5; i++) {
-		assert_ptr_equal(h[i].dst, dst + (2 + i) * HINT);
-		assert_int_equal(h[i].len, i == 4 ? 10 : HINT);
-		uccl_rec_set_bulk(rec, rx->id, 0, (uint64_t)(2 + i) * HINT);
+		assert_ptr_equal(h[i].dst, dst + (2 + i) * PLACED);
+		assert_int_equal(h[i].len, i == 4 ? 10 : PLACED);
+		uccl_rec_set_bulk(rec, rx->id, 0, (uint64_t)(2 + i) * PLACED);
 		hdr.payload_len = (uint16_t)h[i].len;
 		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), h[i].dst);
 	}
@@ -40,15 +40,15 @@ static void placement__follow_the_stream(void **state)
 	/* Small chunks are not worth a guess. */
 	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	/* A gap: what lies before the furthest byte is not hinted. */
-	uccl_rec_set_bulk(rec, rx->id, 0, 3 * HINT);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, rx->id, 0, 3 * PLACED);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 3);
-	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
+	assert_ptr_equal(h[0].dst, dst + 4 * PLACED);
 	/* Whatever is not the rest of this message has no place. */
-	hdr.payload_len = HINT;
-	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 3 * HINT);
+	hdr.payload_len = PLACED;
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 3 * PLACED);
 	assert_null(uccl_msg_place(&d->side[1].self, &hdr, hdr.payload_len));
 	hdr.rtype = UCCL_REC_EAGER;
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
@@ -56,22 +56,22 @@ static void placement__follow_the_stream(void **state)
 	hdr.type = UCCL_PKT_DESC;
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	hdr.type = UCCL_PKT_CHUNK;
-	uccl_rec_set_bulk(rec, rx->id, 0, env.len - HINT + 1);
+	uccl_rec_set_bulk(rec, rx->id, 0, env.len - PLACED + 1);
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	uccl_rec_set_bulk(rec, rx->id, 0, env.len + 1);
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
-	uccl_rec_set_bulk(rec, rx->id, 1, HINT);
+	uccl_rec_set_bulk(rec, rx->id, 1, PLACED);
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
-	/* Complete: no hints. */
-	uccl_rec_set_bulk(rec, rx->id, 0, 2 * HINT);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
-	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 2 * HINT + 10), UCCL_DROP_COUNT);
+	/* Complete: nothing is predicted. */
+	uccl_rec_set_bulk(rec, rx->id, 0, 2 * PLACED);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, rx->id, 0, 4 * PLACED);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 2 * PLACED + 10), UCCL_DROP_COUNT);
 	duo_expect(d, 1, DUO_CTX(1), 0, env.len);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
 }
 
-/* An envelope is taken alone while heads follow them, where places are predicted at all. PROTOCOL R263 */
+/* An envelope is taken alone while unsolicited data follow, where places are predicted at all. PROTOCOL R263 */
 static void placement__envelope_alone(void **state)
 {
 	struct duo *d = *state;
@@ -79,11 +79,11 @@ static void placement__envelope_alone(void **state)
 	int n = 0;
 
 	for (uint32_t i = 0; i < 2; i++) {
-		struct uccl_env env = duo_unsolicited_env(i, 1, 6 * HINT, 4 * HINT);
+		struct uccl_env env = duo_unsolicited_env(i, 1, 6 * PLACED, 4 * PLACED);
 
 		assert_false(uccl_msg_alone(m));
-		d->side[1].peer.flow.cfg.chunk_bytes = i ? HINT : HINT - 8;
-		assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+		d->side[1].peer.flow.cfg.chunk_bytes = i ? PLACED : PLACED - 8;
+		assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	}
 	for (; uccl_msg_alone(m); n++) {
 		struct uccl_env env = duo_eager_env(2 + (uint32_t)n, 1, 10);
@@ -95,88 +95,88 @@ static void placement__envelope_alone(void **state)
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 }
 
-/* Of a head the place is known as soon as its receive is. PROTOCOL R44 R263 */
-static void placement__of_a_head(void **state)
+/* Of unsolicited data the place is known as soon as its receive is. PROTOCOL R44 R263 */
+static void placement__of_unsolicited_data(void **state)
 {
-	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
+	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
 	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_EAGER, .rec = rec, .payload_len = HINT};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_EAGER, .rec = rec, .payload_len = PLACED};
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
-	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
-	uccl_rec_set_bulk(rec, 0, 0, HINT);
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, 0, 0, PLACED);
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
 	for (uint64_t i = 1; i < 4; i++) {
-		uccl_rec_set_bulk(rec, 0, 0, i * HINT);
+		uccl_rec_set_bulk(rec, 0, 0, i * PLACED);
 		assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 6 - i);
-		assert_ptr_equal(h[0].dst, dst + i * HINT);
-		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + i * HINT);
-		uccl_rec_set_bulk(rec, 1, 0, i * HINT);
+		assert_ptr_equal(h[0].dst, dst + i * PLACED);
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + i * PLACED);
+		uccl_rec_set_bulk(rec, 1, 0, i * PLACED);
 		assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
-		assert_int_equal(duo_eager(d, 1, 0, i * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+		assert_int_equal(duo_eager(d, 1, 0, i * PLACED, 4 * PLACED, src, PLACED), UCCL_DROP_COUNT);
 	}
 	/* The rest is asked for. */
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 4 * HINT);
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 4 * PLACED);
 	hdr.rtype = UCCL_REC_DATA;
-	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 4 * HINT);
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 4 * PLACED);
 }
 
 /* Where lanes put bytes, asked for or not, nothing may be that was only predicted. PROTOCOL R44 R266 */
 static void placement__not_where_lanes_are(void **state)
 {
-	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
+	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
 	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
-	struct uccl_reassembly *b = reassembly_new(dst, 0, HINT, HINT, 1, 0);
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = PLACED};
+	struct uccl_reassembly *b = reassembly_new(dst, 0, PLACED, PLACED, 1, 0);
 	struct uccl_rx_placement h[16];
 	struct uccl_msg_rx *rx;
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
-	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
-	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
+	uccl_rec_set_bulk(rec, rx->id, 0, 4 * PLACED);
 	for (int i = 0; i < 4; i++) {
 		rx->lanes.rest = i & 1 ? b : NULL;
 		rx->lanes.unsolicited = i & 2 ? b : NULL;
 		assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), i ? 0 : 5);
-		assert_true(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len) == (i ? NULL : dst + 4 * HINT));
+		assert_true(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len) == (i ? NULL : dst + 4 * PLACED));
 	}
 	rx->lanes.rest = rx->lanes.unsolicited = NULL;
 	free(b);
 }
 
 /*
- * What of a head overtook its envelope stays as it came: a place is predicted behind it, as a wrong guess would write
- * over it. PROTOCOL R276
+ * What of unsolicited data overtook its envelope stays as it came: a place is predicted behind it, as a wrong guess
+ * would write over it. PROTOCOL R276
  */
 static void placement__behind_what_came_early(void **state)
 {
-	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
+	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
 	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
-	assert_int_equal(duo_eager(d, 1, 0, 3 * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
-	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
-	assert_int_equal(duo_eager(d, 1, 0, HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 0, 3 * PLACED, 4 * PLACED, src, PLACED), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 0, PLACED, 4 * PLACED, src, PLACED), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 2);
-	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
+	assert_ptr_equal(h[0].dst, dst + 4 * PLACED);
 }
 
 /* Messages that wait for a receive, and those that are there but for what was lost, take no time from the others. */
 static void placement__steps_do_not_grow(void **state)
 {
 	enum { WAIT = 1000, GAPS = 100 };
-	struct uccl_env env = {.len = 6 * HINT, .id = 9, .mseq = 2 * WAIT + GAPS};
+	struct uccl_env env = {.len = 6 * PLACED, .id = 9, .mseq = 2 * WAIT + GAPS};
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_peer *p = &d->side[1].peer;
@@ -185,14 +185,14 @@ static void placement__steps_do_not_grow(void **state)
 	uint64_t steps;
 
 	d->filter = duo_hold_all;
-	p->flow.cfg.chunk_bytes = HINT;
+	p->flow.cfg.chunk_bytes = PLACED;
 	for (uint32_t i = 0; i < GAPS; i++) {
-		struct uccl_env gap = {.len = 3 * HINT, .id = 10 + i, .mseq = i};
+		struct uccl_env gap = {.len = 3 * PLACED, .id = 10 + i, .mseq = i};
 
 		duo_recv(d, 1, 0, dst, gap.len, 0, 0, DUO_CTX(1));
-		assert_int_equal(duo_envelope(d, 1, &gap, src, HINT), UCCL_DROP_COUNT);
+		assert_int_equal(duo_envelope(d, 1, &gap, src, PLACED), UCCL_DROP_COUNT);
 		assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_LAST(&p->rx.all, uccl_msg_rx_list)->id, i,
-						  2 * HINT, src, HINT), UCCL_DROP_COUNT);
+						  2 * PLACED, src, PLACED), UCCL_DROP_COUNT);
 	}
 	for (uint32_t i = 0; i < WAIT; i++) {
 		wait = duo_eager_env(GAPS + i, 7, 1);
@@ -200,18 +200,18 @@ static void placement__steps_do_not_grow(void **state)
 	}
 	env.mseq = GAPS + WAIT;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
-	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	for (uint32_t i = 1; i <= WAIT; i++) {
 		wait = duo_eager_env(GAPS + WAIT + i, 7, 1);
 		assert_int_equal(duo_envelope(d, 1, &wait, src, 1), UCCL_DROP_COUNT);
 	}
 	steps = m->match.steps;
 	assert_int_equal(uccl_msg_predict(m, h, 16), 5);
-	assert_ptr_equal(h[0].dst, dst + HINT);
+	assert_ptr_equal(h[0].dst, dst + PLACED);
 	assert_in_range(m->match.steps - steps, 1, 2);
 	/* When it is through nothing is predicted, and the others are not looked at. */
-	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_FIRST(&p->rx.streams)->id, env.mseq, HINT, src, 5 * HINT),
-			 UCCL_DROP_COUNT);
+	assert_int_equal(duo_bulk(d, 1, UCCL_REC_DATA, TAILQ_FIRST(&p->rx.streams)->id, env.mseq, PLACED, src,
+				  5 * PLACED), UCCL_DROP_COUNT);
 	steps = m->match.steps;
 	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
 	assert_in_range(m->match.steps - steps, 0, 1);
@@ -220,19 +220,19 @@ static void placement__steps_do_not_grow(void **state)
 /* Two reads into one place: what is predicted ends before the second. PROTOCOL R276 */
 static void placement__one_place_twice(void **state)
 {
-	struct uccl_env env = {.len = 3 * HINT, .id = 9};
+	struct uccl_env env = {.len = 3 * PLACED, .id = 9};
 	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	for (uint32_t i = 0; i < 3; i++) {
 		env.mseq = i;
-		duo_recv(d, 1, 0, i == 1 ? dst : dst + i * (4 * HINT), env.len, 0, 0, DUO_CTX(1));
-		assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+		duo_recv(d, 1, 0, i == 1 ? dst : dst + i * (4 * PLACED), env.len, 0, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	}
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 2);
-	assert_ptr_equal(h[1].dst, dst + 2 * HINT);
+	assert_ptr_equal(h[1].dst, dst + 2 * PLACED);
 }
 
 /* Looks at what is predicted, until something is; how many. */
@@ -249,16 +249,16 @@ static int looks(struct duo *d)
 /* Nothing is predicted of a peer of whom most of it was wrong; it is tried again after a while. */
 static void placement__wrong(void **state)
 {
-	struct uccl_env env = {.len = 6 * HINT, .id = 9};
+	struct uccl_env env = {.len = 6 * PLACED, .id = 9};
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	int bad = 0;
 
 	d->filter = duo_hold_all;
 	uccl_msg_predicted(m, 0, 1);
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
-	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	/* One of eight receptions, whatever its number of packets. */
 	for (int i = 0; i < 1000; i++) {
 		uccl_msg_predicted(m, i % 8 ? 1 : 0, i % 8 ? 0 : 16);
@@ -291,7 +291,7 @@ static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
 	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA && ++d->n == 5 ? DUO_DROP : DUO_PASS;
 }
 
-/* No single place: no hints. */
+/* No single place: nothing is predicted. */
 static void placement__split_receive(void **state)
 {
 	struct duo *d = *state;
@@ -308,7 +308,7 @@ static void placement__split_receive(void **state)
 	for (int i = 0; i < 3; i++)
 		duo_round(d);
 	assert_non_null(d->side[1].m.predict.stream);
-	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 4), 0);
 	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
 	duo_run(d, SECOND);
@@ -413,7 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		duo_test(placement__follow_the_stream),
 		duo_test_unsolicited(placement__envelope_alone),
-		duo_test_unsolicited(placement__of_a_head),
+		duo_test_unsolicited(placement__of_unsolicited_data),
 		duo_test_unsolicited(placement__not_where_lanes_are),
 		duo_test_unsolicited(placement__behind_what_came_early),
 		duo_test(placement__steps_do_not_grow),

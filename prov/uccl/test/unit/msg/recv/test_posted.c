@@ -24,17 +24,17 @@ static void multi_post(struct duo *d, uint64_t len, uint64_t min, void *context)
 /* Messages lie one behind the other; the last that fits says that the buffer is free. PROTOCOL R40 */
 static void multi__fills_and_releases(void **state)
 {
-	for (int late = 0; late < 2; late++) {
+	for (int unexpected = 0; unexpected < 2; unexpected++) {
 		struct duo *d = duo_open();
 
-		if (!late)
+		if (!unexpected)
 			multi_post(d, 100, 30, DUO_CTX(9));
 		for (unsigned int i = 0; i < 4; i++) {
 			duo_fill(src + i * 100, 25, i);
 			duo_send(d, 0, 0, src + i * 100, 25, 0, NULL);
 		}
 		duo_run(d, SECOND);
-		if (late)
+		if (unexpected)
 			multi_post(d, 100, 30, DUO_CTX(9));
 		/* After three, 25 bytes are left: less than 30. */
 		for (unsigned int i = 0; i < 3; i++) {

@@ -9,10 +9,10 @@ static void env__out_of_order(void **state)
 	static const int order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
 	for (int k = 0; k < 6; k++)
-		for (int late = 0; late < 2; late++) {
+		for (int unexpected = 0; unexpected < 2; unexpected++) {
 			struct duo *d = duo_open();
 
-			for (int i = 0; i < 3 && !late; i++)
+			for (int i = 0; i < 3 && !unexpected; i++)
 				duo_recv(d, 1, UCCL_OPF_TAGGED, dst + i * 16, 16, 0, UINT64_MAX, DUO_CTX(i));
 			for (int i = 0; i < 3; i++) {
 				struct uccl_env env =
@@ -22,7 +22,7 @@ static void env__out_of_order(void **state)
 				memset(body, order[k][i] + 1, 4);
 				assert_int_equal(duo_envelope(d, 1, &env, body, 4), UCCL_DROP_COUNT);
 			}
-			for (int i = 0; i < 3 && late; i++)
+			for (int i = 0; i < 3 && unexpected; i++)
 				duo_recv(d, 1, UCCL_OPF_TAGGED, dst + i * 16, 16, 0, UINT64_MAX, DUO_CTX(i));
 			for (int i = 0; i < 3; i++) {
 				const struct duo_comp *c = duo_expect(d, 1, DUO_CTX(i), 0, 4);
@@ -59,12 +59,12 @@ static void env__burst_reversed(void **state)
 {
 	static const uint64_t sizes[] = {5000, 0, 100, 8192, 20000, 1024, 1025};
 
-	for (int late = 0; late < 2; late++) {
+	for (int unexpected = 0; unexpected < 2; unexpected++) {
 		struct duo *d = duo_open();
 		int n = uccl_array_len(sizes);
 
 		duo_fill(src, 20000, 1);
-		for (int i = 0; i < n && !late; i++)
+		for (int i = 0; i < n && !unexpected; i++)
 			duo_recv(d, 1, 0, dst + i * 20000, 20000, 0, 0, DUO_CTX(i));
 		for (int i = 0; i < n; i++)
 			assert_int_equal(duo_send(d, 0, 0, src, sizes[i], 0, DUO_CTX(i)), 0);
@@ -72,7 +72,7 @@ static void env__burst_reversed(void **state)
 		duo_round(d);
 		duo_release(d, true);
 		duo_run(d, SECOND);
-		for (int i = 0; i < n && late; i++)
+		for (int i = 0; i < n && unexpected; i++)
 			duo_recv(d, 1, 0, dst + i * 20000, 20000, 0, 0, DUO_CTX(i));
 		duo_run(d, SECOND);
 		assert_int_equal(duo_waiting(d, 1), n);
@@ -152,8 +152,8 @@ static void env__malformed(void **state)
 	assert_int_equal(d->side[1].peer.rx.mseq, 2);
 }
 
-/* What a head is, is said again as it was. PROTOCOL R263 */
-static void env__head(void **state)
+/* How many data are unsolicited is decoded as it was encoded. PROTOCOL R263 */
+static void env__unsolicited(void **state)
 {
 	static const struct { uint64_t len; uint32_t head;
 	} says[] = {
@@ -178,8 +178,8 @@ static void env__head(void **state)
 	}
 }
 
-/* Parts of a head that came before its envelope. PROTOCOL R29 R263 */
-static void env__head_contradicts_its_chunks(void **state)
+/* Unsolicited data that came before their envelope. PROTOCOL R29 R263 */
+static void env__unsolicited_contradicts_its_chunks(void **state)
 {
 	struct duo *d = *state;
 	struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
@@ -304,15 +304,15 @@ static void recv__collective(void **state)
 	struct duo *d = *state;
 
 	duo_fill(src, 100000, 4);
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (int i = 0; i < 3; i++) {
 			duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(8));
 			duo_recv(d, 1, 0, dst + 200000, 1, 0, 0, DUO_CTX(9));
-			if (!late)
+			if (!unexpected)
 				duo_recv(d, 1, UCCL_OPF_COLL | UCCL_OPF_DIRECTED, dst, lens[i], 5, 0, DUO_CTX(1));
 			assert_int_equal(duo_send(d, 0, UCCL_OPF_COLL, src, lens[i], 5, NULL), 0);
 			duo_run(d, SECOND);
-			if (late)
+			if (unexpected)
 				duo_recv(d, 1, UCCL_OPF_COLL | UCCL_OPF_DIRECTED, dst, lens[i], 5, 0, DUO_CTX(1));
 			duo_run(d, SECOND);
 			duo_expect(d, 1, DUO_CTX(1), 0, lens[i]);
@@ -619,8 +619,8 @@ int main(void)
 		duo_test(env__early_does_not_match),
 		cmocka_unit_test(env__burst_reversed),
 		duo_test(env__malformed),
-		cmocka_unit_test(env__head),
-		duo_test_unsolicited(env__head_contradicts_its_chunks),
+		cmocka_unit_test(env__unsolicited),
+		duo_test_unsolicited(env__unsolicited_contradicts_its_chunks),
 		duo_test(env__contradicts_its_chunks),
 		duo_test(env__out_of_memory),
 		duo_test(env__out_of_memory_for_a_while),

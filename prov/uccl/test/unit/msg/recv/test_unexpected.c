@@ -66,7 +66,7 @@ static void short__queued_too(void **state)
 }
 
 /* Heads that had not left become envelopes, too, and new ones have none. PROTOCOL R42 R263 */
-static void short__no_heads(void **state)
+static void short__none_unsolicited(void **state)
 {
 	const int n = 300, heads = 1;
 	struct duo *d = duo_open_unsolicited();
@@ -115,7 +115,7 @@ static void short__ignored(void **state)
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 }
 
-/* What lanes keep leaves less to home: both have one account. PROTOCOL R313 */
+/* What lanes keep leaves less to the primary: both have one account. PROTOCOL R313 */
 static void hold__beside_lanes(void **state)
 {
 	struct duo *d = *state;
@@ -165,7 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		duo_test(short__envelopes_only),
 		duo_test(short__queued_too),
-		cmocka_unit_test(short__no_heads),
+		cmocka_unit_test(short__none_unsolicited),
 		duo_test(short__ignored),
 		duo_test(hold__beside_lanes),
 		duo_test(buffer__again),

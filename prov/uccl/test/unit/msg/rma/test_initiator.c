@@ -95,7 +95,7 @@ static void rma__loss(void **state)
 	}
 }
 
-/* Four buffers against three places in two regions, one of them in two pieces. PROTOCOL R70 */
+/* Four buffers against three places in two regions, one of them in two buffers. PROTOCOL R70 */
 static void rma__scattered(void **state)
 {
 	static const uint64_t lens[] = {100, 3000, 30000, 200000};

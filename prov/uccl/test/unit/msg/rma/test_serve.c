@@ -120,7 +120,7 @@ static void atomic__exactly_once(void **state)
 	}
 }
 
-/* As many elements as there may be, in several chunks; an element across two pieces. PROTOCOL R70 */
+/* As many elements as there may be, in several chunks; an element across two buffers. PROTOCOL R70 */
 static void atomic__large(void **state)
 {
 	uint64_t n = UCCL_ORDER_MAX / 8, *a = malloc(UCCL_ORDER_MAX), *b = malloc(UCCL_ORDER_MAX);
@@ -251,7 +251,7 @@ static void req__contradicts_its_chunks(void **state)
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 }
 
-/* A write whose pieces are as long as it is, and are not it: nothing of ours goes to the region. PROTOCOL R119 */
+/* A write whose packets are as long as it is, and are not it: nothing of ours goes to the region. PROTOCOL R119 */
 static void req__pieces_overlap(void **state)
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
@@ -384,7 +384,7 @@ static void revoke__steps_do_not_grow(void **state)
 	uccl_peer_fail(&d->side[0].peer, FI_EIO, d->now);
 }
 
-/* Another thread takes the region out between two looks at it for one request: it is answered all the same. */
+/* Another thread takes the region out between two lookups for one request: it is answered all the same. */
 static void revoke__between_looks(void **state)
 {
 	int failed = 0;
@@ -394,7 +394,7 @@ static void revoke__between_looks(void **state)
 
 		duo_fill(mem, sizeof(mem), 1);
 		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
-		d->side[1].looks_left = looks;
+		d->side[1].lookups_left = looks;
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst, sizeof(mem), 0, 1, DUO_CTX(1));
 		duo_run(d, SECOND);
 		failed += read_failed(d);

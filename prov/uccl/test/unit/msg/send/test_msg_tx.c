@@ -164,13 +164,13 @@ static void cts__truncates(void **state)
 {
 	static const uint64_t room[] = {0, 1, 1023, 1024, 1025, 5000, 49999};
 
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (unsigned int i = 0; i < uccl_array_len(room); i++) {
 			struct duo *d = duo_open();
 
 			duo_fill(src, 50000, i);
 			memset(dst, 0xee, 60000);
-			duo_pass(d, late, 0, src, 50000, dst, room[i]);
+			duo_pass(d, unexpected, 0, src, 50000, dst, room[i]);
 			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 			assert_int_equal(d->side[1].comp[0].olen, 50000 - room[i]);
 			duo_expect_from(d, 1, DUO_CTX(2), FI_ETRUNC, room[i]);

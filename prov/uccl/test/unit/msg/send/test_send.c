@@ -16,14 +16,14 @@ static void send__sizes(void **state)
 	static const uint64_t sizes[] = {0, 1, 63, 64, 128, 129, DUO_CHUNK - 1, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER - 1,
 					 DUO_EAGER, DUO_EAGER + 1, 10 * DUO_CHUNK, 100001, 200000};
 
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 			struct duo *d = duo_open();
 			uint64_t n = sizes[i];
 
 			duo_fill(src, n, i);
 			memset(dst, 0xee, n + 1);
-			duo_pass(d, late, 0, src, n, dst, n);
+			duo_pass(d, unexpected, 0, src, n, dst, n);
 			duo_passed(d, n);
 			duo_check(dst, n, i);
 			assert_int_equal(dst[n], 0xee);
@@ -59,19 +59,19 @@ static enum duo_verdict hold_data(struct duo *d, const struct duo_pkt *p)
 	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA ? DUO_HOLD : DUO_PASS;
 }
 
-/* So many of its bytes are a head: full packets behind the envelope's, four times the eager limit at most. */
+/* So many of its bytes are unsolicited: full packets behind the envelope's, four times the eager limit at most. */
 static uint64_t head_of(uint64_t len)
 {
 	return uccl_min(len, 4 * DUO_EAGER);
 }
 
 /* What a receive probably waits for goes ahead of CTS, but not without end. PROTOCOL R263 */
-static void send__head(void **state)
+static void send__unsolicited(void **state)
 {
 	static const uint64_t sizes[] = {DUO_EAGER + 1, DUO_EAGER + 5, 4 * DUO_EAGER - 1, 4 * DUO_EAGER,
 					 4 * DUO_EAGER + 1, 100001};
 
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 			struct duo *d = duo_open_unsolicited();
 			uint64_t n = sizes[i], head = head_of(n);
@@ -80,27 +80,27 @@ static void send__head(void **state)
 			duo_fill(src, n, i);
 			memset(dst, 0xee, n + 1);
 			d->filter = hold_cts;
-			if (!late)
+			if (!unexpected)
 				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
 			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
-			/* No acknowledgement is asked for between envelope and head. */
+			/* No acknowledgement is asked for between envelope and unsolicited data. */
 			op = TAILQ_FIRST(&d->side[0].peer.tx.sends);
 			assert_false(op->tx.env.want_ack);
 			assert_int_equal(op->send.lead.want_ack, head == n);
 			assert_int_equal(uccl_item_left(&op->tx.env), head);
 			duo_run(d, SECOND / 1000);
 			assert_null(duo_next(d, 0));
-			if (late || head < n)
+			if (unexpected || head < n)
 				assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.got, head);
 			else
 				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
-			assert_int_equal(d->side[1].m.unexpected.bytes, late ? head : 0);
+			assert_int_equal(d->side[1].m.unexpected.bytes, unexpected ? head : 0);
 			duo_release(d, false);
-			if (late)
+			if (unexpected)
 				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
 			duo_run(d, SECOND);
 			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
-			if (late || head < n)
+			if (unexpected || head < n)
 				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
 			duo_check(dst, n, i);
 			assert_int_equal(dst[n], 0xee);
@@ -114,7 +114,7 @@ static void send__head(void **state)
 }
 
 /* Its packets are full, whatever the eager limit: where the next ones belong can be predicted. PROTOCOL R44 R263 */
-static void send__head_in_full_packets(void **state)
+static void send__unsolicited_in_full_packets(void **state)
 {
 	for (uint64_t eager = 0; eager < 2000; eager += 77) {
 		struct duo *d = duo_open_unsolicited();
@@ -135,10 +135,10 @@ static void send__head_in_full_packets(void **state)
 }
 
 /* A message of 40000 bytes is on its way: it ends well, also when its receive is posted late. */
-static void ends(struct duo *d, bool late)
+static void ends(struct duo *d, bool unexpected)
 {
 	duo_run(d, SECOND);
-	if (late)
+	if (unexpected)
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
@@ -146,13 +146,13 @@ static void ends(struct duo *d, bool late)
 }
 
 /* Its parts lie in several buffers, and it leaves in any order, with losses. PROTOCOL R263 */
-static void send__head_in_any_order(void **state)
+static void send__unsolicited_in_any_order(void **state)
 {
 	static const uint64_t cut[] = {1, DUO_CHUNK, 10000, 4 * DUO_EAGER, 4 * DUO_EAGER + 8};
 
 	for (unsigned int i = 0; i < uccl_array_len(cut); i++)
 		for (int reverse = 0; reverse < 2; reverse++)
-			for (int late = 0; late < 2; late++) {
+			for (int unexpected = 0; unexpected < 2; unexpected++) {
 				struct duo *d = duo_open_unsolicited();
 				struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
 
@@ -163,13 +163,13 @@ static void send__head_in_any_order(void **state)
 				op->iov_count = 2;
 				op->len = 40000;
 				op->context = DUO_CTX(1);
-				if (!late)
+				if (!unexpected)
 					duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
 				d->filter = duo_hold_all;
 				assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
 				duo_run(d, 20000);
 				duo_release(d, reverse);
-				ends(d, late);
+				ends(d, unexpected);
 				duo_check(dst, 40000, i);
 				assert_int_equal(dst[40000], 0xee);
 				assert_int_equal(d->side[1].m.rx_pool.used, 0);
@@ -190,19 +190,19 @@ static uint64_t comes_unsolicited(struct duo *d)
 	return n;
 }
 
-static uint64_t goes_through(struct duo *d, bool late)
+static uint64_t goes_through(struct duo *d, bool unexpected)
 {
 	uint64_t n;
 
-	if (!late)
+	if (!unexpected)
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
 	n = comes_unsolicited(d);
-	ends(d, late);
+	ends(d, unexpected);
 	return n;
 }
 
 /* Only to whom the last messages met receives; one that met none ends that for a while. PROTOCOL R264 */
-static void send__head_if_met(void **state)
+static void send__unsolicited_if_met(void **state)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -237,7 +237,7 @@ static void send__head_if_met(void **state)
 }
 
 /* No more of them than CTS needs to come in time, and none behind what waits. PROTOCOL R263 */
-static void send__heads_bounded(void **state)
+static void send__unsolicited_bounded(void **state)
 {
 	const int most = UCCL_UNSOLICITED_PEER_MAX / (4 * DUO_EAGER);
 	struct duo *d = *state;
@@ -276,8 +276,11 @@ static void send__heads_bounded(void **state)
 	assert_int_equal(p->tx.unsolicited_bytes, 0);
 }
 
-/* Not to a peer that does not know of heads, nor of a message so long that its envelope cannot say it. PROTOCOL R263 */
-static void send__head_not_said(void **state)
+/*
+ * Not to a peer that does not know of unsolicited data, nor of a message so long that its envelope cannot say it.
+ * PROTOCOL R263
+ */
+static void send__unsolicited_not_said(void **state)
 {
 	struct duo *d = *state;
 
@@ -738,17 +741,17 @@ static void send__remote_data(void **state)
 	const struct duo_comp *c;
 	struct uccl_op *op;
 
-	for (int late = 0; late < 2; late++)
+	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (uint64_t n = 0; n < 40000; n = n * 20 + 10) {
 			op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_DATA | UCCL_OPF_TAGGED);
 			op->data = 0xfedcba9876543210 + n;
 			op->tag = 0x1122334455667788;
 			duo_buffer(op, src, n);
-			if (!late)
+			if (!unexpected)
 				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
 			assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
 			duo_run(d, SECOND);
-			if (late)
+			if (unexpected)
 				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
 			duo_run(d, SECOND);
 			c = duo_next(d, 1);
@@ -1012,12 +1015,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__sizes),
 		duo_test(send__eager_limit),
-		cmocka_unit_test(send__head),
-		cmocka_unit_test(send__head_in_full_packets),
-		cmocka_unit_test(send__head_in_any_order),
-		duo_test_unsolicited(send__head_if_met),
-		duo_test_unsolicited(send__heads_bounded),
-		duo_test_unsolicited(send__head_not_said),
+		cmocka_unit_test(send__unsolicited),
+		cmocka_unit_test(send__unsolicited_in_full_packets),
+		cmocka_unit_test(send__unsolicited_in_any_order),
+		duo_test_unsolicited(send__unsolicited_if_met),
+		duo_test_unsolicited(send__unsolicited_bounded),
+		duo_test_unsolicited(send__unsolicited_not_said),
 		duo_test(send__left_of_a_message),
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),
