@@ -66,54 +66,43 @@ __extension__ typedef unsigned __int128 uint128;
 	CASE(MSWAP, (T)((s & c) | (d & ~c)))
 
 #define ARGS unsigned int op, uint8_t *dst, const uint8_t *src, const uint8_t *cmp, uint8_t *result, size_t n
-#define INTEGER(name, T, U) static void name(ARGS) { ELEMENTS(T, ORDERED ARITHMETIC(T, U) BITS(T)) }
-#define REAL(name, T) static void name(ARGS) { ELEMENTS(T, ORDERED ARITHMETIC(T, T)) }
-#define COMPLEX(name, T) static void name(ARGS) { ELEMENTS(T, ARITHMETIC(T, T)) }
-
 /* Exact comparison is what the operations mean. */
 #pragma GCC diagnostic ignored "-Wfloat-equal"
 
-INTEGER(do_int8, int8_t, uint64_t)
-INTEGER(do_uint8, uint8_t, uint64_t)
-INTEGER(do_int16, int16_t, uint64_t)
-INTEGER(do_uint16, uint16_t, uint64_t)
-INTEGER(do_int32, int32_t, uint64_t)
-INTEGER(do_uint32, uint32_t, uint64_t)
-INTEGER(do_int64, int64_t, uint64_t)
-INTEGER(do_uint64, uint64_t, uint64_t)
-INTEGER(do_int128, int128, uint128)
-INTEGER(do_uint128, uint128, uint128)
-REAL(do_float, float)
-REAL(do_double, double)
-REAL(do_long_double, long double)
-COMPLEX(do_float_complex, float complex)
-COMPLEX(do_double_complex, double complex)
-COMPLEX(do_long_double_complex, long double complex)
+/* All types, each as its class has it. */
+#define TYPES(INTEGER, REAL, COMPLEX)                                                                                  \
+	INTEGER(INT8, int8_t, uint64_t)                                                                                \
+	INTEGER(UINT8, uint8_t, uint64_t)                                                                              \
+	INTEGER(INT16, int16_t, uint64_t)                                                                              \
+	INTEGER(UINT16, uint16_t, uint64_t)                                                                            \
+	INTEGER(INT32, int32_t, uint64_t)                                                                              \
+	INTEGER(UINT32, uint32_t, uint64_t)                                                                            \
+	INTEGER(INT64, int64_t, uint64_t)                                                                              \
+	INTEGER(UINT64, uint64_t, uint64_t)                                                                            \
+	INTEGER(INT128, int128, uint128)                                                                               \
+	INTEGER(UINT128, uint128, uint128)                                                                             \
+	REAL(FLOAT, float)                                                                                             \
+	REAL(DOUBLE, double)                                                                                           \
+	REAL(LONG_DOUBLE, long double)                                                                                 \
+	COMPLEX(FLOAT_COMPLEX, float complex)                                                                          \
+	COMPLEX(DOUBLE_COMPLEX, double complex)                                                                        \
+	COMPLEX(LONG_DOUBLE_COMPLEX, long double complex)
+
+#define DO_INTEGER(id, T, U) static void do_##id(ARGS) { ELEMENTS(T, ORDERED ARITHMETIC(T, U) BITS(T)) }
+#define DO_REAL(id, T) static void do_##id(ARGS) { ELEMENTS(T, ORDERED ARITHMETIC(T, T)) }
+#define DO_COMPLEX(id, T) static void do_##id(ARGS) { ELEMENTS(T, ARITHMETIC(T, T)) }
+TYPES(DO_INTEGER, DO_REAL, DO_COMPLEX)
 
 /* What exists for a type. */
 enum { CLASS_INTEGER, CLASS_REAL, CLASS_COMPLEX };
 
+#define ROW_INTEGER(id, T, U) [UCCL_##id] = { do_##id, sizeof(T), CLASS_INTEGER },
+#define ROW_REAL(id, T) [UCCL_##id] = { do_##id, sizeof(T), CLASS_REAL },
+#define ROW_COMPLEX(id, T) [UCCL_##id] = { do_##id, sizeof(T), CLASS_COMPLEX },
 static const struct {
 	void (*apply)(ARGS);
 	uint8_t size, class;
-} types[UCCL_DATATYPES] = {
-	[UCCL_INT8] = { do_int8, 1, CLASS_INTEGER },
-	[UCCL_UINT8] = { do_uint8, 1, CLASS_INTEGER },
-	[UCCL_INT16] = { do_int16, 2, CLASS_INTEGER },
-	[UCCL_UINT16] = { do_uint16, 2, CLASS_INTEGER },
-	[UCCL_INT32] = { do_int32, 4, CLASS_INTEGER },
-	[UCCL_UINT32] = { do_uint32, 4, CLASS_INTEGER },
-	[UCCL_INT64] = { do_int64, 8, CLASS_INTEGER },
-	[UCCL_UINT64] = { do_uint64, 8, CLASS_INTEGER },
-	[UCCL_FLOAT] = { do_float, sizeof(float), CLASS_REAL },
-	[UCCL_DOUBLE] = { do_double, sizeof(double), CLASS_REAL },
-	[UCCL_FLOAT_COMPLEX] = { do_float_complex, sizeof(float complex), CLASS_COMPLEX },
-	[UCCL_DOUBLE_COMPLEX] = { do_double_complex, sizeof(double complex), CLASS_COMPLEX },
-	[UCCL_LONG_DOUBLE] = { do_long_double, sizeof(long double), CLASS_REAL },
-	[UCCL_LONG_DOUBLE_COMPLEX] = { do_long_double_complex, sizeof(long double complex), CLASS_COMPLEX },
-	[UCCL_INT128] = { do_int128, 16, CLASS_INTEGER },
-	[UCCL_UINT128] = { do_uint128, 16, CLASS_INTEGER },
-};
+} types[UCCL_DATATYPES] = { TYPES(ROW_INTEGER, ROW_REAL, ROW_COMPLEX) };
 
 size_t uccl_atomic_size(unsigned int datatype)
 {

@@ -82,17 +82,6 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 	return UCCL_BLOCK_NOT;
 }
 
-static struct uccl_env env_of(const struct uccl_msg_rx *rx)
-{
-	return (struct uccl_env){
-		.data = rx->serve->data,
-		.len = rx->env.len,
-		.flags = rx->env.flags,
-		.mseq = (uint32_t)rx->mseq,
-		.id = rx->env.send_id,
-	};
-}
-
 /* Its region goes away. */
 static void serve_revoked(struct msg_uses *u, const void *region)
 {
@@ -163,11 +152,17 @@ static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
 	}
 }
 
-static void serve_finish(struct uccl_msg_rx *rx)
+static void serve_tell(struct uccl_msg_rx *rx)
 {
 	struct uccl_serve *s = rx->serve;
 
-	msg_target_tell(rx->peer->msg_ep, rx->peer, &s->req, s->regions, s->nregions, s->has_data, s->data);
+	msg_target_tell(rx->peer->msg_ep, rx->peer, &s->req, s->regions, s->nregions, s->env.flags & UCCL_ENV_DATA,
+			s->env.data);
+}
+
+static void serve_finish(struct uccl_msg_rx *rx)
+{
+	serve_tell(rx);
 	msg_rx_fin(rx, 0);
 	msg_rx_release(rx);
 }
@@ -253,12 +248,11 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_serve *s = rx->serve;
-	struct uccl_env env = env_of(rx);
 	struct uccl_reply *r;
 	bool fetched;
 
 	if (!(rx->env.flags & UCCL_ENV_EAGER)) {
-		if (!serve_room(p, s->has_data)) {
+		if (!serve_room(p, s->env.flags & UCCL_ENV_DATA)) {
 			*blocked = UCCL_BLOCK_ROOM;
 			return false;
 		}
@@ -277,13 +271,13 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 	    (p->msg_ep->device.ops && (!serve_written(rx) || !serve_atomic(rx, blocked))))
 		return false;
 	if (!rx->place.iov && !s->refusal) {
-		*blocked = serve_whole(p, &env, &s->req, rx->hold.buf);
+		*blocked = serve_whole(p, &s->env, &s->req, rx->hold.buf);
 		if (*blocked)
 			return false;
 		msg_rx_free(rx);
 		return true;
 	}
-	if (!serve_room(p, s->has_data && !s->refusal)) {
+	if (!serve_room(p, s->env.flags & UCCL_ENV_DATA && !s->refusal)) {
 		*blocked = UCCL_BLOCK_ROOM;
 		return false;
 	}
@@ -294,7 +288,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 		return false;
 	}
 	if (!s->refusal)
-		msg_target_tell(p->msg_ep, p, &s->req, s->regions, s->nregions, s->has_data, s->data);
+		serve_tell(rx);
 	if (fetched) {
 		memcpy(r->feed->buf, s->found + s->req.len, s->req.len);
 		msg_reply_fetched(r);
@@ -349,7 +343,7 @@ static void serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 		msg_rx_release(rx);
 		return;
 	}
-	if (serve_room(rx->peer, rx->serve->has_data)) {
+	if (serve_room(rx->peer, rx->serve->env.flags & UCCL_ENV_DATA)) {
 		serve_finish(rx);
 		return;
 	}
@@ -414,8 +408,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		return UCCL_DROP_OVERLAP;
 	}
 	s->req = *req;
-	s->data = env->data;
-	s->has_data = env->flags & UCCL_ENV_DATA;
+	s->env = *env;
 	rx->serve = s;
 	msg_rx_set_env(rx, &serve_rx_ops, env, eager);
 	if (len)

@@ -8,8 +8,7 @@
 /* A request for our memory that could not be executed when it came: its turn, its payload or a reply is missing. */
 struct uccl_serve {
 	struct uccl_req req;
-	uint64_t data;
-	bool has_data;
+	struct uccl_env env;
 	bool queued;		/* its turn has come, or all of it but room: in the peer's list of requests */
 	bool placed;		/* a large write that is in place and waits for room */
 	uint8_t refusal;	/* its memory was revoked while the payload came */
