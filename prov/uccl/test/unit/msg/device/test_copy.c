@@ -729,6 +729,14 @@ static void atomic__on_devices(void **state)
 	}
 }
 
+/* Post one: it is as good as `rc`. */
+static void fetch_add(struct duo *d, struct uccl_peer *to, const void *add, void *was, uint64_t addr, uint64_t key,
+		      void *context, int rc)
+{
+	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, add, NULL, was, 1, addr, key,
+				       context), rc);
+}
+
 /* What is behind it waits; it waits for one that is under way at another endpoint. */
 static void atomic__one_at_a_time(void **state)
 {
@@ -738,8 +746,7 @@ static void atomic__one_at_a_time(void **state)
 
 	d->side[1].claimed_elsewhere = true;
 	for (int i = 0; i < 20; i++)
-		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old[i], 1, 8, key,
-					    DUO_CTX(i + 1)), 0);
+		fetch_add(d, &d->side[0].peer, &one, &old[i], 8, key, DUO_CTX(i + 1), 0);
 	duo_run(d, 20 * MS);
 	expect(d, 0, NULL, 0);
 	assert_int_equal(d->side[1].claims, 0);
@@ -767,8 +774,7 @@ static void atomic__copy_fails(void **state)
 
 		g->failing = 1;
 		g->passing = k;
-		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
-					    DUO_CTX(1)), 0);
+		fetch_add(d, &d->side[0].peer, &one, &old, 0, key, DUO_CTX(1), 0);
 		duo_run(d, 20 * MS);
 		c = duo_next(d, 0);
 		assert_non_null(c);
@@ -776,8 +782,7 @@ static void atomic__copy_fails(void **state)
 		assert_int_equal(old, 7);
 		assert_int_equal(*gpu_words(g, 0), 0);
 		assert_false(d->side[1].claimed);
-		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
-					    DUO_CTX(2)), 0);
+		fetch_add(d, &d->side[0].peer, &one, &old, 0, key, DUO_CTX(2), 0);
 		duo_run(d, 20 * MS);
 		expect(d, 0, DUO_CTX(2), 0);
 		assert_int_equal(old, 0);
@@ -845,14 +850,12 @@ static void atomic__self(void **state)
 
 	*gpu_words(g, 0) = 41;
 	*gpu_words(g, 4096) = 1;
-	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
-				       DUO_CTX(1)), 0);
+	fetch_add(d, to, &one, &old, 0, key, DUO_CTX(1), 0);
 	duo_run(d, MS);
 	expect(d, 0, DUO_CTX(1), 0);
 	assert_int_equal(old, 41);
 	assert_int_equal(*gpu_words(g, 0), 42);
-	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, DUO_GPU + 4096, NULL,
-				       DUO_GPU + 8192, 1, 0, key, DUO_CTX(2)), 0);
+	fetch_add(d, to, DUO_GPU + 4096, DUO_GPU + 8192, 0, key, DUO_CTX(2), 0);
 	duo_run(d, MS);
 	expect(d, 0, DUO_CTX(2), 0);
 	assert_int_equal(*gpu_words(g, 8192), 42);
@@ -866,13 +869,11 @@ static void atomic__self(void **state)
 	expect(d, 0, DUO_CTX(5), 0);
 	assert_int_equal(old, 42);
 	d->side[0].claimed_elsewhere = true;
-	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
-				       DUO_CTX(3)), -FI_EAGAIN);
+	fetch_add(d, to, &one, &old, 0, key, DUO_CTX(3), -FI_EAGAIN);
 	assert_int_equal(*gpu_words(g, 0), 43);
 	d->side[0].claimed_elsewhere = false;
 	g->failing = 1;
-	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
-				       DUO_CTX(4)), 0);
+	fetch_add(d, to, &one, &old, 0, key, DUO_CTX(4), 0);
 	duo_run(d, MS);
 	assert_int_equal(duo_next(d, 0)->refusal, UCCL_REFUSED_RANGE);
 	assert_false(d->side[0].claimed);

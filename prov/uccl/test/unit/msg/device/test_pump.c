@@ -19,11 +19,9 @@ static void pump__whole_payload(void **state)
 
 		g->lends = i % 2;
 		duo_fill(g->mem, len, i);
-		assert_int_equal(duo_recv(d, 1, 0, host, len, 0, 0, DUO_CTX(1)), 0);
-		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, len, 0, DUO_CTX(2)), 0);
-		duo_run(d, 500 * MS);
+		duo_pass(d, false, 0, DUO_GPU, len, host, len);
 		c = duo_next(d, 0);
-		assert_true(c && c->context == DUO_CTX(2) && !c->err);
+		assert_true(c && c->context == DUO_CTX(1) && !c->err);
 		c = duo_next(d, 1);
 		assert_true(c && c->len == len);
 		duo_check(host, len, i);
@@ -94,9 +92,7 @@ static void pump__tries_again(void **state)
 
 	duo_gpu(d, 0);
 	m->pumps.bytes = UCCL_PUMPED_MAX;
-	assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
-	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2)), 0);
-	duo_run(d, 20 * MS);
+	duo_pass(d, false, 0, DUO_GPU, 100000, host, 100000);
 	m->pumps.bytes = 0;
 	assert_true(uccl_msg_waits(m));
 	uccl_msg_retry(m, d->now);

@@ -469,9 +469,7 @@ static void cts__no_handle(void **state)
 
 	while (uccl_ids_get(ids, d))
 		;
-	duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(2));
-	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(1)), 0);
-	duo_run(d, SECOND);
+	duo_pass(d, false, 0, src, 20000, dst, 20000);
 	assert_int_equal(d->side[1].broken, FI_ENOMEM);
 	uccl_peer_fail(&d->side[1].peer, FI_ENOMEM, d->now);
 	duo_expect(d, 1, DUO_CTX(2), FI_ENOMEM, 0);
@@ -567,18 +565,16 @@ static void direct__held_until_fenced(void **state)
 		d->auto_fence = false;
 		d->filter = lose[k];
 		duo_fill(src, DUO_CHUNK + 10 * DUO_WRITE, 4);
-		duo_recv(d, 1, 0, dst, DUO_CHUNK + 10 * DUO_WRITE, 0, 0, DUO_CTX(1));
-		duo_send(d, 0, 0, src, DUO_CHUNK + 10 * DUO_WRITE, 0, DUO_CTX(2));
-		duo_run(d, SECOND);
+		duo_pass(d, false, 0, src, DUO_CHUNK + 10 * DUO_WRITE, dst, DUO_CHUNK + 10 * DUO_WRITE);
 		assert_int_equal(d->n, 10);
-		duo_expect(d, 0, DUO_CTX(2), 0, 0);
+		duo_expect(d, 0, DUO_CTX(1), 0, 0);
 		/* All bytes are here. */
 		duo_check(dst, DUO_CHUNK + 10 * DUO_WRITE, 4);
 		assert_null(duo_next(d, 1));
 		assert_int_equal(d->side[1].fences, 1);
 		assert_int_equal(d->side[1].deregs, 0);
 		uccl_flow_fenced(&d->side[1].peer.flow, d->side[1].fence_path[0], d->now);
-		duo_expect(d, 1, DUO_CTX(1), 0, DUO_CHUNK + 10 * DUO_WRITE);
+		duo_expect(d, 1, DUO_CTX(2), 0, DUO_CHUNK + 10 * DUO_WRITE);
 		assert_int_equal(d->side[1].deregs, 1);
 		assert_int_equal(d->side[1].unsettled, 0);
 		duo_free(d);
@@ -598,14 +594,12 @@ static void direct__held_until_the_late_write(void **state)
 	d->auto_fence = false;
 	d->filter = delay_write;
 	duo_fill(src, 50000, 5);
-	duo_recv(d, 1, 0, dst, 50000, 0, 0, DUO_CTX(1));
-	duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(2));
-	duo_run(d, SECOND);
-	duo_expect(d, 0, DUO_CTX(2), 0, 0);
+	duo_pass(d, false, 0, src, 50000, dst, 50000);
+	duo_expect(d, 0, DUO_CTX(1), 0, 0);
 	assert_null(duo_next(d, 1));
 	duo_release(d, false);
 	duo_run(d, SECOND);
-	duo_expect(d, 1, DUO_CTX(1), 0, 50000);
+	duo_expect(d, 1, DUO_CTX(2), 0, 50000);
 	duo_check(dst, 50000, 5);
 	assert_int_equal(d->side[1].stats.dup_writes, 0);
 }
@@ -624,10 +618,8 @@ static void direct__none_after_a_double(void **state)
 	duo_fill(src, 50000, 6);
 	for (int i = 0; i < 2; i++) {
 		memset(dst, 0, 50000);
-		duo_recv(d, 1, 0, dst, 50000, 0, 0, DUO_CTX(i));
-		duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(i));
-		duo_run(d, SECOND);
-		duo_expect(d, 1, DUO_CTX(i), 0, 50000);
+		duo_pass(d, false, 0, src, 50000, dst, 50000);
+		duo_expect(d, 1, DUO_CTX(2), 0, 50000);
 		duo_check(dst, 50000, 6);
 		assert_int_equal(d->side[1].regs, 1);
 		assert_int_equal(d->side[1].stats.dup_writes, 1);
@@ -646,11 +638,8 @@ static void direct__closed_in_doubt(void **state)
 	d->side[1].peer.msg_ep->dereg_fences = true;
 	d->filter = delay_write;
 	duo_fill(src, 50000, 5);
-	duo_recv(d, 1, 0, dst, 50000, 0, 0, DUO_CTX(1));
-	duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(2));
-	duo_run(d, SECOND);
-	duo_expect(d, 0, DUO_CTX(2), 0, 0);
-	duo_expect(d, 1, DUO_CTX(1), 0, 50000);
+	duo_pass(d, false, 0, src, 50000, dst, 50000);
+	duo_passed(d, 50000);
 	duo_check(dst, 50000, 5);
 	assert_int_equal(d->side[1].fences, 0);
 	assert_int_equal(d->side[1].deregs, 1);
