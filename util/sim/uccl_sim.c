@@ -229,6 +229,8 @@ static int run_scenario(const struct args *a)
 		printf("no scenario is called %s; --list shows them\n", a->scenario);
 		return 2;
 	}
+	if (s->needs)
+		printf("%s needs %s\n", s->name, s->needs);
 	w.print = print_line;
 	w.verbose = a->verbose;
 	bad = uccl_sim_scenario_run(s, &w, a->from, a->forced);

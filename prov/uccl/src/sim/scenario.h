@@ -12,6 +12,7 @@ struct uccl_sim_scenario {
 	uint32_t seeds;	     /* random work, for this many seeds in a row; 0: `run` */
 	/* Opens, runs and closes worlds as it likes; returns the violations. */
 	uint32_t (*run)(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed);
+	const char *needs; /* options without which there is no such scene: nothing overrides these; NULL: none */
 };
 
 /* Ends with a NULL name. */
@@ -19,8 +20,8 @@ extern const struct uccl_sim_scenario uccl_sim_scenarios[];
 
 const struct uccl_sim_scenario *uccl_sim_scenario_find(const char *name);
 /*
- * Violations. `forced` overrides options, may be NULL. w->print and w->verbose are the caller's; counters and text of
- * the last world stay readable in *w, which is closed.
+ * Violations. `forced` overrides options, but for what the scenario needs; may be NULL. w->print and w->verbose are
+ * the caller's; counters and text of the last world stay readable in *w, which is closed.
  */
 uint32_t uccl_sim_scenario_run(const struct uccl_sim_scenario *s, struct uccl_sim_world *w, uint64_t seed,
 			       const char *forced);
