@@ -49,6 +49,8 @@ struct uccl_sim_life {
 	struct uccl_engine *e;
 	struct uccl_nic *nic;
 	struct uccl_sim_lane lane[UCCL_SIM_LANES];
+	/* As in a program's address vector: each held as long as its address is there. NULL: not asked for yet. */
+	struct uccl_peer *peer[UCCL_SIM_WORLD_NODES][UCCL_SIM_LIVES];
 	struct uccl_rng random; /* for the engine */
 	struct uccl_sim_event poll;
 	struct uccl_sim_event peek;

@@ -246,15 +246,22 @@ static void msg_refused(struct sim_msg *m, int rc)
 	msg_settle(m);
 }
 
+/* NULL: out of memory. */
 static struct uccl_peer *peer_of(struct uccl_sim_world *w, struct uccl_sim_life *n, uint8_t node, uint32_t life)
 {
+	struct uccl_peer **held = &n->peer[node][life], *peer;
 	struct uccl_addr addr = w->addr[node][life];
 
 	if (w->o.keyless) {
 		addr.incarnation = 0;
 		memset(addr.key, 0, sizeof(addr.key));
 	}
-	return uccl_engine_peer(n->e, &addr, true);
+	if (*held && !uccl_peer_ended(*held))
+		return *held;
+	peer = *held ? uccl_peer_reconnect(*held, &addr) : uccl_engine_peer(n->e, &addr, true);
+	if (peer)
+		*held = peer;
+	return peer;
 }
 
 static void msg_post(struct uccl_sim_event *ev)
@@ -867,6 +874,7 @@ void sim_life_init(struct uccl_sim_life *n)
 	n->peek.fire = peek_fire;
 	n->order = 0;
 	n->posted = n->unread = n->children = 0;
+	memset(n->peer, 0, sizeof(n->peer));
 }
 
 /* Many sizes are near something: nothing, a chunk, the eager limit. */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "engine/impl.h"
 #include "holds.h"
 
 static void death_gone__packet(void **state)
@@ -80,6 +81,35 @@ static void restart_work__async(void **state)
 	scenario_holds("restart-work", "nic=0,tx_sync=0");
 }
 
+/*
+ * A program sends to an endpoint that ended before anybody connected, again and again: each attempt fails, and a while
+ * later nothing is left but the last one, which the program's address still names. PROTOCOL R133 R295
+ */
+static void absent__attempts_forgotten(void **state)
+{
+	static struct uccl_sim_world w;
+	struct uccl_sim_options o;
+	struct uccl_sim_plan p = {.src = 0, .dst = 1, .len = 100, .recv_len = 100, .no_recv = true};
+	uint64_t start;
+
+	(void)state;
+	uccl_sim_options_default(&o);
+	assert_int_equal(uccl_sim_world_open(&w, &o, 1), 0);
+	start = w.net.now;
+	for (uint32_t i = 0; i < 40; i++) {
+		p.send_ns = start + UCCL_NS_PER_MS + i * UCCL_NS_PER_S / 4;
+		uccl_sim_plan(&w, &p);
+	}
+	uccl_sim_kill(&w, 1);
+	uccl_sim_go(&w, start + 11 * UCCL_NS_PER_S, false);
+	assert_int_equal(w.work.failed, 40);
+	assert_int_equal(w.node[0].e->conns.n, 40);
+	uccl_sim_go(&w, start + 60 * UCCL_NS_PER_S, false);
+	assert_int_equal(w.node[0].e->conns.n, 1);
+	assert_int_equal(w.violations, 0);
+	uccl_sim_world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -89,6 +119,7 @@ int main(void)
 		cmocka_unit_test(restart__packet),	 cmocka_unit_test(restart__write),
 		cmocka_unit_test(restart__async),	 cmocka_unit_test(restart_work__packet),
 		cmocka_unit_test(restart_work__write),	 cmocka_unit_test(restart_work__async),
+		cmocka_unit_test(absent__attempts_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <rdma/fi_errno.h>
 #include <string.h>
 
 #include "engine/impl.h"
@@ -121,9 +122,55 @@ static void look_engine__memory(void **state)
 	m->tx.copied_bytes += UCCL_COPIED_MAX + 4096 + UCCL_COPY_MAX + 1;
 	found("I13: endpoint 0 holds copies of");
 	m->tx.copied_bytes -= UCCL_COPIED_MAX + 4096 + UCCL_COPY_MAX + 1;
-	engine()->conns.n += 2 * (UCCL_SIM_LIVES + 1);
-	found("I13: endpoint 0 knows");
-	engine()->conns.n -= 2 * (UCCL_SIM_LIVES + 1);
+	end();
+}
+
+/*
+ * Attempts to connect that failed are remembered for a while, and are no peers. Their number has a bound of its own,
+ * which an engine keeps unless somebody holds them.
+ */
+static void look_engine__attempts(void **state)
+{
+	struct uccl_addr addr;
+
+	(void)state;
+	start("");
+	addr = w.addr[1][0];
+	for (uint32_t i = 0; i < 1000; i++) {
+		addr.incarnation++;
+		conn_fail(conn_new(engine(), &addr, true), FI_EHOSTUNREACH, engine()->now);
+		uccl_sim_inv_look(&w.node[0], engine());
+		assert_int_equal(w.violations, 0);
+	}
+	for (uint32_t i = 0; i < 2 * UCCL_SIM_LIVES; i++) {
+		addr.incarnation++;
+		assert_non_null(conn_new(engine(), &addr, true));
+	}
+	uccl_sim_inv_look(&w.node[0], engine());
+	assert_int_equal(w.violations, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		addr.incarnation++;
+		assert_non_null(conn_new(engine(), &addr, true));
+	}
+	found("I13: endpoint 0 knows 19 peers");
+	end();
+}
+
+static void look_engine__ended(void **state)
+{
+	struct uccl_addr addr;
+	struct conn *c;
+
+	(void)state;
+	start("");
+	addr = w.addr[1][0];
+	for (uint32_t i = 0; i < 257 + 2 * UCCL_SIM_LIVES + 1; i++) {
+		addr.incarnation++;
+		c = conn_new(engine(), &addr, true);
+		conn_hold(&c->state);
+		conn_fail(c, FI_EHOSTUNREACH, engine()->now);
+	}
+	found("I13: endpoint 0 remembers 274 ended peers");
 	end();
 }
 
@@ -222,7 +269,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(look_credit__each),   cmocka_unit_test(look_engine__slots),
-		cmocka_unit_test(look_engine__memory), cmocka_unit_test(look_memory__lists),
+		cmocka_unit_test(look_engine__memory), cmocka_unit_test(look_engine__attempts),
+		cmocka_unit_test(look_engine__ended),  cmocka_unit_test(look_memory__lists),
 		cmocka_unit_test(done__room),	       cmocka_unit_test(packet__strangers),
 		cmocka_unit_test(forge__each_form),
 	};
