@@ -147,17 +147,18 @@ static void print_stats(const struct uccl_sim_world *w)
 	       (unsigned long long)s->lost_random, (unsigned long long)s->lost_hole, (unsigned long long)s->lost_queue,
 	       (unsigned long long)s->lost_corrupt, (unsigned long long)s->lost_script,
 	       (unsigned long long)s->lost_closed, (unsigned long long)s->duplicated, (unsigned long long)s->delayed,
-	       (unsigned long long)s->torn, (unsigned long long)w->writes, (unsigned long long)w->fenced,
-	       (unsigned long long)w->bad_key, (unsigned long long)(w->slot_drops + w->slot_drops_write));
+	       (unsigned long long)s->torn, (unsigned long long)w->total.writes, (unsigned long long)w->total.fenced,
+	       (unsigned long long)w->total.bad_key,
+	       (unsigned long long)(w->total.slot_drops + w->total.slot_drops_write));
 	printf("  trains: %llu packets lost in them, compared %llu times, found broken %llu\n",
-	       (unsigned long long)w->train_drops, (unsigned long long)w->train_tests,
-	       (unsigned long long)w->trains_off);
-	if (w->predictions)
+	       (unsigned long long)w->total.train_drops, (unsigned long long)w->total.train_tests,
+	       (unsigned long long)w->total.trains_off);
+	if (w->total.predictions)
 		printf("  foreseen: %llu places of payload, right %llu; strays %llu\n",
-		       (unsigned long long)w->predictions, (unsigned long long)w->prediction_hits,
-		       (unsigned long long)w->strays);
+		       (unsigned long long)w->total.predictions, (unsigned long long)w->total.prediction_hits,
+		       (unsigned long long)w->total.strays);
 	if (w->o.lanes > 0)
-		printf("  lanes: %llu bytes sent by them\n", (unsigned long long)w->over_lanes);
+		printf("  lanes: %llu bytes sent by them\n", (unsigned long long)w->total.over_lanes);
 }
 
 static void failed_print(const struct args *a, uint64_t seed, const char *drawn)

@@ -291,7 +291,7 @@ int uccl_sim_fabric(int argc, char **argv)
 			useless);
 		return 2;
 	}
-	if (first <= last && p.trace[0]) {
+	if (first <= last && p.look.file[0]) {
 		fputs("trace is for one seed\n", stderr);
 		return 2;
 	}

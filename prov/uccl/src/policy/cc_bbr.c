@@ -72,6 +72,13 @@ UCCL_CONSTANTS(bbr, BBR_CONSTANTS);
 
 enum bbr_state { BBR_STARTUP, BBR_DRAIN, BBR_DOWN, BBR_CRUISE, BBR_UP, BBR_RTT };
 
+/* A round trip. Losses and marks are counted for longer if few chunks were sent in it. */
+struct bbr_round {
+	uint64_t begun, end; /* delivered: where these began to be counted, and where this round trip ends */
+	double lost, marked; /* since then, bytes */
+	double bw;	     /* most that was delivered in it */
+};
+
 struct bbr {
 	const struct bbr_k *k;
 	double link;		   /* bytes per ns, as are all rates: the most that it can have */
@@ -85,10 +92,8 @@ struct bbr {
 	uint64_t rtt_ns, rtt_at;   /* least round trip, and when it was seen; 0: none yet */
 	uint64_t rtt_was;	   /* before it was looked for, */
 	uint64_t rtt_every;	   /* which is done so often, ns */
-	uint64_t begun, end;	   /* delivered: where these began to be counted, and where this round trip ends */
+	struct bbr_round round;
 	uint64_t inflight;
-	double lost, marked;	   /* since then, bytes */
-	double round_bw;	   /* most that was delivered in it */
 	uint32_t rounds;	   /* in this state */
 	uint32_t cruise;	   /* how many there are to be between two probes */
 	uint32_t flat;		   /* round trips without growth */
@@ -191,8 +196,8 @@ static uint64_t bbr_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t no
 static void bbr_look_full(struct bbr *b, bool limited, bool congested)
 {
 	if (!limited) {
-		if (b->round_bw >= b->full_bw * b->k->full_gain) {
-			b->full_bw = b->round_bw;
+		if (b->round.bw >= b->full_bw * b->k->full_gain) {
+			b->full_bw = b->round.bw;
 			b->flat = 0;
 		} else {
 			b->flat++;
@@ -204,13 +209,13 @@ static void bbr_look_full(struct bbr *b, bool limited, bool congested)
 /* Of `all` bytes more was lost than noise loses. With few chunks in flight it takes several round trips to know. */
 static bool bbr_lost(const struct bbr *b, double all)
 {
-	return b->lost > fmax(LOSS_SAMPLES * b->chunk, b->k->loss_share * all);
+	return b->round.lost > fmax(LOSS_SAMPLES * b->chunk, b->k->loss_share * all);
 }
 
 /* A round trip is over in which too much was lost or marked. */
 static void bbr_congested(struct bbr *b)
 {
-	double had = fmax(b->round_bw * (double)b->rtt_ns, b->k->min_chunks * b->chunk);
+	double had = fmax(b->round.bw * (double)b->rtt_ns, b->k->min_chunks * b->chunk);
 
 	switch ((enum bbr_state)b->state) {
 	case BBR_STARTUP:
@@ -225,7 +230,7 @@ static void bbr_congested(struct bbr *b)
 	case BBR_DOWN:
 	case BBR_CRUISE:
 	case BBR_RTT:
-		b->bw_lo = fmax(b->round_bw, b->k->beta * fmin(b->bw_lo, bbr_bw(b)));
+		b->bw_lo = fmax(b->round.bw, b->k->beta * fmin(b->bw_lo, bbr_bw(b)));
 		b->lo = fmax(had, b->k->beta * fmin(b->lo, (double)bbr_window(b)));
 		break;
 	}
@@ -339,7 +344,7 @@ static void bbr_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	struct bbr *b = cc;
 	bool round = false, congested;
 
-	b->marked += (double)ack->marked;
+	b->round.marked += (double)ack->marked;
 	bbr_rtt(b, ack->rtt_ns, now);
 	if (!b->rtt_ns)
 		return;
@@ -349,30 +354,30 @@ static void bbr_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		/* Where there was little to send, only more than is known counts. */
 		if (!ack->rate.limited || bw >= bbr_bw(b)) {
 			b->bw[0] = fmax(b->bw[0], bw);
-			b->round_bw = fmax(b->round_bw, bw);
+			b->round.bw = fmax(b->round.bw, bw);
 		}
-		round = ack->rate.prior >= b->end;
+		round = ack->rate.prior >= b->round.end;
 	}
 	if (bbr_bw(b) <= 0)
 		return;
 	b->inflight = ack->inflight;
 	if (round) {
-		double all = (double)(ack->delivered - b->begun) + b->lost;
+		double all = (double)(ack->delivered - b->round.begun) + b->round.lost;
 
-		congested = b->marked > b->k->mark_share * all || bbr_lost(b, all);
+		congested = b->round.marked > b->k->mark_share * all || bbr_lost(b, all);
 		if (congested)
 			bbr_congested(b);
 		if (!b->full)
 			bbr_look_full(b, ack->rate.limited, congested);
-		b->end = ack->delivered;
+		b->round.end = ack->delivered;
 		if (congested || all >= LOSS_SAMPLES / b->k->loss_share * b->chunk) {
-			b->begun = ack->delivered;
-			b->lost = b->marked = 0;
+			b->round.begun = ack->delivered;
+			b->round.lost = b->round.marked = 0;
 		}
 	}
 	bbr_step(b, round, now);
 	if (round)
-		b->round_bw = 0;
+		b->round.bw = 0;
 }
 
 static void bbr_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now)
@@ -380,7 +385,7 @@ static void bbr_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t no
 	struct bbr *b = cc;
 
 	(void)now;
-	b->lost += (double)loss->bytes;
+	b->round.lost += (double)loss->bytes;
 	/* The network may be another one: what is in flight begins small, the rate is kept. */
 	if (loss->kind == UCCL_LOSS_RTO)
 		b->lo = b->k->min_chunks * b->chunk;
@@ -402,7 +407,7 @@ static void bbr_share(void *cc, uint32_t of)
 	b->bw[1] *= more;
 	b->bw_lo *= more;
 	b->full_bw *= more;
-	b->round_bw *= more;
+	b->round.bw *= more;
 	b->hi *= more;
 	b->lo *= more;
 	if (bbr_bw(b) <= 0)

@@ -110,6 +110,37 @@
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
+/* What the network delivered: rates are bits per second. */
+struct nscc_rate {
+	double now;	 /* highest in this round trip, */
+	double best[2];	 /* in those lately, and in those before */
+	uint64_t end;	 /* delivered, when the present round trip ends */
+	uint16_t rounds; /* of best[0] */
+	uint16_t lossy;	 /* round trips to come in which the network may throw away what is too much */
+	float lost;	 /* bytes lost in this round trip */
+};
+
+/* By what the window grows. */
+struct nscc_gain {
+	double a;		 /* bandwidth-delay product, of all that share, in that of the reference */
+	double alpha, fair, eta; /* bytes (alpha: per ns) */
+};
+
+/* The increase to be applied. */
+struct nscc_inc {
+	double sum;   /* byte^2 */
+	double acked; /* bytes since it was applied */
+	double every; /* after so many it is, */
+	uint64_t at;  /* and then */
+};
+
+/* Least queueing delay of a round trip. */
+struct nscc_least {
+	double now_ns;	  /* of the present one, */
+	double before_ns; /* and of the last one */
+	uint64_t end;	  /* delivered, when the present one ends */
+};
+
 struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
@@ -118,27 +149,17 @@ struct nscc {
 	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
 	double most;		      /* share that it may have of what one flow has */
-	double rate_now;	      /* highest at which the network delivered in this round trip, */
-	double rate[2];		      /* in those lately, and in those before */
-	uint64_t rate_end;	      /* delivered, when the present round trip ends */
-	uint16_t rate_rounds;	      /* of rate[0] */
-	uint16_t lossy;		      /* round trips to come in which the network may throw away what is too much */
-	float lost;		      /* bytes lost in this round trip */
+	struct nscc_rate rate;
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
-	double a;		      /* bandwidth-delay product, of all that share, in that of the reference */
-	double alpha, fair, eta;      /* gains, bytes (alpha: per ns) */
+	struct nscc_gain gain;
 	double avg_ns;		      /* average queueing delay */
-	double least_ns;	      /* least one in the present round trip, */
-	double least_before_ns;	      /* and in the last one */
-	uint64_t least_end;	      /* delivered, when the present one ends */
-	double inc;		      /* increase to be applied, byte^2 */
-	double acked;		      /* bytes since it was applied */
-	double adjust;		      /* after so many it is */
+	struct nscc_least least;
+	struct nscc_inc inc;
 	double fast;		      /* bytes acknowledged without delay, in a row */
 	double achieved;	      /* bytes acknowledged in this round trip */
 	double expected;	      /* and in flight when it began: more could not be */
-	uint64_t adjust_at, round_at; /* ends of the present round trips */
+	uint64_t round_at;	      /* end of the present round trip */
 	uint64_t decreased_ns;	      /* UCCL_NEVER: not yet */
 	uint64_t marked_ns;	      /* when the last mark was heard of; UCCL_NEVER: none yet */
 };
@@ -154,7 +175,7 @@ static double nscc_bdp(const struct nscc *n)
 /* What it can have of the link, as far as is known. */
 static double nscc_share(const struct nscc *n)
 {
-	double rate = fmax(n->rate[0], n->rate[1]);
+	double rate = fmax(n->rate.best[0], n->rate.best[1]);
 
 	return rate > 0 ? fmin(n->most, n->k->rate_gain * rate / n->bps) : n->most;
 }
@@ -178,11 +199,11 @@ static void nscc_base(struct nscc *n, double base_ns)
 	if (n->most < 1)
 		n->window_max = fmin(n->window_cap, fmax(n->window_max, UCCL_SHARED_LEAST * n->burst));
 	a = bdp * share / k->ref_bdp;
-	n->alpha = k->alpha * k->mss * a * (n->target_ns / ref_ns) / n->target_ns;
-	n->fair = k->fair * k->mss * a;
-	n->eta = k->eta * k->mss * a;
+	n->gain.alpha = k->alpha * k->mss * a * (n->target_ns / ref_ns) / n->target_ns;
+	n->gain.fair = k->fair * k->mss * a;
+	n->gain.eta = k->eta * k->mss * a;
 	/* What grows by a part of itself makes all together grow by that part. */
-	n->a = a / n->most;
+	n->gain.a = a / n->most;
 }
 
 static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
@@ -199,7 +220,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	n->window_cap = (double)cfg->window_max;
 	n->most = 1;
-	n->adjust = k->adjust_pkts * k->mss;
+	n->inc.every = k->adjust_pkts * k->mss;
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, n->normal_ns);
 	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
@@ -207,9 +228,9 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	blind_ns = k->blind_us * (double)UCCL_NS_PER_US;
 	n->blind = fmax(k->blind_chunks * n->chunk,
 			n->bps / 8 / (double)UCCL_NS_PER_S * blind_ns * blind_ns / n->normal_ns);
-	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
+	n->inc.at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
-	n->least_ns = INFINITY;
+	n->least.now_ns = INFINITY;
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -241,37 +262,37 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
 {
 	double little = n->window_max / n->k->quick_share, arrived = n->achieved;
-	bool lost = n->lost > 0, much, few;
+	bool lost = n->rate.lost > 0, much, few;
 
 	/* One chunk of a few is a large share, and may be chance. */
-	much = n->lost > n->chunk && n->lost > n->k->loss_share * (arrived + n->lost);
+	much = n->rate.lost > n->chunk && n->rate.lost > n->k->loss_share * (arrived + n->rate.lost);
 	few = arrived < little && n->expected >= little && (lost || delay > n->k->quick_targets * n->target_ns);
 	if (much)
-		n->lossy = (uint16_t)n->k->loss_rtts;
-	else if (n->lossy)
-		n->lossy--;
+		n->rate.lossy = (uint16_t)n->k->loss_rtts;
+	else if (n->rate.lossy)
+		n->rate.lossy--;
 	n->achieved = 0;
 	n->expected = (double)ack->inflight;
-	n->lost = 0;
-	n->round_at = now + (n->lossy ? ack->rtt_ns : (uint64_t)(n->base_ns + n->target_ns));
+	n->rate.lost = 0;
+	n->round_at = now + (n->rate.lossy ? ack->rtt_ns : (uint64_t)(n->base_ns + n->target_ns));
 	if (arrived >= n->window || !(few || much))
 		return false;
 	nscc_set(n, few ? arrived : fmax(arrived, n->k->md_floor * n->window));
-	n->inc = n->acked = 0;
+	n->inc.sum = n->inc.acked = 0;
 	n->decreased_ns = now;
 	return true;
 }
 
 static void nscc_adjust(struct nscc *n, uint64_t now)
 {
-	bool round = now >= n->adjust_at;
+	bool round = now >= n->inc.at;
 
-	if (n->acked < n->adjust && !round)
+	if (n->inc.acked < n->inc.every && !round)
 		return;
-	nscc_set(n, n->window + n->inc / n->window + (round ? n->eta : 0));
-	n->inc = n->acked = 0;
+	nscc_set(n, n->window + n->inc.sum / n->window + (round ? n->gain.eta : 0));
+	n->inc.sum = n->inc.acked = 0;
 	if (round)
-		n->adjust_at = now + (uint64_t)n->base_ns;
+		n->inc.at = now + (uint64_t)n->base_ns;
 }
 
 static void nscc_decrease(struct nscc *n, uint64_t now)
@@ -281,7 +302,7 @@ static void nscc_decrease(struct nscc *n, uint64_t now)
 	if (n->decreased_ns != UCCL_NEVER && now - n->decreased_ns < (uint64_t)(n->base_ns + n->target_ns))
 		return;
 	n->decreased_ns = now;
-	n->inc = 0;
+	n->inc.sum = 0;
 	/* Large windows make the queues: who has little yields little, or flows with two queues starve. */
 	late = (n->avg_ns - n->target_ns) / n->avg_ns;
 	nscc_set(n, n->window * fmax(1 - n->k->gamma * n->window / n->window_max * late, n->k->md_floor));
@@ -303,36 +324,36 @@ static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 	if (!ack->rate.ns)
 		return false;
 	rate = (double)ack->rate.bytes * 8 * (double)UCCL_NS_PER_S / (double)ack->rate.ns;
-	n->rate_now = fmax(n->rate_now, rate);
-	if (ack->rate.prior < n->rate_end)
+	n->rate.now = fmax(n->rate.now, rate);
+	if (ack->rate.prior < n->rate.end)
 		return false;
-	n->rate_end = ack->delivered;
+	n->rate.end = ack->delivered;
 	/*
 	 * Whose window waits in queues, or overflows them, gets what the network can do. What was held back, or sent
 	 * too little, says only that it can do so much.
 	 */
-	queued = n->avg_ns > n->target_ns || n->lossy;
-	if (queued || n->rate[0] + n->rate[1] > 0)
-		n->rate[0] = fmax(n->rate[0], n->rate_now);
-	if (queued && ++n->rate_rounds > n->k->rate_rounds) {
-		n->rate_rounds = 0;
-		n->rate[1] = n->rate[0];
-		n->rate[0] = n->rate_now;
+	queued = n->avg_ns > n->target_ns || n->rate.lossy;
+	if (queued || n->rate.best[0] + n->rate.best[1] > 0)
+		n->rate.best[0] = fmax(n->rate.best[0], n->rate.now);
+	if (queued && ++n->rate.rounds > n->k->rate_rounds) {
+		n->rate.rounds = 0;
+		n->rate.best[1] = n->rate.best[0];
+		n->rate.best[0] = n->rate.now;
 	}
-	n->rate_now = 0;
+	n->rate.now = 0;
 	return nscc_share(n) != was;
 }
 
 /* The least delay of a whole round trip, the latest that there was. */
 static double nscc_least(struct nscc *n, const struct uccl_ack_info *ack, double delay)
 {
-	n->least_ns = fmin(n->least_ns, delay);
-	if (ack->rate.prior >= n->least_end) {
-		n->least_before_ns = n->least_ns;
-		n->least_ns = INFINITY;
-		n->least_end = ack->delivered;
+	n->least.now_ns = fmin(n->least.now_ns, delay);
+	if (ack->rate.prior >= n->least.end) {
+		n->least.before_ns = n->least.now_ns;
+		n->least.now_ns = INFINITY;
+		n->least.end = ack->delivered;
 	}
-	return fmin(n->least_ns, n->least_before_ns);
+	return fmin(n->least.now_ns, n->least.before_ns);
 }
 
 /* Are packets late, and is less in flight the answer? A mark says so of its packet; else no path may be better. */
@@ -350,7 +371,7 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 
 	n->achieved += bytes;
 	n->blind = fmin(n->window_cap, n->blind + bytes);
-	n->acked += bytes;
+	n->inc.acked += bytes;
 	if (ack->marked)
 		n->marked_ns = now;
 	if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX && (double)ack->min_rtt_ns != n->base_ns) {
@@ -373,15 +394,15 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	if (nscc_late(n, ack, delay, least, now))
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
-		n->acked = 0;
-	else if (n->lossy)
-		n->inc += clean * n->fair;
+		n->inc.acked = 0;
+	else if (n->rate.lossy)
+		n->inc.sum += clean * n->gain.fair;
 	else if (n->fast > n->window)
-		nscc_set(n, n->window + n->k->fast * n->a * bytes);
+		nscc_set(n, n->window + n->k->fast * n->gain.a * bytes);
 	else if (delay < n->target_ns)
-		n->inc += clean * n->alpha * (n->target_ns - delay);
+		n->inc.sum += clean * n->gain.alpha * (n->target_ns - delay);
 	else
-		n->inc += clean * n->fair;
+		n->inc.sum += clean * n->gain.fair;
 	nscc_adjust(n, now);
 }
 
@@ -390,7 +411,7 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 	struct nscc *n = cc;
 
 	(void)now;
-	n->lost += (float)loss->bytes;
+	n->rate.lost += (float)loss->bytes;
 	/* Nothing was heard of a whole window. */
 	if (loss->kind == UCCL_LOSS_RTO)
 		nscc_set(n, n->window * n->k->md_floor);
@@ -403,10 +424,10 @@ static void nscc_share_by(void *cc, uint32_t of)
 	double more = 1 / (n->most * of);
 
 	n->most *= more;
-	n->adjust *= more;
-	n->rate_now *= more;
-	n->rate[0] *= more;
-	n->rate[1] *= more;
+	n->inc.every *= more;
+	n->rate.now *= more;
+	n->rate.best[0] *= more;
+	n->rate.best[1] *= more;
 	n->blind = fmin(n->window_cap, n->blind * more);
 	/* What comes in this round trip says nothing of another window. */
 	n->expected = 0;

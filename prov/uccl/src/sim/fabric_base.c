@@ -52,6 +52,39 @@ enum { EV_PACE = UCCL_FAB_STACK, EV_RTO };
 
 struct bhost;
 
+/* Rate by DCQCN: the sender's side, and when the receiver last told of marks. Rates are bytes per ns. */
+struct dcqcn {
+	double link; /* of its host's NIC */
+	double rate, target, alpha;
+	uint64_t alpha_at, inc_at;
+	uint32_t rounds;
+	uint64_t cnp_ns;
+};
+
+/* Window by NSCC: bytes, ns. */
+struct nscc_window {
+	double link; /* of its host's NIC, bytes per ns */
+	double bytes, avg_ns, inc, acked, achieved;
+	uint64_t round_at, cut_at;
+	bool lossy;
+};
+
+/* What is under way, and how it fares. */
+struct qp_tx {
+	uint32_t una, nxt, flying, highest;
+	uint32_t lost_from; /* search for lost ones begins here */
+	uint32_t nlost;
+	uint8_t *state; /* per packet: not go-back-N */
+	uint64_t *sent_ns;
+	uint64_t progress_ns, next_ns;
+};
+
+struct qp_rx {
+	uint32_t nxt, owed;
+	uint8_t *came; /* per packet: not go-back-N */
+	bool nak_sent;
+};
+
 struct qp {
 	struct uccl_fab_event pace, rto;
 	struct bhost *host; /* sender */
@@ -61,30 +94,13 @@ struct qp {
 	uint64_t first, bytes; /* part of the operation */
 	uint32_t packets;
 	uint16_t sport;
-	bool active, paced, timed, stopped;
-	/* sender */
-	uint32_t una, nxt, flying, highest;
-	uint32_t lost_from; /* search for lost ones begins here */
-	uint32_t nlost;
-	uint8_t *state; /* per packet: not go-back-N */
-	uint64_t *sent_ns;
-	uint64_t progress_ns, next_ns;
-	/* DCQCN */
-	double link;		    /* of its host's NIC, bytes per ns */
-	double rate, target, alpha; /* bytes per ns */
-	uint64_t alpha_at, inc_at;
-	uint32_t rounds;
-	/* NSCC, REPS */
-	double window, avg_ns, inc, acked, achieved;
-	uint64_t round_at, cut_at;
-	bool lossy;
-	uint16_t ev[REPS_RING];
+	bool active, paced, timed;
+	struct qp_tx tx;
+	struct qp_rx rx;
+	struct dcqcn dcqcn;
+	struct nscc_window window;
+	uint16_t ev[REPS_RING]; /* REPS: source ports that were not marked */
 	uint8_t nev;
-	/* receiver */
-	uint32_t rcv_nxt, owed;
-	uint8_t *rcv; /* per packet: not go-back-N */
-	bool nak_sent;
-	uint64_t cnp_ns;
 };
 
 struct bhost {
@@ -127,62 +143,62 @@ static struct uccl_fab_pkt *packet(struct uccl_fab_scene *s, struct qp *q, bool 
 }
 
 /* DCQCN: what time has done to the rate since it was last looked at. */
-static void dcqcn_time(struct qp *q, uint64_t now)
+static void dcqcn_time(struct dcqcn *d, uint64_t now)
 {
-	while (now >= q->alpha_at) {
-		q->alpha *= 1 - DCQCN_G;
-		q->alpha_at += DCQCN_TIMER_NS;
+	while (now >= d->alpha_at) {
+		d->alpha *= 1 - DCQCN_G;
+		d->alpha_at += DCQCN_TIMER_NS;
 	}
-	while (now >= q->inc_at) {
-		q->inc_at += DCQCN_TIMER_NS;
-		q->rounds++;
-		if (q->rounds > DCQCN_FAST)
-			q->target += q->link * (q->rounds > 2 * DCQCN_FAST ? DCQCN_HAI_SHARE : DCQCN_AI_SHARE);
-		q->target = fmin(q->target, q->link);
-		q->rate = (q->rate + q->target) / 2;
+	while (now >= d->inc_at) {
+		d->inc_at += DCQCN_TIMER_NS;
+		d->rounds++;
+		if (d->rounds > DCQCN_FAST)
+			d->target += d->link * (d->rounds > 2 * DCQCN_FAST ? DCQCN_HAI_SHARE : DCQCN_AI_SHARE);
+		d->target = fmin(d->target, d->link);
+		d->rate = (d->rate + d->target) / 2;
 	}
 }
 
-static void dcqcn_cut(struct qp *q, uint64_t now)
+static void dcqcn_cut(struct dcqcn *d, uint64_t now)
 {
-	dcqcn_time(q, now);
-	q->target = q->rate;
-	q->rate = fmax(q->rate * (1 - q->alpha / 2), q->link * DCQCN_MIN_SHARE);
-	q->alpha = (1 - DCQCN_G) * q->alpha + DCQCN_G;
-	q->alpha_at = q->inc_at = now + DCQCN_TIMER_NS;
-	q->rounds = 0;
+	dcqcn_time(d, now);
+	d->target = d->rate;
+	d->rate = fmax(d->rate * (1 - d->alpha / 2), d->link * DCQCN_MIN_SHARE);
+	d->alpha = (1 - DCQCN_G) * d->alpha + DCQCN_G;
+	d->alpha_at = d->inc_at = now + DCQCN_TIMER_NS;
+	d->rounds = 0;
 }
 
 /* NSCC with marks, per acknowledged packet. */
-static void nscc_ack(struct bstack *st, struct qp *q, uint32_t bytes, double rtt, bool ecn, uint64_t now)
+static void nscc_ack(double base_ns, struct nscc_window *w, uint32_t bytes, double rtt, bool ecn, uint64_t now)
 {
-	double bdp = q->link * st->base_ns, a = bdp / NSCC_REF_BDP, target = st->base_ns * 0.75, most = 1.5 * bdp;
-	double delay = fmax(0, rtt - st->base_ns), mss = bytes;
+	double bdp = w->link * base_ns, a = bdp / NSCC_REF_BDP, target = base_ns * 0.75, most = 1.5 * bdp;
+	double delay = fmax(0, rtt - base_ns), mss = bytes;
 
-	q->avg_ns += 0.0125 * (delay - q->avg_ns);
-	q->achieved += bytes;
-	q->acked += bytes;
-	if (now >= q->round_at) {
-		if (q->achieved < most / 8 && (q->lossy || delay > 4 * target))
-			q->window = fmin(q->window, fmax(q->achieved, mss));
-		q->achieved = 0;
-		q->lossy = false;
-		q->round_at = now + (uint64_t)(st->base_ns + target);
+	w->avg_ns += 0.0125 * (delay - w->avg_ns);
+	w->achieved += bytes;
+	w->acked += bytes;
+	if (now >= w->round_at) {
+		if (w->achieved < most / 8 && (w->lossy || delay > 4 * target))
+			w->bytes = fmin(w->bytes, fmax(w->achieved, mss));
+		w->achieved = 0;
+		w->lossy = false;
+		w->round_at = now + (uint64_t)(base_ns + target);
 	}
 	if (!ecn && delay >= target)
-		q->inc += 5 * mss * a * bytes;
+		w->inc += 5 * mss * a * bytes;
 	else if (!ecn)
-		q->inc += 4 * mss * a * (target / NSCC_REF_RTT_NS) / target * (target - delay) * bytes;
-	else if (delay >= target && q->avg_ns > target && now >= q->cut_at) {
-		q->window *= fmax(1 - 0.8 * (q->avg_ns - target) / q->avg_ns, 0.5);
-		q->cut_at = now + (uint64_t)(st->base_ns + target);
-		q->inc = 0;
+		w->inc += 4 * mss * a * (target / NSCC_REF_RTT_NS) / target * (target - delay) * bytes;
+	else if (delay >= target && w->avg_ns > target && now >= w->cut_at) {
+		w->bytes *= fmax(1 - 0.8 * (w->avg_ns - target) / w->avg_ns, 0.5);
+		w->cut_at = now + (uint64_t)(base_ns + target);
+		w->inc = 0;
 	}
-	if (q->acked >= 8 * mss) {
-		q->window += q->inc / q->window;
-		q->inc = q->acked = 0;
+	if (w->acked >= 8 * mss) {
+		w->bytes += w->inc / w->bytes;
+		w->inc = w->acked = 0;
 	}
-	q->window = fmax(mss, fmin(q->window, most));
+	w->bytes = fmax(mss, fmin(w->bytes, most));
 }
 
 /* Sending */
@@ -193,15 +209,15 @@ static uint32_t qp_next(const struct bstack *st, struct qp *q, uint32_t mtu)
 	uint32_t limit = st->gbn ? GBN_WINDOW : SR_WINDOW;
 
 	if (st->spray) {
-		if (q->flying && (double)(q->flying + 1) * mtu > q->window)
+		if (q->tx.flying && (double)(q->tx.flying + 1) * mtu > q->window.bytes)
 			return q->packets;
-	} else if (st->gbn ? q->nxt - q->una >= limit : q->nxt - q->una >= limit && !q->nlost) {
+	} else if (st->gbn ? q->tx.nxt - q->tx.una >= limit : q->tx.nxt - q->tx.una >= limit && !q->tx.nlost) {
 		return q->packets;
 	}
-	for (; q->nlost && q->lost_from < q->nxt; q->lost_from++)
-		if (q->state[q->lost_from] == LOST)
-			return q->lost_from;
-	return q->nxt;
+	for (; q->tx.nlost && q->tx.lost_from < q->tx.nxt; q->tx.lost_from++)
+		if (q->tx.state[q->tx.lost_from] == LOST)
+			return q->tx.lost_from;
+	return q->tx.nxt;
 }
 
 static void qp_arm_rto(struct uccl_fab_scene *s, struct qp *q, uint64_t at)
@@ -222,22 +238,22 @@ static void qp_send(struct uccl_fab_scene *s, struct qp *q, uint32_t psn)
 	p->bytes = len + UCCL_FAB_ROCE_BYTES;
 	p->cls = UCCL_FAB_DATA;
 	p->stamp = now;
-	if (psn < q->highest)
+	if (psn < q->tx.highest)
 		s->rtx_bytes += len;
-	q->highest = (uint32_t)uccl_max(q->highest, psn + 1);
+	q->tx.highest = (uint32_t)uccl_max(q->tx.highest, psn + 1);
 	if (st->spray)
 		p->sport = q->nev ? q->ev[--q->nev] : (uint16_t)(PORT_FIRST + uccl_rng_below(&s->net.rng, PORTS));
-	if (psn == q->nxt)
-		q->nxt++;
-	if (q->state) {
-		q->nlost -= q->state[psn] == LOST;
-		q->state[psn] = FLIGHT;
-		q->sent_ns[psn] = now;
-		q->flying++;
+	if (psn == q->tx.nxt)
+		q->tx.nxt++;
+	if (q->tx.state) {
+		q->tx.nlost -= q->tx.state[psn] == LOST;
+		q->tx.state[psn] = FLIGHT;
+		q->tx.sent_ns[psn] = now;
+		q->tx.flying++;
 	}
 	if (st->gbn) {
-		dcqcn_time(q, now);
-		q->next_ns = uccl_max(q->next_ns, now) + (uint64_t)(p->bytes / q->rate);
+		dcqcn_time(&q->dcqcn, now);
+		q->tx.next_ns = uccl_max(q->tx.next_ns, now) + (uint64_t)(p->bytes / q->dcqcn.rate);
 	}
 	uccl_fab_send(&s->net, p);
 	qp_arm_rto(s, q, now + RTO_NS);
@@ -266,7 +282,7 @@ static void host_pump(struct bhost *h)
 	while (h->active && uccl_fab_backlog(&s->net, h->id) < s->cfg.post_bytes) {
 		struct qp *q = h->active->ring;
 		uint32_t psn = qp_next(stack_of(s), q, s->cfg.mtu);
-		bool wait = psn >= q->packets || now < q->next_ns;
+		bool wait = psn >= q->packets || now < q->tx.next_ns;
 
 		if (!wait) {
 			qp_send(s, q, psn);
@@ -280,7 +296,7 @@ static void host_pump(struct bhost *h)
 			h->active->ring = q->ring;
 		if (psn < q->packets && !q->paced) {
 			q->paced = true;
-			uccl_fab_queue_put(&s->net.q, &q->pace, q->next_ns * UCCL_PS_PER_NS);
+			uccl_fab_queue_put(&s->net.q, &q->pace, q->tx.next_ns * UCCL_PS_PER_NS);
 		}
 	}
 }
@@ -289,13 +305,13 @@ static void host_pump(struct bhost *h)
 
 static void qp_lost(struct qp *q, uint32_t psn)
 {
-	if (q->state[psn] != FLIGHT)
+	if (q->tx.state[psn] != FLIGHT)
 		return;
-	q->state[psn] = LOST;
-	q->flying--;
-	q->nlost++;
-	q->lost_from = (uint32_t)uccl_min(q->lost_from, psn);
-	q->lossy = true;
+	q->tx.state[psn] = LOST;
+	q->tx.flying--;
+	q->tx.nlost++;
+	q->tx.lost_from = (uint32_t)uccl_min(q->tx.lost_from, psn);
+	q->window.lossy = true;
 }
 
 /* Selective repeat: later ones of the path came. Spraying: it is overdue by three round trips. */
@@ -303,13 +319,13 @@ static void qp_detect(struct bstack *st, struct qp *q, uint32_t acked, uint64_t 
 {
 	uint64_t late = (uint64_t)(3 * st->base_ns);
 
-	for (uint32_t i = q->una; i < q->nxt && i < q->una + 4096; i++) {
-		if (q->state[i] != FLIGHT)
+	for (uint32_t i = q->tx.una; i < q->tx.nxt && i < q->tx.una + 4096; i++) {
+		if (q->tx.state[i] != FLIGHT)
 			continue;
-		if (st->spray ? now - q->sent_ns[i] > late && i < acked
-			      : i + SR_DUPS <= acked && q->sent_ns[i] < q->sent_ns[acked])
+		if (st->spray ? now - q->tx.sent_ns[i] > late && i < acked
+			      : i + SR_DUPS <= acked && q->tx.sent_ns[i] < q->tx.sent_ns[acked])
 			qp_lost(q, i);
-		else if (!st->spray || now - q->sent_ns[i] <= late)
+		else if (!st->spray || now - q->tx.sent_ns[i] <= late)
 			break;
 	}
 }
@@ -317,37 +333,38 @@ static void qp_detect(struct bstack *st, struct qp *q, uint32_t acked, uint64_t 
 static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *p, uint64_t now)
 {
 	struct bstack *st = s->st;
-	uint32_t before = q->una, psn = p->part;
+	uint32_t before = q->tx.una, psn = p->part;
 
 	if (p->type == CNP) {
-		dcqcn_cut(q, now);
+		dcqcn_cut(&q->dcqcn, now);
 	} else if (st->gbn) {
-		q->una = (uint32_t)uccl_max(q->una, psn);
-		q->nxt = (uint32_t)uccl_max(q->nxt, q->una);
-		if (p->type == NAK && psn >= q->una)
-			q->nxt = psn;
+		q->tx.una = (uint32_t)uccl_max(q->tx.una, psn);
+		q->tx.nxt = (uint32_t)uccl_max(q->tx.nxt, q->tx.una);
+		if (p->type == NAK && psn >= q->tx.una)
+			q->tx.nxt = psn;
 	} else if (p->type == NAK) {
 		/* What was cut takes its size from the window, or all would send it again at once, for ever. */
-		if (q->state[psn] == FLIGHT)
-			q->window = fmax(s->cfg.mtu, q->window - packet_len(q, s->cfg.mtu, psn));
+		if (q->tx.state[psn] == FLIGHT)
+			q->window.bytes = fmax(s->cfg.mtu, q->window.bytes - packet_len(q, s->cfg.mtu, psn));
 		qp_lost(q, psn);
 	} else {
-		if (q->state[psn] != ACKED) {
-			q->flying -= q->state[psn] == FLIGHT;
-			q->nlost -= q->state[psn] == LOST;
-			q->state[psn] = ACKED;
+		if (q->tx.state[psn] != ACKED) {
+			q->tx.flying -= q->tx.state[psn] == FLIGHT;
+			q->tx.nlost -= q->tx.state[psn] == LOST;
+			q->tx.state[psn] = ACKED;
 			if (st->spray)
-				nscc_ack(st, q, packet_len(q, s->cfg.mtu, psn), (double)(now - p->stamp), p->note, now);
+				nscc_ack(st->base_ns, &q->window, packet_len(q, s->cfg.mtu, psn),
+					 (double)(now - p->stamp), p->note, now);
 		}
 		if (st->spray && !p->note && q->nev < REPS_RING)
 			q->ev[q->nev++] = p->echo;
-		while (q->una < q->nxt && q->state[q->una] == ACKED)
-			q->una++;
+		while (q->tx.una < q->tx.nxt && q->tx.state[q->tx.una] == ACKED)
+			q->tx.una++;
 		qp_detect(st, q, psn, now);
 	}
-	if (q->una != before)
-		q->progress_ns = now;
-	if (q->una == q->packets && !s->ops[q->op].acked_ns)
+	if (q->tx.una != before)
+		q->tx.progress_ns = now;
+	if (q->tx.una == q->packets && !s->ops[q->op].acked_ns)
 		s->ops[q->op].acked_ns = now;
 	ring_add(q->host, q);
 	host_pump(q->host);
@@ -359,8 +376,8 @@ static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt 
 	uint32_t psn = p->part, mtu = s->cfg.mtu;
 	struct uccl_fab_pkt *r;
 
-	if (st->gbn && p->ecn && (!q->cnp_ns || now - q->cnp_ns >= CNP_NS)) {
-		q->cnp_ns = now;
+	if (st->gbn && p->ecn && (!q->dcqcn.cnp_ns || now - q->dcqcn.cnp_ns >= CNP_NS)) {
+		q->dcqcn.cnp_ns = now;
 		uccl_fab_send(&s->net, packet(s, q, true, CNP, 0));
 	}
 	if (p->trimmed) {
@@ -375,25 +392,25 @@ static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt 
 		if (st->spray)
 			r->sport = p->sport;
 		uccl_fab_send(&s->net, r);
-		if (!q->rcv[psn])
+		if (!q->rx.came[psn])
 			uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn));
-		q->rcv[psn] = 1;
+		q->rx.came[psn] = 1;
 		return;
 	}
-	if (psn > q->rcv_nxt) {
-		if (!q->nak_sent)
-			uccl_fab_send(&s->net, packet(s, q, true, NAK, q->rcv_nxt));
-		q->nak_sent = true;
+	if (psn > q->rx.nxt) {
+		if (!q->rx.nak_sent)
+			uccl_fab_send(&s->net, packet(s, q, true, NAK, q->rx.nxt));
+		q->rx.nak_sent = true;
 		return;
 	}
-	if (psn == q->rcv_nxt) {
-		q->nak_sent = false;
-		q->rcv_nxt++;
+	if (psn == q->rx.nxt) {
+		q->rx.nak_sent = false;
+		q->rx.nxt++;
 		uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn));
 	}
-	if (++q->owed >= GBN_ACK_EVERY || q->rcv_nxt == q->packets || psn + 1 < q->rcv_nxt) {
-		q->owed = 0;
-		uccl_fab_send(&s->net, packet(s, q, true, ACK, q->rcv_nxt));
+	if (++q->rx.owed >= GBN_ACK_EVERY || q->rx.nxt == q->packets || psn + 1 < q->rx.nxt) {
+		q->rx.owed = 0;
+		uccl_fab_send(&s->net, packet(s, q, true, ACK, q->rx.nxt));
 	}
 }
 
@@ -426,14 +443,14 @@ static void qp_timeout(struct uccl_fab_scene *s, struct qp *q, uint64_t now)
 {
 	struct bstack *st = s->st;
 
-	q->progress_ns = now;
+	q->tx.progress_ns = now;
 	if (st->gbn)
-		q->nxt = q->una;
+		q->tx.nxt = q->tx.una;
 	else
-		for (uint32_t i = q->una; i < q->nxt; i++)
-			if (now - q->sent_ns[i] >= RTO_NS)
+		for (uint32_t i = q->tx.una; i < q->tx.nxt; i++)
+			if (now - q->tx.sent_ns[i] >= RTO_NS)
 				qp_lost(q, i);
-	q->nak_sent = false;
+	q->rx.nak_sent = false;
 }
 
 static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
@@ -448,11 +465,11 @@ static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
 	} else {
 		q = uccl_container_of(e, struct qp, rto);
 		q->timed = false;
-		if (q->una == q->packets)
+		if (q->tx.una == q->packets)
 			return;
-		if (now - q->progress_ns >= RTO_NS)
+		if (now - q->tx.progress_ns >= RTO_NS)
 			qp_timeout(s, q, now);
-		qp_arm_rto(s, q, q->progress_ns + RTO_NS);
+		qp_arm_rto(s, q, q->tx.progress_ns + RTO_NS);
 	}
 	ring_add(q->host, q);
 	host_pump(q->host);
@@ -464,9 +481,9 @@ static void qp_free(struct qp *q)
 {
 	if (!q)
 		return;
-	free(q->state);
-	free(q->sent_ns);
-	free(q->rcv);
+	free(q->tx.state);
+	free(q->tx.sent_ns);
+	free(q->rx.came);
 	free(q);
 }
 
@@ -495,19 +512,19 @@ static struct qp *qp_new(struct uccl_fab_scene *s, uint32_t op, uint64_t first, 
 	q->packets = (uint32_t)((bytes + s->cfg.mtu - 1) / s->cfg.mtu);
 	q->sport = (uint16_t)(PORT_FIRST + uccl_rng_below(&s->net.rng, PORTS));
 	if (!st->gbn) {
-		q->state = calloc(q->packets, 1);
-		q->rcv = calloc(q->packets, 1);
-		q->sent_ns = calloc(q->packets, sizeof(*q->sent_ns));
-		if (!q->state || !q->rcv || !q->sent_ns)
+		q->tx.state = calloc(q->packets, 1);
+		q->rx.came = calloc(q->packets, 1);
+		q->tx.sent_ns = calloc(q->packets, sizeof(*q->tx.sent_ns));
+		if (!q->tx.state || !q->rx.came || !q->tx.sent_ns)
 			goto nomem;
 	}
-	q->link = (double)uccl_fab_host_bps(&s->net, q->src) / 8e9;
-	q->rate = q->target = q->link;
-	q->alpha = 1;
-	q->window = 1.5 * q->link * st->base_ns;
-	q->progress_ns = uccl_fab_now(s);
-	q->alpha_at = q->inc_at = q->progress_ns + DCQCN_TIMER_NS;
-	q->round_at = q->progress_ns + (uint64_t)st->base_ns;
+	q->dcqcn.link = q->window.link = (double)uccl_fab_host_bps(&s->net, q->src) / 8e9;
+	q->dcqcn.rate = q->dcqcn.target = q->dcqcn.link;
+	q->dcqcn.alpha = 1;
+	q->window.bytes = 1.5 * q->dcqcn.link * st->base_ns;
+	q->tx.progress_ns = uccl_fab_now(s);
+	q->dcqcn.alpha_at = q->dcqcn.inc_at = q->tx.progress_ns + DCQCN_TIMER_NS;
+	q->window.round_at = q->tx.progress_ns + (uint64_t)st->base_ns;
 	st->qps[st->nqps++] = q;
 	return q;
 nomem:

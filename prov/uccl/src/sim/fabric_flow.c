@@ -108,7 +108,7 @@ struct fstack {
 /* What flows of a host take for the rate of its link. */
 static uint64_t told_bps(const struct uccl_fab_scene *s, uint32_t host)
 {
-	return s->cfg.told_bps ? s->cfg.told_bps : uccl_fab_host_bps(&s->net, host);
+	return s->cfg.told.link_bps ? s->cfg.told.link_bps : uccl_fab_host_bps(&s->net, host);
 }
 
 /* What its clock shows, ns: all that flows know of time. */
@@ -450,8 +450,8 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.msg_limit_tx = 1,
 		.tx_sync = true,
 		.link_bps = told_bps(s, h->id) / c->engines,
-		.delay_ns = c->delay_ns ? c->delay_ns : rtt,
-		.rto_min_ns = c->rto_min_ns,
+		.delay_ns = c->told.delay_ns ? c->told.delay_ns : rtt,
+		.rto_min_ns = c->told.rto_min_ns,
 		.first_rtt_ns = rtt,
 		.seed = c->seed ^ (unit << 48 ^ (uint64_t)h->id << 32 ^ to) * 0x9e3779b97f4a7c15ull,
 	};
@@ -601,7 +601,7 @@ static int stack_open(struct uccl_fab_scene *s)
 	st->credit = uccl_credit_find(c->credit);
 	if (uccl_policies_values((const char *const[]){c->cc, c->path, c->credit}, st->k) || c->mtu < 512 ||
 	    c->labels < c->paths || c->engines > 64 || c->ranks > 64 || c->labels > UINT16_MAX - PORT_FIRST ||
-	    c->window < 64 || (c->window & (c->window - 1)) || !c->rto_min_ns)
+	    c->window < 64 || (c->window & (c->window - 1)) || !c->told.rto_min_ns)
 		return -FI_EINVAL;
 	st->loops = (uint32_t)c->engines * c->ranks;
 	if (st->loops > UINT8_MAX)

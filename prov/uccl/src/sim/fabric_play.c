@@ -63,13 +63,13 @@ static const struct option options[] = {
 	{"alpha", 'd', P(cfg.topo.alpha),
 	 "shared: so many times what is left of it may one queue, or with pfc one link, have", NULL, 0},
 	{"pfc", 'u', P(cfg.topo.pfc), "1: switches drop no data, they stop whoever sends too much", NULL, 0},
-	{"xoff", 'u', P(cfg.topo.xoff_bytes),
-	 "pfc: bytes that come over a link and wait before it is stopped", NULL, 0},
+	{"xoff", 'u', P(cfg.topo.xoff_bytes), "pfc: bytes that come over a link and wait before it is stopped", NULL,
+	 0},
 	{"headroom", 'u', P(cfg.topo.headroom_bytes),
 	 "pfc: bytes of each link for what still comes; 0: as many as it takes", NULL, 0},
 	{"stack", 's', P(names[0]), "what carries the data", NULL, 0},
-	{"profile", 's', P(profile),
-	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL, 'u'},
+	{"profile", 's', P(profile), "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL,
+	 'u'},
 	{"cc", 's', P(names[1]), "congestion control; with constants: name:constant=value:...", NULL, 'u'},
 	{"path", 's', P(names[2]), "choice of paths, likewise", NULL, 'u'},
 	{"credit", 's', P(names[3]), "receiver credits, likewise", NULL, 'u'},
@@ -80,27 +80,28 @@ static const struct option options[] = {
 	{"brittle", 'u', P(cfg.brittle), "1: writes are one packet until nothing was lost for long", NULL, 'u'},
 	{"window", 'u', P(cfg.window), "chunks, a power of two", NULL, 'u'},
 	{"train", 'u', P(cfg.train), "chunk=0: bytes of packets that leave as one; 0: each by itself", NULL, 'u'},
-	{"delay_ns", 'u', P(cfg.delay_ns),
-	 "ns that flows take for normal; 0: what is true of each pair of hosts", NULL, 'u'},
-	{"told_gbps", 'g', P(cfg.told_bps), "Gb/s that flows take for their link's; 0: what it is", NULL, 'u'},
-	{"rto_ns", 'u', P(cfg.rto_min_ns), "ns: floor of time-outs", NULL, 'u'},
+	{"delay_ns", 'u', P(cfg.told.delay_ns), "ns that flows take for normal; 0: what is true of each pair of hosts",
+	 NULL, 'u'},
+	{"told_gbps", 'g', P(cfg.told.link_bps), "Gb/s that flows take for their link's; 0: what it is", NULL, 'u'},
+	{"rto_ns", 'u', P(cfg.told.rto_min_ns), "ns: floor of time-outs", NULL, 'u'},
 	{"marks", 'u', P(cfg.marks), "1: flows hear of marks (ecn_lo, ecn_hi)", NULL, 'u'},
 	{"control", 'u', P(cfg.control), "1: acknowledgements and credits go before data; 0: as data", NULL, 'u'},
 	{"post", 'u', P(cfg.post_bytes), "bytes posted ahead of the NIC", NULL, 0},
 	{"engines", 'u', P(cfg.engines), "of a rank, over which each of its connections is split", NULL, 'u'},
 	{"ranks", 'u', P(cfg.ranks), "that share a NIC; permutation, loss, spine: and what it sends", NULL, 'u'},
-	{"background", 'd', P(cfg.background),
-	 "share of every host's link that one-path flows of others take", NULL, 0},
-	{"strangers", 'u', P(cfg.strangers), "such flows that begin at a host; 0: 4", NULL, 0},
+	{"background", 'd', P(cfg.others.share), "share of every host's link that one-path flows of others take", NULL,
+	 0},
+	{"strangers", 'u', P(cfg.others.flows), "such flows that begin at a host; 0: 4", NULL, 0},
 	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost", NULL, 'u'},
-	{"jitter", 'u', P(cfg.jitter_ns), "ns that what arrives at a host waits while it does something else", NULL, 0},
-	{"jitter_every", 'u', P(cfg.jitter_every_ns), "ns between two such pauses of a host; both on average", NULL, 0},
+	{"jitter", 'u', P(cfg.jitter.ns), "ns that what arrives at a host waits while it does something else", NULL, 0},
+	{"jitter_every", 'u', P(cfg.jitter.every_ns), "ns between two such pauses of a host; both on average", NULL, 0},
 	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection", NULL, 'b'},
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn", NULL, 0},
 	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none", NULL, 0},
-	{"trace", 's', P(trace), "file for a look at each flow now and then: window, round trips, paths", NULL, 'u'},
-	{"trace_every", 'u', P(trace_ns), "ns between two looks", NULL, 'u'},
-	{"trace_hosts", 'u', P(trace_hosts), "only at flows that hosts below this number send; 0: at all", NULL, 'u'},
+	{"trace", 's', P(look.file), "file for a look at each flow now and then: window, round trips, paths", NULL,
+	 'u'},
+	{"trace_every", 'u', P(look.every_ns), "ns between two looks", NULL, 'u'},
+	{"trace_hosts", 'u', P(look.hosts), "only at flows that hosts below this number send; 0: at all", NULL, 'u'},
 	{"limit", 'u', P(cfg.limit_ns), "virtual ns after which a run is given up", NULL, 0},
 	{"bytes", 'u', P(bytes), "that a host sends; ring, tree: that it reduces; turns: of a message",
 	 " permutation incast stagger alltoall ring turns tree loss spine ", 0},
@@ -109,21 +110,21 @@ static const struct option options[] = {
 	{"skew", 'd', P(skew), "alltoall: exponent of Zipf's law by which hosts get more or less; 0: all the same",
 	 " alltoall ", 0},
 	{"pieces", 'u', P(pieces), "tree: that these bytes are cut into", " tree ", 0},
-	{"load", 'd', P(load), "arrivals: share of every host's link, headers counted", " arrivals ", 0},
-	{"span", 'u', P(span_ns), "arrivals: ns in which they begin", " arrivals ", 0},
-	{"sizes", 's', P(sizes), "arrivals: websearch, datamining, storage, ai", " arrivals ", 0},
+	{"load", 'd', P(arrivals.load), "arrivals: share of every host's link, headers counted", " arrivals ", 0},
+	{"span", 'u', P(arrivals.span_ns), "arrivals: ns in which they begin", " arrivals ", 0},
+	{"sizes", 's', P(arrivals.sizes), "arrivals: websearch, datamining, storage, ai", " arrivals ", 0},
 	{"file", 's', P(file), "list: its name; spine: of transfers that are listed, instead of a permutation",
 	 " list spine ", 0},
 	{"messages", 'u', P(messages), "turns: so many, one after the other", " turns ", 0},
 	{"stagger", 'u', P(stagger_ns), "stagger: ns between two that begin", " stagger ", 0},
-	{"victims", 'u', P(victims), "spine: so many fall ill together", " spine ", 0},
-	{"at", 'u', P(at_ns), "spine: ns when it falls ill", " spine ", 0},
-	{"flap", 'u', P(flap_ns), "spine: ns that it is ill and well in turn; 0: it stays ill", " spine ", 0},
-	{"reroute", 'u', P(reroute_ns), "spine: ns after which routing leaves it; 0: never", " spine ", 0},
-	{"rate", 'd', P(rate), "spine: share of its rate that is left; 0: it swallows everything", " spine ", 0},
-	{"loss", 'd', P(loss), "loss: chance of a packet to be lost by itself", " loss ", 0},
-	{"burst", 'd', P(burst), "loss: chance of a burst to begin with a packet", " loss ", 0},
-	{"mean", 'd', P(mean), "loss: packets of a burst on average", " loss ", 0},
+	{"victims", 'u', P(spine.victims), "spine: so many fall ill together", " spine ", 0},
+	{"at", 'u', P(spine.at_ns), "spine: ns when it falls ill", " spine ", 0},
+	{"flap", 'u', P(spine.flap_ns), "spine: ns that it is ill and well in turn; 0: it stays ill", " spine ", 0},
+	{"reroute", 'u', P(spine.reroute_ns), "spine: ns after which routing leaves it; 0: never", " spine ", 0},
+	{"rate", 'd', P(spine.rate), "spine: share of its rate that is left; 0: it swallows everything", " spine ", 0},
+	{"loss", 'd', P(loss.chance), "loss: chance of a packet to be lost by itself", " loss ", 0},
+	{"burst", 'd', P(loss.burst), "loss: chance of a burst to begin with a packet", " loss ", 0},
+	{"mean", 'd', P(loss.mean), "loss: packets of a burst on average", " loss ", 0},
 };
 
 _Static_assert(uccl_array_len(options) <= UCCL_FAB_OPTIONS, "uccl_fab_play.given has one for each");
@@ -164,8 +165,8 @@ static int profile_set(struct uccl_fab_play *p)
 	p->cfg.chunk = s->write_bytes;
 	p->cfg.window = s->window;
 	p->cfg.train = s->trains ? UCCL_TRAIN_BYTES : 0;
-	p->cfg.delay_ns = s->delay_ns;
-	p->cfg.rto_min_ns = s->rto_min_ns;
+	p->cfg.told.delay_ns = s->delay_ns;
+	p->cfg.told.rto_min_ns = s->rto_min_ns;
 	p->cfg.marks = s->marks;
 	p->cfg.control = s->control_apart;
 	for (size_t i = 0; i < uccl_array_len(options); i++)
@@ -201,7 +202,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 		.ranks = 1,
 		.qps = 1,
 		.seed = 1,
-		.jitter_every_ns = UCCL_NS_PER_MS,
+		.jitter.every_ns = UCCL_NS_PER_MS,
 		.limit_ns = 10 * UCCL_NS_PER_S,
 	};
 	strcpy(p->names[0], "uccl");
@@ -211,16 +212,16 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 	p->senders = 15;
 	p->stagger_ns = 100 * UCCL_NS_PER_US;
 	p->messages = 8;
-	p->victims = 1;
-	p->load = 0.5;
-	p->span_ns = UCCL_NS_PER_MS;
+	p->spine.victims = 1;
+	p->arrivals.load = 0.5;
+	p->arrivals.span_ns = UCCL_NS_PER_MS;
 	p->pieces = 16;
-	p->trace_ns = 10 * UCCL_NS_PER_US;
-	strcpy(p->sizes, "websearch");
-	p->mean = 8;
-	p->at_ns = 50 * UCCL_NS_PER_US;
+	p->look.every_ns = 10 * UCCL_NS_PER_US;
+	strcpy(p->arrivals.sizes, "websearch");
+	p->loss.mean = 8;
+	p->spine.at_ns = 50 * UCCL_NS_PER_US;
 	if (!strcmp(name, "loss"))
-		p->loss = 1.0 / 256;
+		p->loss.chance = 1.0 / 256;
 	if (!strcmp(name, "spine"))
 		p->cfg.bin_ns = 10 * UCCL_NS_PER_US;
 	return 0;
@@ -303,11 +304,11 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 	if (!strcmp(name, "trim"))
 		return c->topo.pfc;
 	if (!strcmp(name, "trace_every") || !strcmp(name, "trace_hosts"))
-		return !p->trace[0];
+		return !p->look.file[0];
 	if (!strcmp(name, "jitter_every"))
-		return !c->jitter_ns;
+		return !c->jitter.ns;
 	if (!strcmp(name, "jitter"))
-		return !c->jitter_every_ns;
+		return !c->jitter.every_ns;
 	if (!strcmp(name, "slow_gbps"))
 		return !c->topo.slow_hosts;
 	if (!strcmp(name, "marks"))
@@ -317,11 +318,11 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 	if (!strcmp(name, "brittle"))
 		return !c->chunk;
 	if (!strcmp(name, "strangers"))
-		return c->background <= 0;
+		return c->others.share <= 0;
 	if (!strcmp(name, "credit_loss"))
 		return !credit || !credit->pull;
 	if (!strcmp(name, "mean"))
-		return p->burst <= 0;
+		return p->loss.burst <= 0;
 	if (!strcmp(name, "bytes"))
 		return p->file[0];
 	return false;
@@ -399,16 +400,17 @@ static int trace_open(struct uccl_fab_play *p)
 {
 	FILE *f;
 
-	if (!p->trace[0])
+	if (!p->look.file[0])
 		return 0;
-	f = p->trace_ns ? fopen(p->trace, "w") : NULL;
+	f = p->look.every_ns ? fopen(p->look.file, "w") : NULL;
 	if (!f) {
-		snprintf(p->why, sizeof(p->why), "trace=%s, trace_every=%llu: %s", p->trace,
-			 (unsigned long long)p->trace_ns, p->trace_ns ? strerror(errno) : "some time is needed");
+		snprintf(p->why, sizeof(p->why), "trace=%s, trace_every=%llu: %s", p->look.file,
+			 (unsigned long long)p->look.every_ns,
+			 p->look.every_ns ? strerror(errno) : "some time is needed");
 		return -FI_EINVAL;
 	}
-	uccl_fab_trace_open(&p->looks, &p->scene, f, p->trace_ns,
-			    p->trace_hosts && p->trace_hosts < UINT32_MAX ? (uint32_t)p->trace_hosts : UINT32_MAX);
+	uccl_fab_trace_open(&p->look.trace, &p->scene, f, p->look.every_ns,
+			    p->look.hosts && p->look.hosts < UINT32_MAX ? (uint32_t)p->look.hosts : UINT32_MAX);
 	return 0;
 }
 
@@ -438,7 +440,7 @@ int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct ucc
 	if (p->rc)
 		return p->rc;
 	p->rc = uccl_fab_scene_run(&p->scene, progress);
-	if (p->looks.file && (ferror(p->looks.file) || fflush(p->looks.file)))
+	if (p->look.trace.file && (ferror(p->look.trace.file) || fflush(p->look.trace.file)))
 		uccl_fab_broken(&p->scene, "the trace cannot be written");
 	if (!p->rc && p->scene.broken[0])
 		p->rc = -FI_EIO;
@@ -447,9 +449,9 @@ int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct ucc
 
 void uccl_fab_play_close(struct uccl_fab_play *p)
 {
-	if (p->looks.file)
-		fclose(p->looks.file);
-	p->looks.file = NULL;
+	if (p->look.trace.file)
+		fclose(p->look.trace.file);
+	p->look.trace.file = NULL;
 	free(p->seen);
 	p->seen = NULL;
 	uccl_fab_scene_close(&p->scene);

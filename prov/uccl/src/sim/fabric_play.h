@@ -14,6 +14,37 @@ enum { UCCL_FAB_MAIN, UCCL_FAB_OTHER };
 /* Options that there may be. */
 #define UCCL_FAB_OPTIONS 96
 
+/* Transfers that begin by chance. */
+struct uccl_fab_arrivals {
+	double load;	  /* of every host's link */
+	uint64_t span_ns; /* in which they begin */
+	char sizes[16];	  /* name of a distribution */
+};
+
+/* What a link does to packets. */
+struct uccl_fab_lossy {
+	double chance, burst, mean;
+};
+
+/* Switches that fall ill: what is asked for, and how it is now. */
+struct uccl_fab_illness {
+	uint64_t victims;    /* so many */
+	uint64_t at_ns;	     /* then */
+	uint64_t flap_ns;    /* they come and go in this rhythm; 0: they stay away */
+	uint64_t reroute_ns; /* routing leaves them after this time; 0: never */
+	double rate;	     /* what is left of their rate; 0: they swallow everything */
+	uint32_t first;	     /* victim */
+	bool sick;
+};
+
+/* Looks at flows, written to a file. */
+struct uccl_fab_look {
+	char file[256]; /* empty: none */
+	uint64_t every_ns;
+	uint64_t hosts; /* of so many; 0: all */
+	struct uccl_fab_trace trace;
+};
+
 struct uccl_fab_play {
 	struct uccl_fab_scene scene;
 	struct uccl_fab_cfg cfg;
@@ -22,31 +53,20 @@ struct uccl_fab_play {
 	uint64_t bytes;	     /* per host */
 	uint64_t senders;    /* incast: of one receiver */
 	uint64_t alone;	     /* incast: only what is beside it */
-	uint64_t at_ns;	     /* when the fault strikes */
 	uint64_t stagger_ns; /* stagger: between two that begin */
 	uint64_t messages;   /* turns: so many */
-	uint64_t victims;    /* spine: so many */
 	double skew;	     /* alltoall: exponent of Zipf's law */
-	double load;	     /* arrivals: of every host's link */
-	uint64_t span_ns;    /* arrivals: time in which they begin */
 	uint64_t pieces;     /* tree: that a host's bytes are cut into */
-	char sizes[16];	     /* arrivals: name of a distribution */
 	char file[256];	     /* list: of transfers */
-	uint64_t flap_ns;    /* spine: it comes and goes in this rhythm; 0: it stays away */
-	uint64_t reroute_ns; /* spine: routing leaves it after this time; 0: never */
-	double rate;	     /* spine: what is left of its rate; 0: it swallows everything */
-	double loss, burst, mean;
+	struct uccl_fab_arrivals arrivals;
+	struct uccl_fab_illness spine;
+	struct uccl_fab_lossy loss;
+	struct uccl_fab_look look;
 	char names[4][256]; /* of stack and policies */
-	char trace[256];      /* file for looks at flows; empty: none */
-	uint64_t trace_ns;    /* between two */
-	uint64_t trace_hosts; /* of so many hosts; 0: all */
 	char profile[16];
 	bool given[UCCL_FAB_OPTIONS]; /* options that were set, in the order of the table */
 	/* state */
 	struct uccl_fab_turn turns[2];
-	uint32_t victim;
-	bool sick;
-	struct uccl_fab_trace looks;
 	uint64_t *seen; /* stagger: bytes of each operation at the last look */
 	/* results */
 	int rc;		   /* of uccl_fab_scene_run */

@@ -147,7 +147,8 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 	fprintf(out, "%s: %u hosts x %.0f Gb/s, %u tiers (%u per tor, %u spines), ", p->name, t->hosts,
 		(double)t->host_bps / 1e9, t->tiers, t->hosts_per_tor, t->spines);
 	if (!strcmp(p->name, "arrivals"))
-		fprintf(out, "load %.6g of %s, %.6g us", p->load, p->sizes, (double)p->span_ns / 1e3);
+		fprintf(out, "load %.6g of %s, %.6g us", p->arrivals.load, p->arrivals.sizes,
+			(double)p->arrivals.span_ns / 1e3);
 	else if (!strcmp(p->name, "list"))
 		fprintf(out, "%s", p->file);
 	else

@@ -53,9 +53,9 @@ static void stranger_send(struct uccl_fab_scene *s, struct uccl_fab_background *
 /* Every host sends and receives as much, in cycles through all of them. */
 static void strangers_open(struct uccl_fab_scene *s)
 {
-	uint32_t n = s->net.topo.hosts, each = s->cfg.strangers ? s->cfg.strangers : STRANGERS;
+	uint32_t n = s->net.topo.hosts, each = s->cfg.others.flows ? s->cfg.others.flows : STRANGERS;
 	uint32_t *order = uccl_fab_need(calloc(n, sizeof(*order)));
-	double bits = (double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each / s->cfg.background;
+	double bits = (double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each / s->cfg.others.share;
 	struct uccl_fab_background *f = uccl_fab_need(calloc((size_t)n * each, sizeof(*f)));
 	struct uccl_rng rng;
 
@@ -97,8 +97,8 @@ static bool paused(struct uccl_fab_scene *s, struct uccl_fab_pkt *p)
 	uint64_t now = s->net.q.now;
 
 	while (now > w->to) {
-		w->from = w->to + (uint64_t)(1e3 * uccl_fab_exponential(&w->rng, (double)s->cfg.jitter_every_ns));
-		w->to = w->from + (uint64_t)(1e3 * uccl_fab_exponential(&w->rng, (double)s->cfg.jitter_ns)) + 1;
+		w->from = w->to + (uint64_t)(1e3 * uccl_fab_exponential(&w->rng, (double)s->cfg.jitter.every_ns));
+		w->to = w->from + (uint64_t)(1e3 * uccl_fab_exponential(&w->rng, (double)s->cfg.jitter.ns)) + 1;
 	}
 	if (now < w->from)
 		return false;
@@ -139,7 +139,8 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 	memset(s, 0, sizeof(*s));
 	s->cfg = *cfg;
 	s->stack = cfg->stack;
-	if (!s->stack || !cfg->mtu || !cfg->paths || !cfg->labels || !(cfg->background >= 0 && cfg->background <= 0.9))
+	if (!s->stack || !cfg->mtu || !cfg->paths || !cfg->labels ||
+	    !(cfg->others.share >= 0 && cfg->others.share <= 0.9))
 		return -FI_EINVAL;
 	rc = uccl_fab_init(&s->net, &cfg->topo, &none, cfg->seed);
 	if (rc)
@@ -151,9 +152,9 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 	rc = -FI_ENOMEM;
 	if (cfg->bin_ns)
 		s->bins = calloc(BINS, sizeof(*s->bins));
-	if (cfg->background > 0)
+	if (cfg->others.share > 0)
 		strangers_open(s);
-	if (cfg->jitter_ns && cfg->jitter_every_ns)
+	if (cfg->jitter.ns && cfg->jitter.every_ns)
 		pauses_open(s);
 	if (!cfg->bin_ns || s->bins)
 		rc = s->stack->open(s);
@@ -168,14 +169,14 @@ void uccl_fab_scene_close(struct uccl_fab_scene *s)
 		s->stack->close(s);
 	uccl_fab_fini(&s->net);
 	free(s->ops);
-	free(s->edges);
+	free(s->edges.v);
 	free(s->bins);
 	free(s->strangers);
 	free(s->pauses);
 	s->strangers = NULL;
 	s->pauses = NULL;
 	s->ops = NULL;
-	s->edges = NULL;
+	s->edges.v = NULL;
 	s->bins = NULL;
 	s->st = NULL;
 }
@@ -203,12 +204,12 @@ uint32_t uccl_fab_scene_add(struct uccl_fab_scene *s, uint32_t src, uint32_t dst
 
 void uccl_fab_scene_after(struct uccl_fab_scene *s, uint32_t op, uint32_t before)
 {
-	if (s->nedges == s->edges_cap) {
-		s->edges_cap = s->edges_cap ? 2 * s->edges_cap : 1024;
-		s->edges = uccl_fab_need(realloc(s->edges, s->edges_cap * sizeof(*s->edges)));
+	if (s->edges.n == s->edges.cap) {
+		s->edges.cap = s->edges.cap ? 2 * s->edges.cap : 1024;
+		s->edges.v = uccl_fab_need(realloc(s->edges.v, s->edges.cap * sizeof(*s->edges.v)));
 	}
-	s->edges[s->nedges] = (struct uccl_fab_edge){.op = op, .next = s->ops[before].after};
-	s->ops[before].after = s->nedges++;
+	s->edges.v[s->edges.n] = (struct uccl_fab_edge){.op = op, .next = s->ops[before].after};
+	s->ops[before].after = s->edges.n++;
 	s->ops[op].start_ns = UCCL_NEVER;
 	s->ops[op].waits++;
 }
@@ -291,9 +292,9 @@ void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t i, uint64_t off, uint64
 	op->end_ns = now;
 	s->last_ns = now;
 	s->done++;
-	for (uint32_t e = op->after; e != UINT32_MAX; e = s->edges[e].next)
-		if (!--s->ops[s->edges[e].op].waits)
-			op_begin(s, s->edges[e].op);
+	for (uint32_t e = op->after; e != UINT32_MAX; e = s->edges.v[e].next)
+		if (!--s->ops[s->edges.v[e].op].waits)
+			op_begin(s, s->edges.v[e].op);
 }
 
 static int by_start(const void *a, const void *b)
@@ -315,7 +316,7 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	struct uccl_fab_ops net = s->stack->net;
 
 	/* Those that wait name others by number. */
-	if (!s->nedges)
+	if (!s->edges.n)
 		qsort(s->ops, s->nops, sizeof(*s->ops), by_start);
 	net.event = scene_event;
 	if (s->strangers || s->pauses) {
@@ -351,7 +352,7 @@ uint64_t uccl_fab_ideal_cut(const struct uccl_fab_scene *s, uint64_t bytes, doub
 	const struct uccl_fab_cfg *c = &s->cfg;
 	uint64_t chunk = c->chunk ? c->chunk : c->mtu, packets = (bytes + c->mtu - 1) / c->mtu;
 	uint64_t wire = bytes + packets * UCCL_FAB_ROCE_BYTES;
-	double per_byte = 8e12 / bps / (1 - c->background);
+	double per_byte = 8e12 / bps / (1 - c->others.share);
 
 	if (c->chunk)
 		wire += (bytes + chunk - 1) / chunk * (UCCL_FAB_RETH_BYTES + UCCL_FAB_IMM_BYTES);

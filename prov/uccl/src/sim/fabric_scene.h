@@ -45,7 +45,31 @@ struct uccl_fab_edge {
 	uint32_t next; /* of the same that is waited for; UINT32_MAX: none */
 };
 
+struct uccl_fab_edges {
+	struct uccl_fab_edge *v;
+	uint32_t n, cap;
+};
+
 struct uccl_fab_stack;
+
+/* What a NIC says of itself and its network. */
+struct uccl_fab_told {
+	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */
+	uint64_t link_bps;   /* that flows take for the rate of their link; 0: what it is */
+	uint64_t rto_min_ns; /* floor of time-outs */
+};
+
+/* Flows of others, which nothing slows. */
+struct uccl_fab_others {
+	double share;	/* of every host's link that they send and receive */
+	uint16_t flows; /* so many of them begin at each host, each on one path; 0: 4 */
+};
+
+/* Of hosts, on average. */
+struct uccl_fab_jitter {
+	uint64_t ns;	   /* what arrives waits so long while its host does something else */
+	uint64_t every_ns; /* the time between two such pauses of a host */
+};
 
 struct uccl_fab_cfg {
 	struct uccl_fab_topo topo;
@@ -57,20 +81,16 @@ struct uccl_fab_cfg {
 	uint8_t brittle;     /* hosts say that a path ends with the loss of a part of a write */
 	uint32_t window;     /* chunks */
 	uint32_t train;	     /* bytes of packets that leave as one, where there are no writes; 0: each by itself */
-	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */
-	uint64_t told_bps;   /* that flows take for the rate of their link; 0: what it is */
-	uint64_t rto_min_ns; /* floor of time-outs */
+	struct uccl_fab_told told;
 	uint8_t marks;	     /* flows hear of the network's marks (ECN) */
 	uint8_t control;     /* acknowledgements and credits have a class of their own; else that of data */
 	uint32_t post_bytes; /* posted ahead of the NIC */
 	uint16_t engines;    /* of a rank, over which each of its connections is split; 0: 1 */
 	uint16_t ranks;	     /* that share a host's NIC; 0: 1 */
 	uint16_t qps;	     /* baselines: queue pairs of a connection */
-	double background;   /* of every host's link, sent and received by flows of others, which nothing slows */
-	uint16_t strangers;  /* so many of them begin at each host, each on one path; 0: 4 */
+	struct uccl_fab_others others;
 	double credit_loss;  /* chance that a CREDIT or DEMAND never arrives */
-	uint64_t jitter_ns;  /* of hosts: what arrives waits so long on average while its host does something else */
-	uint64_t jitter_every_ns; /* the time between two such pauses of a host, on average */
+	struct uccl_fab_jitter jitter;
 	uint64_t seed;
 	uint64_t bin_ns;   /* of the series of goodput; 0: none */
 	uint64_t limit_ns; /* virtual time after which the run is given up */
@@ -132,8 +152,7 @@ struct uccl_fab_scene {
 	void *st; /* the stack's */
 	struct uccl_fab_op *ops;
 	uint32_t nops, ops_cap, done;
-	struct uccl_fab_edge *edges;
-	uint32_t nedges, edges_cap;
+	struct uccl_fab_edges edges;
 	uint32_t begin_next; /* operations in the order of their start */
 	struct uccl_fab_event begin;
 	struct uccl_fab_background *strangers;

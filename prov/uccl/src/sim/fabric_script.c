@@ -93,24 +93,26 @@ static void play_tree(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n
 /* A Poisson process over all hosts, the same whatever carries it. */
 static int play_arrivals(struct uccl_fab_play *p, struct uccl_rng *rng, uint32_t n)
 {
-	const struct uccl_fab_sizes *d = uccl_fab_sizes_find(p->sizes);
+	const struct uccl_fab_sizes *d = uccl_fab_sizes_find(p->arrivals.sizes);
 	double wire, gap, at;
 
-	if (!d || n < 2 || !(p->load > 0)) {
-		snprintf(p->why, sizeof(p->why), d ? "a load above 0 and two hosts are needed" :
-						      "there are no sizes of this name: %s", p->sizes);
+	if (!d || n < 2 || !(p->arrivals.load > 0)) {
+		snprintf(p->why, sizeof(p->why),
+			 d ? "a load above 0 and two hosts are needed" : "there are no sizes of this name: %s",
+			 p->arrivals.sizes);
 		return -FI_EINVAL;
 	}
 	wire = uccl_fab_sizes_mean(d) * (p->cfg.mtu + UCCL_FAB_ROCE_BYTES) / p->cfg.mtu;
-	gap = wire * 8e9 / (p->load * (double)p->cfg.topo.host_bps * n);
-	for (at = uccl_fab_exponential(rng, gap); at < (double)p->span_ns; at += uccl_fab_exponential(rng, gap)) {
+	gap = wire * 8e9 / (p->arrivals.load * (double)p->cfg.topo.host_bps * n);
+	for (at = uccl_fab_exponential(rng, gap); at < (double)p->arrivals.span_ns;
+	     at += uccl_fab_exponential(rng, gap)) {
 		uint32_t src = (uint32_t)uccl_rng_below(rng, n), dst = (uint32_t)uccl_rng_below(rng, n - 1);
 
 		uccl_fab_scene_add(&p->scene, src, dst + (dst >= src), uccl_fab_sizes_draw(d, rng), (uint64_t)at,
 				   UCCL_FAB_MAIN);
 	}
 	if (!p->scene.nops) {
-		snprintf(p->why, sizeof(p->why), "nothing begins in %llu ns", (unsigned long long)p->span_ns);
+		snprintf(p->why, sizeof(p->why), "nothing begins in %llu ns", (unsigned long long)p->arrivals.span_ns);
 		return -FI_EINVAL;
 	}
 	return 0;
@@ -140,12 +142,12 @@ static void sicken(struct uccl_fab_scene *s, uint64_t arg)
 {
 	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
 
-	p->sick = arg ? !p->sick : true;
-	for (uint32_t i = 0; i < p->victims; i++)
-		uccl_fab_fault_switch(&s->net, p->victim + i, p->sick && p->rate <= 0,
-				      p->sick && p->rate > 0 ? p->rate : 1);
-	if (p->flap_ns)
-		uccl_fab_scene_turn(s, &p->turns[0], uccl_fab_now(s) + p->flap_ns);
+	p->spine.sick = arg ? !p->spine.sick : true;
+	for (uint32_t i = 0; i < p->spine.victims; i++)
+		uccl_fab_fault_switch(&s->net, p->spine.first + i, p->spine.sick && p->spine.rate <= 0,
+				      p->spine.sick && p->spine.rate > 0 ? p->spine.rate : 1);
+	if (p->spine.flap_ns)
+		uccl_fab_scene_turn(s, &p->turns[0], uccl_fab_now(s) + p->spine.flap_ns);
 }
 
 static void leave(struct uccl_fab_scene *s, uint64_t arg)
@@ -153,8 +155,8 @@ static void leave(struct uccl_fab_scene *s, uint64_t arg)
 	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
 
 	(void)arg;
-	for (uint32_t i = 0; i < p->victims; i++)
-		uccl_fab_route(&s->net, p->victim + i, false);
+	for (uint32_t i = 0; i < p->spine.victims; i++)
+		uccl_fab_route(&s->net, p->spine.first + i, false);
 }
 
 /*
@@ -227,7 +229,7 @@ int uccl_fab_script(struct uccl_fab_play *p)
 	uccl_rng_seed(&rng, p->cfg.seed);
 	order = shuffle(&rng, n);
 	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
-	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX ||
+	    p->spine.victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX ||
 	    !p->messages || p->messages > UINT16_MAX) {
 		free(order);
 		return -FI_EINVAL;
@@ -262,15 +264,15 @@ int uccl_fab_script(struct uccl_fab_play *p)
 	}
 	free(order);
 	if (!strcmp(p->name, "loss"))
-		uccl_fab_fault_loss(&s->net, p->loss, p->burst, p->mean);
+		uccl_fab_fault_loss(&s->net, p->loss.chance, p->loss.burst, p->loss.mean);
 	if (!strcmp(p->name, "spine")) {
-		p->victim = uccl_fab_switch(&s->net, p->cfg.topo.tiers, 0);
+		p->spine.first = uccl_fab_switch(&s->net, p->cfg.topo.tiers, 0);
 		p->turns[0].fn = sicken;
-		p->turns[0].arg = p->flap_ns;
-		uccl_fab_scene_turn(s, &p->turns[0], p->at_ns);
-		if (p->reroute_ns) {
+		p->turns[0].arg = p->spine.flap_ns;
+		uccl_fab_scene_turn(s, &p->turns[0], p->spine.at_ns);
+		if (p->spine.reroute_ns) {
 			p->turns[1].fn = leave;
-			uccl_fab_scene_turn(s, &p->turns[1], p->at_ns + p->reroute_ns);
+			uccl_fab_scene_turn(s, &p->turns[1], p->spine.at_ns + p->spine.reroute_ns);
 		}
 	}
 	return rc;
@@ -294,10 +296,10 @@ static void cut_add(struct cut *c, const struct uccl_fab_play *p, const struct u
 	c->bytes += op->bytes;
 }
 
-/* From p->at_ns on only this share of its rate is left. */
+/* From p->spine.at_ns on only this share of its rate is left. */
 static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, double bps, double left)
 {
-	uint64_t from = uccl_max(c->start_ns, p->at_ns), more = 0, sent;
+	uint64_t from = uccl_max(c->start_ns, p->spine.at_ns), more = 0, sent;
 
 	if (!c->bytes)
 		return 0;
@@ -310,11 +312,12 @@ static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, doubl
 /* What ill switches of the top tier leave of all links to it. Those that get well again are not counted. */
 static double left_by_faults(const struct uccl_fab_play *p)
 {
-	double all = uccl_fab_switches(&p->scene.net, p->cfg.topo.tiers), ill = (double)p->victims;
+	double all = uccl_fab_switches(&p->scene.net, p->cfg.topo.tiers), ill = (double)p->spine.victims;
 
-	if (strcmp(p->name, "spine") != 0 || p->flap_ns || p->rate > 1 || (p->rate <= 0 && ill >= all))
+	if (strcmp(p->name, "spine") != 0 || p->spine.flap_ns || p->spine.rate > 1 ||
+	    (p->spine.rate <= 0 && ill >= all))
 		return 1;
-	return 1 - ill / all * (1 - p->rate);
+	return 1 - ill / all * (1 - p->spine.rate);
 }
 
 /* The longest chain of what waits for what, each as fast as if it were alone. Who waits has the higher number. */
@@ -335,8 +338,8 @@ static uint64_t longest_chain(const struct uccl_fab_play *p, uint64_t *first)
 		}
 		end = from[i] + uccl_fab_ideal(s, op->src, op->dst, op->bytes);
 		most = uccl_max(most, end);
-		for (uint32_t e = op->after; e != UINT32_MAX; e = s->edges[e].next)
-			from[s->edges[e].op] = uccl_max(from[s->edges[e].op], end);
+		for (uint32_t e = op->after; e != UINT32_MAX; e = s->edges.v[e].next)
+			from[s->edges.v[e].op] = uccl_max(from[s->edges.v[e].op], end);
 	}
 	free(from);
 	return most;

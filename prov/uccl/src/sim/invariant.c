@@ -54,36 +54,37 @@ void uccl_sim_inv_marks_add(struct uccl_sim_world *w, const struct uccl_sim_life
 	for (uint8_t k = 0; (e = uccl_sim_engine(n, k)); k++) {
 		const struct uccl_stats *s = uccl_engine_stats(e);
 
-		w->marked_rx += s->marked_rx;
-		w->marked_tx += s->marked_tx;
-		w->connects += s->connects;
+		w->total.marked_rx += s->marked_rx;
+		w->total.marked_tx += s->marked_tx;
+		w->total.connects += s->connects;
 	}
 }
 
 void uccl_sim_inv_marks(struct uccl_sim_world *w)
 {
 	const struct uccl_sim_stats *s = &w->net.stats;
-	uint64_t slot_drops = w->slot_drops, room;
+	uint64_t slot_drops = w->total.slot_drops, room;
 
 	for (uint8_t i = 0; i < (uint8_t)w->o.nodes; i++) {
 		uccl_sim_inv_marks_add(w, &w->node[i]);
 		slot_drops += w->node[i].alive ? uccl_sim_nic_stats(w->node[i].nic)->slot_drops : 0;
 	}
 	/* Each path of each side tells of its marks to the next KiB. A flipped length may count for anything. */
-	room = w->connects * (uint64_t)w->o.paths * UCCL_MARK_BYTES;
-	if (w->o.corrupt_pass <= 0 && (w->marked_rx > w->marked || w->marked_tx > w->marked_rx + room))
+	room = w->total.connects * (uint64_t)w->o.paths * UCCL_MARK_BYTES;
+	if (w->o.corrupt_pass <= 0 &&
+	    (w->total.marked_rx > w->total.marked || w->total.marked_tx > w->total.marked_rx + room))
 		uccl_sim_violation(w, "I20: %llu bytes came marked, receivers counted %llu, senders heard of %llu",
-				   (unsigned long long)w->marked, (unsigned long long)w->marked_rx,
-				   (unsigned long long)w->marked_tx);
+				   (unsigned long long)w->total.marked, (unsigned long long)w->total.marked_rx,
+				   (unsigned long long)w->total.marked_tx);
 	if (w->deaths || slot_drops + s->lost_random + s->lost_hole + s->lost_queue + s->lost_corrupt +
 				 s->lost_script + s->lost_closed + s->truncated)
 		return;
 	/* A block has so many lines, and a path two at most. The rest goes with the next one, if there is one. */
 	if (2 * w->o.paths > UCCL_ACK_PATHS_MAX)
 		return;
-	if (w->marked_tx < w->marked_rx)
+	if (w->total.marked_tx < w->total.marked_rx)
 		uccl_sim_violation(w, "I20: receivers counted %llu marked bytes, senders heard of %llu",
-				   (unsigned long long)w->marked_rx, (unsigned long long)w->marked_tx);
+				   (unsigned long long)w->total.marked_rx, (unsigned long long)w->total.marked_tx);
 }
 
 void uccl_sim_inv_fini(struct uccl_sim_inv *inv)
@@ -136,7 +137,7 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 		return;
 	inv->heard[p->src][p->dst] += p->len;
 	if (p->marked)
-		w->marked += marked_payload(p);
+		w->total.marked += marked_payload(p);
 	if (p->kind == UCCL_TX_PACKET && question)
 		inv->asked[p->src][p->dst] += p->len;
 	if (p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CREDIT && p->len >= UCCL_HDR_LEN) {

@@ -249,18 +249,18 @@ static void nic_config(struct uccl_sim_world *w, struct uccl_sim_life *n, struct
 		.leaky = o->leaky > 0,
 		.rx_slots = (uint32_t)o->slots,
 		.tx_depth = (uint32_t)o->tx_depth,
-		.read_ns = US(o->read_us),
-		.fence_ns = US(o->fence_us),
-		.proof_ns = US(o->proof_us),
+		.late.read_ns = US(o->read_us),
+		.late.fence_ns = US(o->fence_us),
+		.late.proof_ns = US(o->proof_us),
 		.link_bps = (uint64_t)o->rate_mbps * 1000000,
 		/* There and back on the slowest route, and a little for those who poll late. */
 		.delay_ns = US(20 + 2 * (o->delay_us + o->spread_us + o->jitter_us) + o->poll_us),
 		.rto_min_ns = 2 * UCCL_NS_PER_MS,
-		.owner = &w->owner,
-		.wake = life_wake,
-		.wake_arg = n,
-		.violation = life_violation,
-		.arg = n,
+		.user.owner = &w->owner,
+		.user.wake = life_wake,
+		.user.wake_arg = n,
+		.user.violation = life_violation,
+		.user.arg = n,
 	};
 }
 
@@ -304,8 +304,8 @@ static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_confi
 	*l = (struct uccl_sim_lane){.primary = n, .poll.fire = lane_poll};
 	identity.incarnation += k + 1;
 	nic_config(w, n, &nic);
-	nic.wake = lane_wake;
-	nic.wake_arg = l;
+	nic.user.wake = lane_wake;
+	nic.user.wake_arg = l;
 	l->channel = attr.lane_channel = uccl_lane_channel_new(line_wake, NULL, l);
 	if (!l->channel)
 		return -FI_ENOMEM;
@@ -344,7 +344,7 @@ void uccl_sim_lanes_close(struct uccl_sim_life *n)
 		struct uccl_engine *e = l->e;
 
 		uccl_sim_cancel(&n->w->net, &l->poll);
-		n->w->over_lanes += uccl_engine_stats(e)->tx_bytes;
+		n->w->total.over_lanes += uccl_engine_stats(e)->tx_bytes;
 		l->e = NULL;
 		uccl_engine_close(e);
 	}

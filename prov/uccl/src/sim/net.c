@@ -502,7 +502,7 @@ static void pkt_deliver(struct uccl_sim_event *ev)
 	net->stats.bytes += p->len;
 	pkt_show(p, NULL);
 	memcpy(&head, p->data, uccl_min(p->len, sizeof(head)));
-	uccl_sim_trace(net, net->now, head ^ (uint64_t)p->len << 32 ^ p->imm);
+	uccl_sim_trace(net, net->now, head ^ (uint64_t)p->len << 32 ^ p->remote.imm);
 	if (p->len >= 32) {
 		uint64_t words[4];
 

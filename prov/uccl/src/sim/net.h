@@ -31,6 +31,13 @@ struct uccl_sim_event {
 	void (*fire)(struct uccl_sim_event *ev);
 };
 
+/* Of a packet: what its NICs tell each other. The addresses are a direct write's. */
+struct uccl_sim_remote {
+	uint32_t imm;
+	uint64_t rkey, raddr;
+	uint64_t from_peer, to_peer; /* serials of the NIC handles, 0: none */
+};
+
 /* A packet or direct write on its way. */
 struct uccl_sim_pkt {
 	struct uccl_sim_event ev;
@@ -48,9 +55,7 @@ struct uccl_sim_pkt {
 	uint16_t label, path, route;
 	uint64_t number;			 /* of this source-destination pair, from 0 */
 	uint64_t posted_ns, sent_ns, arrived_ns; /* handed to the NIC, left the node, reached the other */
-	uint32_t imm;
-	uint64_t rkey, raddr;
-	uint64_t from_peer, to_peer; /* serials of the NIC handles, 0: none */
+	struct uccl_sim_remote remote;
 	uint32_t len, cap;
 	uint8_t data[];
 };

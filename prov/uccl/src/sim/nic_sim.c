@@ -101,16 +101,16 @@ static struct sim_nic *sim_nic(const struct uccl_nic *nic)
 
 static void nic_wake(struct sim_nic *s)
 {
-	if (s->cfg.wake)
-		s->cfg.wake(s->cfg.wake_arg);
+	if (s->cfg.user.wake)
+		s->cfg.user.wake(s->cfg.user.wake_arg);
 }
 
 static void nic_check(struct sim_nic *s, const void *ptr, uint64_t len, enum uccl_owner_right right)
 {
-	const char *text = s->cfg.owner ? uccl_owner_check(s->cfg.owner, ptr, len, right) : NULL;
+	const char *text = s->cfg.user.owner ? uccl_owner_check(s->cfg.user.owner, ptr, len, right) : NULL;
 
-	if (text && s->cfg.violation)
-		s->cfg.violation(s->cfg.arg, text);
+	if (text && s->cfg.user.violation)
+		s->cfg.user.violation(s->cfg.user.arg, text);
 }
 
 static struct sim_peer *peer_find(struct sim_nic *s, uint64_t serial)
@@ -251,10 +251,11 @@ static struct sim_mr *mr_find(struct sim_nic *s, const struct uccl_sim_pkt *p)
 	struct sim_mr *mr;
 
 	LIST_FOREACH(mr, &s->mrs, link) {
-		if (mr->rkey == p->rkey)
+		if (mr->rkey == p->remote.rkey)
 			break;
 	}
-	if (!mr || p->raddr < mr->raddr || p->raddr - mr->raddr > mr->len || p->len > mr->len - (p->raddr - mr->raddr))
+	if (!mr || p->remote.raddr < mr->raddr || p->remote.raddr - mr->raddr > mr->len ||
+	    p->len > mr->len - (p->remote.raddr - mr->raddr))
 		return NULL;
 	return mr;
 }
@@ -272,7 +273,7 @@ static void write_place(struct sim_nic *s, struct uccl_sim_pkt *p, struct sim_en
 	}
 	if (p->torn)
 		len = (uint32_t)uccl_rng_below(&s->rng, (uint64_t)len + 1);
-	dst = mr->buf + (p->raddr - mr->raddr);
+	dst = mr->buf + (p->remote.raddr - mr->raddr);
 	nic_check(s, dst, len, UCCL_OWNER_WRITE);
 	memcpy(dst, p->data, len);
 }
@@ -280,10 +281,10 @@ static void write_place(struct sim_nic *s, struct uccl_sim_pkt *p, struct sim_en
 static void write_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 {
 	struct sim_entry e = {.pool = POOL_WRITE};
-	struct sim_peer *peer = p->to_peer ? peer_find(s, p->to_peer) : NULL;
+	struct sim_peer *peer = p->remote.to_peer ? peer_find(s, p->remote.to_peer) : NULL;
 
 	s->stats.rx_writes++;
-	if (!peer || peer->mate != p->from_peer || p->path >= peer->paths) {
+	if (!peer || peer->mate != p->remote.from_peer || p->path >= peer->paths) {
 		s->stats.no_peer++;
 	} else if (p->posted_ns < peer->fence[p->path]) {
 		s->stats.fenced++;
@@ -296,7 +297,7 @@ static void write_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 		write_place(s, p, &e);
 		e.rx.kind = UCCL_RX_WRITE;
 		entry_source(&e, p, 0);
-		e.rx.imm = p->imm;
+		e.rx.imm = p->remote.imm;
 		e.rx.peer = (struct uccl_nic_peer *)peer;
 		e.rx.peer_id = peer->id;
 		queue_push(s, &e);
@@ -329,7 +330,7 @@ static void sink_unreach(void *arg, const struct uccl_sim_pkt *p)
 	rx.data = quoted->data;
 	uccl_sim_addr(p->dst, 0, &rx.src);
 	/* An answer of the other host: as late as any packet, but never long after a restart. */
-	push_later(s, &rx, quoted, 0, soon(s, uccl_min(s->cfg.proof_ns, UCCL_NS_PER_MS)));
+	push_later(s, &rx, quoted, 0, soon(s, uccl_min(s->cfg.late.proof_ns, UCCL_NS_PER_MS)));
 }
 
 static const struct uccl_sim_sink nic_sink = {.packet = sink_packet, .unreach = sink_unreach};
@@ -347,8 +348,8 @@ static void hints_check(struct sim_nic *s, const struct uccl_rx_placement *hints
 		for (int k = 0; k < i; k++) {
 			const uint8_t *other = hints[k].dst;
 
-			if (dst < other + hints[k].len && other < dst + hints[i].len && s->cfg.violation)
-				s->cfg.violation(s->cfg.arg, "two foreseen places have bytes in common");
+			if (dst < other + hints[k].len && other < dst + hints[i].len && s->cfg.user.violation)
+				s->cfg.user.violation(s->cfg.user.arg, "two foreseen places have bytes in common");
 		}
 	}
 }
@@ -532,12 +533,12 @@ static struct uccl_sim_pkt *tx_packet(struct sim_nic *s, const struct uccl_tx *t
 	p->ect = tx->ect && !write;
 	p->len = head + tx->payload_len + tail;
 	p->posted_ns = s->net->now;
-	p->imm = tx->imm;
-	p->rkey = tx->rkey;
-	p->raddr = tx->raddr;
+	p->remote.imm = tx->imm;
+	p->remote.rkey = tx->rkey;
+	p->remote.raddr = tx->raddr;
 	if (peer) {
-		p->from_peer = peer->serial;
-		p->to_peer = peer->mate;
+		p->remote.from_peer = peer->serial;
+		p->remote.to_peer = peer->mate;
 	}
 	memcpy(p->data, tx->hdr, head);
 	memcpy(p->data + head + tx->payload_len, tx->tail, tail);
@@ -585,7 +586,7 @@ static bool tx_async(struct sim_nic *s, const struct uccl_tx *tx, struct uccl_si
 
 	if (!t)
 		return false;
-	s->depart_ns = uccl_max(s->depart_ns, uccl_max(depart_ns, soon(s, s->cfg.read_ns)));
+	s->depart_ns = uccl_max(s->depart_ns, uccl_max(depart_ns, soon(s, s->cfg.late.read_ns)));
 	t->ev.fire = tx_fire;
 	t->nic = s;
 	t->pkt = p;
@@ -595,7 +596,7 @@ static bool tx_async(struct sim_nic *s, const struct uccl_tx *tx, struct uccl_si
 	t->cookie = tx->cookie;
 	t->peer = (struct sim_peer *)tx->peer;
 	t->depart_ns = s->depart_ns;
-	t->sent_ns = t->depart_ns + uccl_rng_below(&s->rng, s->cfg.read_ns + 1);
+	t->sent_ns = t->depart_ns + uccl_rng_below(&s->rng, s->cfg.late.read_ns + 1);
 	LIST_INSERT_HEAD(&s->txs, t, link);
 	s->ntx++;
 	s->tx_bytes += t->payload_len;
@@ -719,7 +720,7 @@ static void peer_part(struct sim_nic *s, struct sim_peer *p)
 	q->mate = 0;
 	q->widowed = true;
 	if (s->cfg.liveness && other->cfg.liveness)
-		tell(other, UCCL_RX_GONE, s->node, q->serial, soon(s, s->cfg.proof_ns));
+		tell(other, UCCL_RX_GONE, s->node, q->serial, soon(s, s->cfg.late.proof_ns));
 }
 
 static void peer_forget(struct sim_nic *s, struct sim_peer *p)
@@ -763,7 +764,7 @@ static int nic_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t 
 	struct sim_nic *s = sim_nic(nic);
 	struct sim_peer *p = (struct sim_peer *)peer;
 	struct uccl_rx rx = {.kind = UCCL_RX_FENCED, .path = path, .peer = peer, .peer_id = p ? p->id : 0};
-	uint64_t at = soon(s, s->cfg.fence_ns);
+	uint64_t at = soon(s, s->cfg.late.fence_ns);
 
 	if (!p || path >= p->paths)
 		return -FI_EINVAL;

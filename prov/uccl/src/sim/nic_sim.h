@@ -12,6 +12,23 @@
 #include "sim/net.h"
 #include "sim/owner.h"
 
+/* What takes its time, and how much at most. */
+struct uccl_sim_nic_late {
+	uint64_t read_ns;  /* not tx_sync: the source is read this late, and SENT told this much later */
+	uint64_t fence_ns; /* a fence */
+	uint64_t proof_ns; /* UNREACH and GONE */
+};
+
+struct uccl_sim_nic_user {
+	struct uccl_owner *owner; /* checks every access to memory; NULL: none */
+	/* Something is there for rx(), or tx() may take more. */
+	void (*wake)(void *arg);
+	void *wake_arg;
+	/* Invariant I1 is broken. */
+	void (*violation)(void *arg, const char *text);
+	void *arg;
+};
+
 struct uccl_sim_nic_cfg {
 	uint32_t mtu;
 	uint32_t write_max;
@@ -33,17 +50,9 @@ struct uccl_sim_nic_cfg {
 	uint32_t rx_slots;	/* of the data queue, and again of the write queue */
 	uint32_t control_slots; /* of the control queue */
 	uint32_t tx_depth;	/* not tx_sync: most sends not yet told as UCCL_RX_SENT */
-	uint64_t read_ns;	/* not tx_sync: the source is read up to this late, and SENT told up to this later */
-	uint64_t fence_ns;	/* a fence takes up to this */
-	uint64_t proof_ns;	/* UNREACH and GONE take up to this */
+	struct uccl_sim_nic_late late;
 	uint64_t link_bps, delay_ns, rto_min_ns;
-	struct uccl_owner *owner; /* checks every access to memory; NULL: none */
-	/* Something is there for rx(), or tx() may take more. */
-	void (*wake)(void *arg);
-	void *wake_arg;
-	/* Invariant I1 is broken. */
-	void (*violation)(void *arg, const char *text);
-	void *arg;
+	struct uccl_sim_nic_user user;
 };
 
 struct uccl_sim_nic_stats {

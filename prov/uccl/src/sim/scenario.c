@@ -420,9 +420,10 @@ static void slots_fill(struct uccl_sim_world *w)
 static uint32_t slots_end(struct uccl_sim_world *w)
 {
 	uccl_sim_finish(w);
-	if (w->slot_drops || w->slot_drops_write)
-		uccl_sim_violation(w, "%llu chunks and %llu writes found no slot", (unsigned long long)w->slot_drops,
-				   (unsigned long long)w->slot_drops_write);
+	if (w->total.slot_drops || w->total.slot_drops_write)
+		uccl_sim_violation(w, "%llu chunks and %llu writes found no slot",
+				   (unsigned long long)w->total.slot_drops,
+				   (unsigned long long)w->total.slot_drops_write);
 	return end(w);
 }
 

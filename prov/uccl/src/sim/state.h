@@ -81,6 +81,17 @@ struct uccl_sim_work {
 	bool ending; /* left-over receives are being cancelled */
 };
 
+/* Counters of NICs and engines that were closed. */
+struct uccl_sim_totals {
+	uint64_t train_drops, train_tests, trains_off;
+	uint64_t over_lanes; /* bytes that lanes sent */
+	/* Payloads that went to predicted places, those that belonged there, and what else came there. */
+	uint64_t predictions, prediction_hits, strays;
+	/* Payload of packets that came marked, and as engines knew of it; their connections. */
+	uint64_t marked, marked_rx, marked_tx, connects;
+	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key;
+};
+
 struct uccl_sim_world {
 	struct uccl_sim_options o;
 	uint64_t seed;
@@ -98,13 +109,7 @@ struct uccl_sim_world {
 	uint32_t violations;
 	char first[512]; /* text of the first violation */
 	uint64_t checks;
-	uint64_t train_drops, train_tests, trains_off; /* likewise, and of their engines */
-	uint64_t over_lanes; /* bytes that lanes sent */
-	/* Payloads that went to predicted places, those that belonged there, and what else came there. */
-	uint64_t predictions, prediction_hits, strays;
-	/* Payload of packets that came marked, and as engines that ended knew of it; their connections. */
-	uint64_t marked, marked_rx, marked_tx, connects;
-	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key; /* of NICs that were closed */
+	struct uccl_sim_totals total;
 	/* Print what goes wrong and, if `verbose`, all that happens. NULL: silence. */
 	void (*print)(const char *text);
 	int verbose;

@@ -65,17 +65,17 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(n->nic);
 	const struct uccl_stats *es = uccl_engine_stats(n->e);
 
-	w->train_drops += st->train_drops;
-	w->train_tests += es->train_tests;
-	w->trains_off += es->trains_off;
-	w->predictions += es->placements;
-	w->prediction_hits += es->placement_hits;
-	w->strays += st->strays;
-	w->slot_drops_write += st->slot_drops_write;
-	w->slot_drops += st->slot_drops;
-	w->fenced += st->fenced;
-	w->writes += st->rx_writes;
-	w->bad_key += st->bad_key;
+	w->total.train_drops += st->train_drops;
+	w->total.train_tests += es->train_tests;
+	w->total.trains_off += es->trains_off;
+	w->total.predictions += es->placements;
+	w->total.prediction_hits += es->placement_hits;
+	w->total.strays += st->strays;
+	w->total.slot_drops_write += st->slot_drops_write;
+	w->total.slot_drops += st->slot_drops;
+	w->total.fenced += st->fenced;
+	w->total.writes += st->rx_writes;
+	w->total.bad_key += st->bad_key;
 	uccl_sim_inv_marks_add(w, n);
 	n->alive = false;
 	uccl_sim_cancel(&w->net, &n->poll);
@@ -271,7 +271,7 @@ static void world_show(void *arg, const struct uccl_sim_pkt *p, const char *what
 		return;
 	uccl_sim_say(w, "%u -> %u type %u route %u path %u csn %u len %u%s%s%s", p->src, p->dst, p->type, p->route,
 		     p->path,
-		     p->kind == UCCL_TX_WRITE ? p->imm
+		     p->kind == UCCL_TX_WRITE ? p->remote.imm
 		     : p->len >= 20	      ? uccl_get32(p->data + 16)
 					      : 0,
 		     p->len, p->copy ? " (double)" : "", what ? ": " : "", what ? what : "");
@@ -539,10 +539,10 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 	/* The last look at buffers: writes that are still on their way would land now. */
 	while (!w->violations && w->work.reuses && uccl_sim_step(&w->net))
 		;
-	if (w->slot_drops_write && o->stall <= 0 && o->reorder <= 0 && o->dup_writes <= 0)
+	if (w->total.slot_drops_write && o->stall <= 0 && o->reorder <= 0 && o->dup_writes <= 0)
 		uccl_sim_violation(w, "I8: %llu direct writes found no receive slot",
-				   (unsigned long long)w->slot_drops_write);
-	if (w->trains_off && o->train_fault <= 0)
+				   (unsigned long long)w->total.slot_drops_write);
+	if (w->total.trains_off && o->train_fault <= 0)
 		uccl_sim_violation(w, "I19: a bad network was taken for one that breaks trains");
 	return w->violations;
 }

@@ -26,7 +26,7 @@ static void set__values(void **state)
 	assert_int_equal(p.bytes, 2u << 20);
 	assert_int_equal(p.cfg.chunk, 16384);
 	assert_string_equal(p.names[1], "cubic");
-	assert_true(p.loss == 1.0 / 64);
+	assert_true(p.loss.chance == 1.0 / 64);
 	assert_int_equal(p.cfg.topo.up_bps, 100000000000ull);
 	assert_int_equal(p.cfg.paths, 8);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts"), -22);
@@ -61,8 +61,8 @@ static void set__profile(void **state)
 	assert_int_equal(p.cfg.labels, verbs->labels);
 	assert_int_equal(p.cfg.chunk, verbs->write_bytes);
 	assert_int_equal(p.cfg.window, verbs->window);
-	assert_int_equal(p.cfg.delay_ns, verbs->delay_ns);
-	assert_int_equal(p.cfg.rto_min_ns, verbs->rto_min_ns);
+	assert_int_equal(p.cfg.told.delay_ns, verbs->delay_ns);
+	assert_int_equal(p.cfg.told.rto_min_ns, verbs->rto_min_ns);
 	assert_int_equal(p.cfg.train, 0);
 	assert_int_equal(p.cfg.marks, verbs->marks);
 	assert_int_equal(p.cfg.control, verbs->control_apart);
@@ -72,8 +72,8 @@ static void set__profile(void **state)
 	assert_string_equal(p.names[2], udp->path);
 	assert_int_equal(p.cfg.chunk, 0);
 	assert_true(p.cfg.train > 0);
-	assert_int_equal(p.cfg.delay_ns, udp->delay_ns);
-	assert_int_equal(p.cfg.rto_min_ns, 5 * UCCL_NS_PER_MS);
+	assert_int_equal(p.cfg.told.delay_ns, udp->delay_ns);
+	assert_int_equal(p.cfg.told.rto_min_ns, 5 * UCCL_NS_PER_MS);
 	assert_int_equal(p.cfg.control, udp->control_apart);
 	assert_int_equal(uccl_fab_play_set(&p, "profile=lab"), 0);
 	assert_int_equal(p.cfg.paths, 77);

@@ -37,7 +37,7 @@ static struct uccl_fab_cfg config(void)
 		.mtu = 4096,
 		.chunk = 32768,
 		.window = 256,
-		.rto_min_ns = 100000,
+		.told.rto_min_ns = 100000,
 		.post_bytes = 65536,
 		.seed = 1,
 		.bin_ns = 1000,
@@ -195,11 +195,11 @@ static void background__takes_its_share(void **state)
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
 		c.stack = stacks[i];
-		c.background = 0;
+		c.others.share = 0;
 		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 		ns = (double)uccl_fab_ideal(&s, 0, 5, 8u << 20);
 		uccl_fab_scene_close(&s);
-		c.background = 0.3;
+		c.others.share = 0.3;
 		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 		assert_in_range(uccl_fab_ideal(&s, 0, 5, 8u << 20), (uint64_t)(ns / 0.72), (uint64_t)(ns / 0.7));
 		uccl_fab_scene_add(&s, 0, 5, 8u << 20, 0, 0);
@@ -212,7 +212,7 @@ static void background__takes_its_share(void **state)
 		assert_true(rate > 0.95 && rate < 1.01);
 		uccl_fab_scene_close(&s);
 	}
-	c.background = 1;
+	c.others.share = 1;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
 }
 
@@ -226,7 +226,7 @@ static void jitter__waits(void **state)
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
 		c.stack = stacks[i];
-		c.jitter_ns = 0;
+		c.jitter.ns = 0;
 		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 		for (uint32_t k = 0; k < 200; k++)
 			uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);
@@ -236,7 +236,7 @@ static void jitter__waits(void **state)
 			calm += s.ops[k].end_ns - s.ops[k].start_ns;
 		uccl_fab_scene_close(&s);
 		/* Half of the time, 3 us: who comes in a pause waits as long as a pause is on average. */
-		c.jitter_ns = c.jitter_every_ns = 3000;
+		c.jitter.ns = c.jitter.every_ns = 3000;
 		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 		for (uint32_t k = 0; k < 200; k++)
 			uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);

@@ -210,8 +210,8 @@ static void tree__waits(void **state)
 			down[p.scene.ops[i].dst] += p.scene.ops[i].bytes;
 		/* Of 16 hosts the last eight have nobody below them. */
 		begun += !p.scene.ops[i].start_ns;
-		for (uint32_t e = p.scene.ops[i].after; e != UINT32_MAX; e = p.scene.edges[e].next)
-			assert_true(p.scene.ops[p.scene.edges[e].op].start_ns >= p.scene.ops[i].end_ns);
+		for (uint32_t e = p.scene.ops[i].after; e != UINT32_MAX; e = p.scene.edges.v[e].next)
+			assert_true(p.scene.ops[p.scene.edges.v[e].op].start_ns >= p.scene.ops[i].end_ns);
 	}
 	assert_int_equal(begun, 8 * 3);
 	for (int i = 0; i < 16; i++) {

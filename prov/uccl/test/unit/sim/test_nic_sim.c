@@ -60,14 +60,14 @@ static struct bench *bench_open(bool write)
 		.rx_slots = 4,
 		.control_slots = 2,
 		.tx_depth = 8,
-		.read_ns = 500,
-		.fence_ns = 300,
-		.proof_ns = 200,
-		.owner = &b->owner,
-		.wake = bench_wake,
-		.wake_arg = b,
-		.violation = bench_violation,
-		.arg = b,
+		.late.read_ns = 500,
+		.late.fence_ns = 300,
+		.late.proof_ns = 200,
+		.user.owner = &b->owner,
+		.user.wake = bench_wake,
+		.user.wake_arg = b,
+		.user.violation = bench_violation,
+		.user.arg = b,
 	};
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(uccl_sim_nic_open(&b->net, i, &b->cfg, &b->nic[i]), 0);
