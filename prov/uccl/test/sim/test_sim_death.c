@@ -9,78 +9,6 @@
 #include "engine/impl.h"
 #include "holds.h"
 
-static void death_gone__packet(void **state)
-{
-	(void)state;
-	scenario_holds("death-gone", "nic=0");
-}
-
-static void death_gone__write(void **state)
-{
-	(void)state;
-	scenario_holds("death-gone", "nic=1");
-}
-
-static void death_unreach__packet(void **state)
-{
-	(void)state;
-	scenario_holds("death-unreach", "nic=0");
-}
-
-static void death_unreach__write(void **state)
-{
-	(void)state;
-	scenario_holds("death-unreach", "nic=1");
-}
-
-static void death_silent__packet(void **state)
-{
-	(void)state;
-	scenario_holds("death-silent", "nic=0");
-}
-
-static void death_silent__write(void **state)
-{
-	(void)state;
-	scenario_holds("death-silent", "nic=1");
-}
-
-static void restart__packet(void **state)
-{
-	(void)state;
-	scenario_holds("restart", "nic=0");
-}
-
-static void restart__write(void **state)
-{
-	(void)state;
-	scenario_holds("restart", "nic=1");
-}
-
-static void restart__async(void **state)
-{
-	(void)state;
-	scenario_holds("restart", "nic=0,tx_sync=0");
-}
-
-static void restart_work__packet(void **state)
-{
-	(void)state;
-	scenario_holds("restart-work", "nic=0");
-}
-
-static void restart_work__write(void **state)
-{
-	(void)state;
-	scenario_holds("restart-work", "nic=1");
-}
-
-static void restart_work__async(void **state)
-{
-	(void)state;
-	scenario_holds("restart-work", "nic=0,tx_sync=0");
-}
-
 /*
  * A program sends to an endpoint that ended before anybody connected, again and again: each attempt fails, and a while
  * later nothing is left but the last one, which the program's address still names. PROTOCOL R133 R295
@@ -113,12 +41,13 @@ static void absent__attempts_forgotten(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(death_gone__packet),	 cmocka_unit_test(death_gone__write),
-		cmocka_unit_test(death_unreach__packet), cmocka_unit_test(death_unreach__write),
-		cmocka_unit_test(death_silent__packet),	 cmocka_unit_test(death_silent__write),
-		cmocka_unit_test(restart__packet),	 cmocka_unit_test(restart__write),
-		cmocka_unit_test(restart__async),	 cmocka_unit_test(restart_work__packet),
-		cmocka_unit_test(restart_work__write),	 cmocka_unit_test(restart_work__async),
+		HOLDS_BOTH("death-gone"),
+		HOLDS_BOTH("death-unreach"),
+		HOLDS_BOTH("death-silent"),
+		HOLDS_BOTH("restart"),
+		HOLDS_ASYNC("restart"),
+		HOLDS_BOTH("restart-work"),
+		HOLDS_ASYNC("restart-work"),
 		cmocka_unit_test(absent__attempts_forgotten),
 	};
 

@@ -95,37 +95,12 @@ static void seed__predicted(void **state)
 		run_seed(seed, "predict=1,corrupt=0.05,corrupt_pass=1,bound_ms=2000,peer_timeout_ms=1000");
 }
 
-static void sabotage_bytes__packet(void **state)
-{
-	(void)state;
-	scenario_holds("sabotage-bytes", "nic=0");
-}
-
-static void sabotage_bytes__write(void **state)
-{
-	(void)state;
-	scenario_holds("sabotage-bytes", "nic=1");
-}
-
-static void sabotage_writes__write(void **state)
-{
-	(void)state;
-	scenario_holds("sabotage-writes", "nic=1");
-}
-
-static void sabotage_places__packet(void **state)
-{
-	(void)state;
-	scenario_holds("sabotage-places", "nic=0");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sabotage_bytes__packet),
-		cmocka_unit_test(sabotage_bytes__write),
-		cmocka_unit_test(sabotage_writes__write),
-		cmocka_unit_test(sabotage_places__packet),
+		HOLDS_BOTH("sabotage-bytes"),
+		HOLDS_WRITE("sabotage-writes"),
+		HOLDS_PACKET("sabotage-places"),
 		cmocka_unit_test(seed__same_trace_twice),
 		cmocka_unit_test(seed__many),
 		cmocka_unit_test(seed__hostile_bits),
