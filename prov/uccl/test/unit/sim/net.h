@@ -57,16 +57,34 @@ static inline struct uccl_fab_topo tree(uint8_t tiers)
 	};
 }
 
-static inline void open_tree(struct uccl_fab *n, const struct uccl_fab_topo *t, uint64_t seed)
+/* What a test opens and runs, closed after it. Each begins with two tiers. */
+static struct uccl_fab_topo t;
+static struct uccl_fab n;
+
+static inline int close_tree(void **state)
 {
-	memset(&got, 0, sizeof(got));
-	assert_int_equal(uccl_fab_init(n, t, &ops, seed), 0);
+	(void)state;
+	uccl_fab_fini(&n);
+	memset(&n, 0, sizeof(n));
+	return 0;
 }
 
-static inline void send(struct uccl_fab *n, uint32_t src, uint32_t dst, uint32_t bytes, uint16_t sport, int cls,
-			uint32_t part)
+static inline int two_tiers(void **state)
 {
-	struct uccl_fab_pkt *p = uccl_fab_pkt_new(n);
+	t = tree(2);
+	return close_tree(state);
+}
+
+static inline void open_tree(uint64_t seed)
+{
+	close_tree(NULL);
+	memset(&got, 0, sizeof(got));
+	assert_int_equal(uccl_fab_init(&n, &t, &ops, seed), 0);
+}
+
+static inline void send(uint32_t src, uint32_t dst, uint32_t bytes, uint16_t sport, int cls, uint32_t part)
+{
+	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&n);
 
 	p->src = src;
 	p->dst = dst;
@@ -74,14 +92,14 @@ static inline void send(struct uccl_fab *n, uint32_t src, uint32_t dst, uint32_t
 	p->sport = sport;
 	p->cls = (uint8_t)cls;
 	p->part = part;
-	uccl_fab_send(n, p);
+	uccl_fab_send(&n, p);
 }
 
-static inline void run(struct uccl_fab *n)
+static inline void run(void)
 {
-	while (uccl_fab_step(n))
+	while (uccl_fab_step(&n))
 		;
-	assert_int_equal(n->pkts.used, 0);
+	assert_int_equal(n.pkts.used, 0);
 }
 
 #endif

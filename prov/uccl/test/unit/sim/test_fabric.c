@@ -13,9 +13,6 @@
 
 static void init__refuses(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
 	t.hosts = 33;
 	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
@@ -31,58 +28,51 @@ static void init__refuses(void **state)
 }
 
 /* Every pair, alone, on several ports: the packet takes exactly as long as its way is. */
-static void all_pairs(const struct uccl_fab_topo *t)
+static void all_pairs(void)
 {
-	struct uccl_fab n;
-
-	open_tree(&n, t, 7);
-	for (uint32_t a = 0; a < t->hosts; a++)
-		for (uint32_t b = 0; b < t->hosts; b++)
+	open_tree(7);
+	for (uint32_t a = 0; a < t.hosts; a++)
+		for (uint32_t b = 0; b < t.hosts; b++)
 			for (uint16_t port = 0; a != b && port < 3; port++) {
 				uint64_t began = n.q.now;
 
-				send(&n, a, b, 4000, port, UCCL_FAB_DATA, 0);
-				run(&n);
+				send(a, b, 4000, port, UCCL_FAB_DATA, 0);
+				run();
 				assert_int_equal(got.at[b] - began, uccl_fab_one_way(&n, a, b, 4000));
 			}
-	assert_int_equal(got.delivered, 3 * t->hosts * (t->hosts - 1));
+	assert_int_equal(got.delivered, 3 * t.hosts * (t.hosts - 1));
 	assert_int_equal(got.sent, got.delivered);
-	uccl_fab_fini(&n);
 }
 
 static void route__every_pair(void **state)
 {
-	struct uccl_fab_topo t = tree(3);
-
 	(void)state;
-	all_pairs(&t);
+	t = tree(3);
+	all_pairs();
 	t = tree(2);
-	all_pairs(&t);
+	all_pairs();
 	t.rails = 4;
-	all_pairs(&t);
+	all_pairs();
 	t = tree(3);
 	t.rails = 2;
-	all_pairs(&t);
+	all_pairs();
 }
 
 /* As many as were asked for, and what goes through their links takes as long as one_way says. */
 static void host_bps__some_slow(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
 	uint32_t slow = 0;
 
 	(void)state;
 	t.slow_hosts = 5;
 	t.slow_bps = 10000000000ull;
-	all_pairs(&t);
-	open_tree(&n, &t, 1);
+	all_pairs();
+	open_tree(1);
 	for (uint32_t i = 0; i < t.hosts; i++) {
 		assert_true(uccl_fab_host_bps(&n, i) == t.host_bps || uccl_fab_host_bps(&n, i) == t.slow_bps);
 		slow += uccl_fab_host_bps(&n, i) == t.slow_bps;
 	}
 	assert_int_equal(slow, 5);
-	uccl_fab_fini(&n);
 	t.slow_hosts = 33;
 	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
 	t.slow_hosts = 1;
@@ -92,50 +82,39 @@ static void host_bps__some_slow(void **state)
 
 static void one_way__counted_by_hand(void **state)
 {
-	struct uccl_fab_topo t = tree(3);
-	struct uccl_fab n;
-
 	(void)state;
-	open_tree(&n, &t, 1);
+	t = tree(3);
+	open_tree(1);
 	/* 20 ps a byte on a host's link, 40 between switches. */
 	assert_int_equal(uccl_fab_one_way(&n, 0, 1, 1000), 2 * 500000 + 2 * 20000);
 	assert_int_equal(uccl_fab_one_way(&n, 0, 3, 1000), 4 * 500000 + 2 * 20000 + 2 * 40000);
 	assert_int_equal(uccl_fab_one_way(&n, 0, 53, 1000), 6 * 500000 + 2 * 20000 + 4 * 40000);
-	uccl_fab_fini(&n);
 }
 
 static void tor__rails(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
 	t.rails = 4;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	/* Server 0 has NICs 0 to 3, each on a tor of its own; rail 0 of the first four servers shares one. */
 	assert_int_equal(uccl_fab_tor(&n, 0), 0);
 	assert_int_equal(uccl_fab_tor(&n, 3), 3);
 	assert_int_equal(uccl_fab_tor(&n, 12), 0);
 	assert_int_equal(uccl_fab_slot(&n, 12), 3);
 	assert_int_equal(uccl_fab_tor(&n, 16), 4);
-	uccl_fab_fini(&n);
 }
 
 /* How many data packets each of the four spines got. */
 static void spread(uint64_t seed, uint32_t share[4])
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	t.queue_bytes = 1u << 30;
-	open_tree(&n, &t, seed);
+	open_tree(seed);
 	for (uint16_t port = 0; port < 4096; port++)
-		send(&n, 0, 31, 1000, port, UCCL_FAB_DATA, 0);
-	run(&n);
+		send(0, 31, 1000, port, UCCL_FAB_DATA, 0);
+	run();
 	assert_int_equal(got.delivered, 4096);
 	for (uint32_t i = 0; i < 4; i++)
 		share[i] = (uint32_t)n.ports[n.nodes[uccl_fab_switch(&n, 1, 0)].up + i].packets;
-	uccl_fab_fini(&n);
 }
 
 static void route__hash(void **state)
@@ -155,23 +134,20 @@ static void route__hash(void **state)
 	assert_true(chi < 16.3);
 }
 
-/* Two hosts at line rate into one: what does not fit is dropped, and the queue is no longer than it may be. */
 /* Links between aggregation and core that 2048 ports between two hosts use, of nine. */
 static uint32_t cores_used(uint8_t ecmp)
 {
-	struct uccl_fab_topo t = tree(3);
 	uint32_t used = 0;
-	struct uccl_fab n;
 
+	t = tree(3);
 	t.ecmp = ecmp;
-	open_tree(&n, &t, 5);
+	open_tree(5);
 	for (uint16_t port = 0; port < 2048; port++)
-		send(&n, 0, 53, 1000, port, UCCL_FAB_DATA, port);
-	run(&n);
+		send(0, 53, 1000, port, UCCL_FAB_DATA, port);
+	run();
 	for (uint32_t i = 0; i < n.nnodes; i++)
 		for (uint32_t k = 0; n.nodes[i].tier == 2 && k < n.nodes[i].nup; k++)
 			used += n.ports[n.nodes[i].up + k].packets > 0;
-	uccl_fab_fini(&n);
 	return used;
 }
 
@@ -184,19 +160,18 @@ static void route__weak_hashes(void **state)
 	assert_int_equal(cores_used(UCCL_FAB_ECMP_XOR), 3);
 }
 
+/* Two hosts at line rate into one: what does not fit is dropped, and the queue is no longer than it may be. */
 static void queue__limit(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
 	uint32_t port;
 
 	(void)state;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	for (uint32_t i = 0; i < 100; i++) {
-		send(&n, 0, 2, 4000, 1, UCCL_FAB_DATA, i);
-		send(&n, 1, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(0, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(1, 2, 4000, 1, UCCL_FAB_DATA, i);
 	}
-	run(&n);
+	run();
 	port = n.nodes[uccl_fab_switch(&n, 1, 0)].down + 2;
 	/* 200 came in the time of 101; 25 fit. */
 	assert_int_equal(got.delivered + got.lost, 200);
@@ -204,172 +179,149 @@ static void queue__limit(void **state)
 	/* Whether a packet comes before or after one leaves at the same instant is a matter of one. */
 	assert_true(got.delivered == 124 || got.delivered == 125);
 	assert_int_equal(n.dropped, got.lost);
-	uccl_fab_fini(&n);
 }
 
 static void queue__trims(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
 	t.trim = true;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	for (uint32_t i = 0; i < 100; i++) {
-		send(&n, 0, 2, 4000, 1, UCCL_FAB_DATA, i);
-		send(&n, 1, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(0, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(1, 2, 4000, 1, UCCL_FAB_DATA, i);
 	}
-	run(&n);
+	run();
 	assert_int_equal(got.delivered, 200);
 	assert_true(got.trimmed >= 70 && got.trimmed <= 80);
 	assert_int_equal(n.trimmed, got.trimmed);
-	uccl_fab_fini(&n);
 }
 
 static void queue__marks(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
 	t.queue_bytes = 1000000;
 	t.ecn_lo = 100000;
 	t.ecn_hi = 300000;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	/* The queue grows by a packet for every two, from 0 to 400,000 bytes. */
 	for (uint32_t i = 0; i < 100; i++) {
-		send(&n, 0, 2, 4000, 1, UCCL_FAB_DATA, i);
-		send(&n, 1, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(0, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(1, 2, 4000, 1, UCCL_FAB_DATA, i);
 	}
-	run(&n);
+	run();
 	assert_int_equal(got.lost, 0);
 	/* A quarter surely not, a quarter surely, half of the rest by chance: 100, give or take five deviations. */
 	assert_true(got.marked > 75 && got.marked < 125);
 	assert_int_equal(n.marked, got.marked);
-	uccl_fab_fini(&n);
 }
 
 static void queue__control_first(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	for (uint32_t i = 0; i < 10; i++)
-		send(&n, 0, 5, 4000, 1, UCCL_FAB_DATA, i);
-	send(&n, 0, 5, 100, 1, UCCL_FAB_CONTROL, 99);
-	run(&n);
+		send(0, 5, 4000, 1, UCCL_FAB_DATA, i);
+	send(0, 5, 100, 1, UCCL_FAB_CONTROL, 99);
+	run();
 	/* The first was on its way already. */
 	assert_int_equal(got.order[0], 0);
 	assert_int_equal(got.order[1], 99);
 	for (uint32_t i = 1; i < 10; i++)
 		assert_int_equal(got.order[i + 1], i);
-	uccl_fab_fini(&n);
 }
 
 static void fault_switch__hole_and_rate(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
 	uint64_t took;
 
 	(void)state;
 	t.spines = 1;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), true, 1);
-	send(&n, 0, 31, 4000, 1, UCCL_FAB_DATA, 0);
-	send(&n, 0, 1, 4000, 1, UCCL_FAB_DATA, 0);
-	run(&n);
+	send(0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	send(0, 1, 4000, 1, UCCL_FAB_DATA, 0);
+	run();
 	assert_int_equal(got.delivered, 1);
 	assert_int_equal(n.lost, 1);
 	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), false, 0.1);
 	took = n.q.now;
-	send(&n, 0, 31, 4000, 1, UCCL_FAB_DATA, 0);
-	run(&n);
+	send(0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	run();
 	took = got.at[31] - took;
 	assert_int_equal(took, 4 * 500000 + 4000 * (2 * 20 + 2 * 400));
 	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), false, 1);
 	took = n.q.now;
-	send(&n, 0, 31, 4000, 1, UCCL_FAB_DATA, 0);
-	run(&n);
+	send(0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	run();
 	assert_int_equal(got.at[31] - took, uccl_fab_one_way(&n, 0, 31, 4000));
-	uccl_fab_fini(&n);
 }
 
 static void route__leaves_and_returns(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
 	uint32_t dead;
 
 	(void)state;
 	t.queue_bytes = 1u << 30;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	dead = uccl_fab_switch(&n, 2, 2);
 	uccl_fab_fault_switch(&n, dead, true, 1);
 	uccl_fab_route(&n, dead, false);
 	for (uint16_t port = 0; port < 500; port++)
-		send(&n, 0, 31, 1000, port, UCCL_FAB_DATA, 0);
-	run(&n);
+		send(0, 31, 1000, port, UCCL_FAB_DATA, 0);
+	run();
 	assert_int_equal(got.delivered, 500);
 	uccl_fab_route(&n, dead, true);
 	for (uint16_t port = 0; port < 500; port++)
-		send(&n, 0, 31, 1000, port, UCCL_FAB_DATA, 0);
-	run(&n);
+		send(0, 31, 1000, port, UCCL_FAB_DATA, 0);
+	run();
 	assert_true(got.lost > 80 && got.lost < 170);
 	for (uint32_t i = 0; i < 4; i++)
 		uccl_fab_route(&n, uccl_fab_switch(&n, 2, i), false);
 	got.lost = 0;
-	send(&n, 0, 31, 1000, 1, UCCL_FAB_DATA, 0);
-	run(&n);
+	send(0, 31, 1000, 1, UCCL_FAB_DATA, 0);
+	run();
 	assert_int_equal(got.lost, 1);
-	uccl_fab_fini(&n);
 }
 
 static void fault_loss__rates(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
 	t.queue_bytes = 1u << 30;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	uccl_fab_fault_loss(&n, 0.01, 0, 0);
 	for (uint32_t i = 0; i < 100000; i++)
-		send(&n, 0, 1, 100, (uint16_t)i, UCCL_FAB_DATA, i);
-	run(&n);
+		send(0, 1, 100, (uint16_t)i, UCCL_FAB_DATA, i);
+	run();
 	/* Five standard deviations: 157. */
 	assert_true(got.lost > 1000 - 157 && got.lost < 1000 + 157);
 	memset(&got, 0, sizeof(got));
 	uccl_fab_fault_loss(&n, 0, 0.001, 10);
 	for (uint32_t i = 0; i < 100000; i++)
-		send(&n, 0, 1, 100, (uint16_t)i, UCCL_FAB_DATA, i);
-	run(&n);
+		send(0, 1, 100, (uint16_t)i, UCCL_FAB_DATA, i);
+	run();
 	/* Bad for 10 packets in 1010: 990 of them, in 99 bursts; each may vary by as much as its mean. */
 	assert_true(got.lost > 400 && got.lost < 1600);
 	assert_true(got.runs > 50 && got.runs < 150);
-	uccl_fab_fini(&n);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__refuses),
-		cmocka_unit_test(tor__rails),
-		cmocka_unit_test(route__every_pair),
-		cmocka_unit_test(host_bps__some_slow),
-		cmocka_unit_test(route__weak_hashes),
-		cmocka_unit_test(one_way__counted_by_hand),
-		cmocka_unit_test(route__hash),
-		cmocka_unit_test(queue__limit),
-		cmocka_unit_test(queue__trims),
-		cmocka_unit_test(queue__marks),
-		cmocka_unit_test(queue__control_first),
-		cmocka_unit_test(fault_switch__hole_and_rate),
-		cmocka_unit_test(route__leaves_and_returns),
-		cmocka_unit_test(fault_loss__rates),
+		cmocka_unit_test_setup(init__refuses, two_tiers),
+		cmocka_unit_test_setup(tor__rails, two_tiers),
+		cmocka_unit_test_setup(route__every_pair, two_tiers),
+		cmocka_unit_test_setup(host_bps__some_slow, two_tiers),
+		cmocka_unit_test_setup(route__weak_hashes, two_tiers),
+		cmocka_unit_test_setup(one_way__counted_by_hand, two_tiers),
+		cmocka_unit_test_setup(route__hash, two_tiers),
+		cmocka_unit_test_setup(queue__limit, two_tiers),
+		cmocka_unit_test_setup(queue__trims, two_tiers),
+		cmocka_unit_test_setup(queue__marks, two_tiers),
+		cmocka_unit_test_setup(queue__control_first, two_tiers),
+		cmocka_unit_test_setup(fault_switch__hole_and_rate, two_tiers),
+		cmocka_unit_test_setup(route__leaves_and_returns, two_tiers),
+		cmocka_unit_test_setup(fault_loss__rates, two_tiers),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, close_tree);
 }

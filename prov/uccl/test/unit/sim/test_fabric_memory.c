@@ -14,57 +14,50 @@
 /* What reaches a switch after it said stop, of a link of 400 Gb/s and 500 ns: 2 * 500 ns, and three packets. */
 #define HEADROOM (2 * 25000 + 3 * PKT)
 
-static struct uccl_fab_topo lossless(void)
+static void lossless(void)
 {
-	struct uccl_fab_topo t = tree(2);
-
+	t = tree(2);
 	t.pfc = true;
 	t.xoff_bytes = 20000;
 	t.headroom_bytes = HEADROOM;
-	return t;
 }
 
 /* `count` packets from each of `senders` hosts, by turns. */
-static void burst(struct uccl_fab *n, const uint32_t *senders, uint32_t k, uint32_t dst, uint32_t count)
+static void burst(const uint32_t *senders, uint32_t k, uint32_t dst, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t j = 0; j < k; j++)
-			send(n, senders[j], dst, PKT, (uint16_t)j, UCCL_FAB_DATA, i);
+			send(senders[j], dst, PKT, (uint16_t)j, UCCL_FAB_DATA, i);
 }
 
 /* All is over: nothing waits, nobody stands still. */
-static void at_rest(const struct uccl_fab *n)
+static void at_rest(void)
 {
-	for (uint32_t i = 0; i < n->nports; i++) {
-		assert_int_equal(n->mem->holds[i].bytes, 0);
-		assert_int_equal(n->mem->holds[i].over, 0);
-		assert_false(n->mem->holds[i].asked);
-		assert_false(n->ports[i].stopped);
-		assert_int_equal(n->ports[i].bytes[UCCL_FAB_DATA], 0);
+	for (uint32_t i = 0; i < n.nports; i++) {
+		assert_int_equal(n.mem->holds[i].bytes, 0);
+		assert_int_equal(n.mem->holds[i].over, 0);
+		assert_false(n.mem->holds[i].asked);
+		assert_false(n.ports[i].stopped);
+		assert_int_equal(n.ports[i].bytes[UCCL_FAB_DATA], 0);
 	}
-	for (uint32_t v = 0; v < n->nnodes; v++)
-		assert_int_equal(n->mem->used[v], 0);
-	assert_int_equal(n->mem->msgs.used, 0);
-	assert_false(uccl_fab_memory_circle(n));
+	for (uint32_t v = 0; v < n.nnodes; v++)
+		assert_int_equal(n.mem->used[v], 0);
+	assert_int_equal(n.mem->msgs.used, 0);
+	assert_false(uccl_fab_memory_circle(&n));
 }
 
 /* Nobody pays for what nobody asked for; and what cannot be is refused. */
 static void init__only_if_asked(void **state)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
-
 	(void)state;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	assert_null(n.mem);
-	uccl_fab_fini(&n);
 	t.shared_bytes = 1000;
 	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
 	t.alpha = 1;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	assert_non_null(n.mem);
-	uccl_fab_fini(&n);
-	t = lossless();
+	lossless();
 	t.xoff_bytes = 0;
 	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
 }
@@ -72,8 +65,6 @@ static void init__only_if_asked(void **state)
 /* The longest of `queues` that are too full at once; everything arrived or was dropped. */
 static uint64_t longest(double alpha, uint32_t queues)
 {
-	struct uccl_fab_topo t = tree(2);
-	struct uccl_fab n;
 	uint64_t most = 0;
 	uint32_t down;
 
@@ -81,19 +72,18 @@ static uint64_t longest(double alpha, uint32_t queues)
 	t.shared_bytes = 240000;
 	t.alpha = alpha;
 	t.queue_bytes = 1; /* of no meaning here */
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	for (uint32_t q = 0; q < queues; q++)
-		burst(&n, (const uint32_t[]){8 + 2 * q, 9 + 2 * q}, 2, q, 200);
-	run(&n);
+		burst((const uint32_t[]){8 + 2 * q, 9 + 2 * q}, 2, q, 200);
+	run();
 	assert_int_equal(got.delivered + got.lost, 400 * queues);
 	assert_true(got.lost > 0);
 	assert_int_equal(n.dropped, got.lost);
 	assert_true(n.mem->most_used <= t.shared_bytes);
-	at_rest(&n);
+	at_rest();
 	down = n.nodes[uccl_fab_switch(&n, 1, 0)].down;
 	for (uint32_t q = 0; q < queues; q++)
 		most = n.ports[down + q].max_queue > most ? n.ports[down + q].max_queue : most;
-	uccl_fab_fini(&n);
 	return most;
 }
 
@@ -113,76 +103,66 @@ static void admits__dynamic_thresholds(void **state)
 static void take__nothing_is_dropped(void **state)
 {
 	const uint32_t senders[] = {1, 2, 4, 5, 8, 12, 28};
-	struct uccl_fab_topo t = lossless();
-	struct uccl_fab n;
 
 	(void)state;
-	open_tree(&n, &t, 1);
-	burst(&n, senders, 7, 0, 300);
-	run(&n);
+	lossless();
+	open_tree(1);
+	burst(senders, 7, 0, 300);
+	run();
 	assert_int_equal(got.delivered, 2100);
 	assert_int_equal(n.dropped, 0);
 	assert_true(n.mem->pauses > 10);
 	assert_true(n.mem->stopped > 0 && n.mem->nics > 0 && n.mem->nics <= n.mem->stopped);
 	assert_true(n.mem->most_over <= HEADROOM);
-	at_rest(&n);
-	uccl_fab_fini(&n);
+	at_rest();
 	/* A link really sends on for the time that a stop takes to reach it, and what is on it comes, too. */
 	t.headroom_bytes = HEADROOM - 25000;
-	open_tree(&n, &t, 1);
-	burst(&n, senders, 7, 0, 300);
-	run(&n);
+	open_tree(1);
+	burst(senders, 7, 0, 300);
+	run();
 	assert_true(n.dropped > 0);
 	assert_int_equal(got.delivered + got.lost, 2100);
-	at_rest(&n);
-	uccl_fab_fini(&n);
+	at_rest();
 }
 
 /* The same where memory is shared: what a link may have of it shrinks while it is told to stop. */
 static void take__shared(void **state)
 {
 	const uint32_t senders[] = {1, 2, 4, 5, 8, 12, 28};
-	struct uccl_fab_topo t = lossless();
-	struct uccl_fab n;
 
 	(void)state;
+	lossless();
 	t.shared_bytes = 200000;
 	for (t.alpha = 0.125; t.alpha < 10; t.alpha *= 4) {
-		open_tree(&n, &t, 1);
-		burst(&n, senders, 7, 0, 300);
-		burst(&n, senders, 7, 3, 300);
-		run(&n);
+		open_tree(1);
+		burst(senders, 7, 0, 300);
+		burst(senders, 7, 3, 300);
+		run();
 		assert_int_equal(got.delivered, 4200);
 		assert_int_equal(n.dropped, 0);
 		assert_true(n.mem->pauses > 10);
 		assert_true(n.mem->most_over <= HEADROOM);
 		assert_true(n.mem->most_used <= t.shared_bytes);
-		at_rest(&n);
-		uccl_fab_fini(&n);
+		at_rest();
 	}
 }
 
 /* When the last packet of 40 from host 1 to host 3, which nobody else wants, is there. */
 static uint64_t bystander(bool pfc)
 {
-	struct uccl_fab_topo t = lossless();
-	struct uccl_fab n;
-	uint64_t at;
-
+	lossless();
 	t.pfc = pfc;
 	t.queue_bytes = 10000000;
-	open_tree(&n, &t, 1);
+	open_tree(1);
 	for (uint32_t i = 0; i < 400; i++) {
-		send(&n, 1, 0, PKT, 1, UCCL_FAB_DATA, i);
-		send(&n, 2, 0, PKT, 1, UCCL_FAB_DATA, i);
+		send(1, 0, PKT, 1, UCCL_FAB_DATA, i);
+		send(2, 0, PKT, 1, UCCL_FAB_DATA, i);
 		if (i % 10 == 0)
-			send(&n, 1, 3, PKT, 1, UCCL_FAB_DATA, i);
+			send(1, 3, PKT, 1, UCCL_FAB_DATA, i);
 	}
-	run(&n);
+	run();
 	assert_int_equal(got.delivered, 840);
-	at = got.at[3];
-	uccl_fab_fini(&n);
-	return at;
+	return got.at[3];
 }
 
 /* Head-of-line blocking: who stands behind a stopped one on its link waits, whoever it is for. */
@@ -198,16 +178,15 @@ static void heard__blocks_others(void **state)
 /* Acknowledgements are not of the class that is stopped. */
 static void heard__control_goes_on(void **state)
 {
-	struct uccl_fab_topo t = lossless();
-	struct uccl_fab n;
 	uint32_t early = 0;
 
 	(void)state;
-	open_tree(&n, &t, 1);
-	burst(&n, (const uint32_t[]){1, 2, 4}, 3, 0, 300);
+	lossless();
+	open_tree(1);
+	burst((const uint32_t[]){1, 2, 4}, 3, 0, 300);
 	while (!n.ports[1].stopped)
 		assert_true(uccl_fab_step(&n));
-	send(&n, 1, 3, 84, 1, UCCL_FAB_CONTROL, 1);
+	send(1, 3, 84, 1, UCCL_FAB_CONTROL, 1);
 	while (!got.at[3]) {
 		early += n.ports[1].stopped;
 		assert_true(uccl_fab_step(&n));
@@ -215,22 +194,20 @@ static void heard__control_goes_on(void **state)
 	/* It left, and arrived at the tor, while data did not. */
 	assert_true(early > 0);
 	assert_true(n.ports[1].bytes[UCCL_FAB_DATA] > 0);
-	run(&n);
+	run();
 	assert_int_equal(got.delivered, 901);
-	at_rest(&n);
-	uccl_fab_fini(&n);
+	at_rest();
 }
 
 /* Four ports, from tor to spine to tor and back: what came from each waits for the next. No tree routes like that. */
 static void circle__found(void **state)
 {
-	struct uccl_fab_topo t = lossless();
 	struct uccl_fab_pkt pkts[4];
 	uint32_t port[4], tor[2], spine[2];
-	struct uccl_fab n;
 
 	(void)state;
-	open_tree(&n, &t, 1);
+	lossless();
+	open_tree(1);
 	for (uint32_t i = 0; i < 2; i++) {
 		tor[i] = uccl_fab_switch(&n, 1, i);
 		spine[i] = uccl_fab_switch(&n, 2, i);
@@ -254,20 +231,19 @@ static void circle__found(void **state)
 	/* One of them sends, so the others will. */
 	n.ports[port[2]].stopped = false;
 	assert_false(uccl_fab_memory_circle(&n));
-	uccl_fab_fini(&n);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__only_if_asked),
-		cmocka_unit_test(admits__dynamic_thresholds),
-		cmocka_unit_test(take__nothing_is_dropped),
-		cmocka_unit_test(take__shared),
-		cmocka_unit_test(heard__blocks_others),
-		cmocka_unit_test(heard__control_goes_on),
-		cmocka_unit_test(circle__found),
+		cmocka_unit_test_setup(init__only_if_asked, two_tiers),
+		cmocka_unit_test_setup(admits__dynamic_thresholds, two_tiers),
+		cmocka_unit_test_setup(take__nothing_is_dropped, two_tiers),
+		cmocka_unit_test_setup(take__shared, two_tiers),
+		cmocka_unit_test_setup(heard__blocks_others, two_tiers),
+		cmocka_unit_test_setup(heard__control_goes_on, two_tiers),
+		cmocka_unit_test_setup(circle__found, two_tiers),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, close_tree);
 }

@@ -12,11 +12,14 @@
 #include "base/units.h"
 #include "sim/fabric_stacks.h"
 
+/* What a test opens and runs; each begins with the same configuration. */
 static struct uccl_fab_scene s;
+static struct uccl_fab_cfg c;
 
-static struct uccl_fab_cfg config(void)
+static int config(void **state)
 {
-	return (struct uccl_fab_cfg){
+	(void)state;
+	c = (struct uccl_fab_cfg){
 		.topo =
 			{
 				.tiers = 2,
@@ -43,22 +46,35 @@ static struct uccl_fab_cfg config(void)
 		.bin_ns = 1000,
 		.limit_ns = UCCL_NS_PER_S,
 	};
+	return 0;
+}
+
+static int close_scene(void **state)
+{
+	(void)state;
+	uccl_fab_scene_close(&s);
+	return 0;
+}
+
+/* As c says; what was open before is closed. */
+static void open_scene(void)
+{
+	close_scene(NULL);
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 }
 
 static void open__refuses(void **state)
 {
-	struct uccl_fab_cfg c = config();
-
 	(void)state;
 	c.stack = NULL;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
-	c = config();
+	config(state);
 	c.cc = "nothing";
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
-	c = config();
+	config(state);
 	c.window = 100;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
-	c = config();
+	config(state);
 	c.topo.hosts = 7;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
 }
@@ -66,12 +82,11 @@ static void open__refuses(void **state)
 /* Chains begin when what they wait for has arrived, others at their time. */
 static void run__starts(void **state)
 {
-	struct uccl_fab_cfg c = config();
 	uint32_t a, b;
 	uint64_t sum = 0;
 
 	(void)state;
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	a = uccl_fab_scene_add(&s, 0, 1, 100000, 5000, 0);
 	b = uccl_fab_scene_add(&s, 1, 5, 200000, 0, 0);
 	uccl_fab_scene_after(&s, b, a);
@@ -83,17 +98,15 @@ static void run__starts(void **state)
 	for (uint32_t i = 0; i < s.nbins; i++)
 		sum += s.bins[i];
 	assert_int_equal(sum, 300000);
-	uccl_fab_scene_close(&s);
 }
 
 /* One that waits for two, and two that wait for one. */
 static void after__several(void **state)
 {
-	struct uccl_fab_cfg c = config();
 	uint32_t op[5];
 
 	(void)state;
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	for (uint32_t i = 0; i < 5; i++)
 		op[i] = uccl_fab_scene_add(&s, i, i + 1, 100000 * (i + 1), 0, 0);
 	uccl_fab_scene_after(&s, op[2], op[0]);
@@ -105,31 +118,25 @@ static void after__several(void **state)
 	assert_int_equal(s.ops[op[2]].start_ns, s.ops[op[1]].end_ns);
 	assert_int_equal(s.ops[op[3]].start_ns, s.ops[op[2]].end_ns);
 	assert_int_equal(s.ops[op[4]].start_ns, s.ops[op[2]].end_ns);
-	uccl_fab_scene_close(&s);
 }
 
 static void run__sorts(void **state)
 {
-	struct uccl_fab_cfg c = config();
-
 	(void)state;
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	uccl_fab_scene_add(&s, 0, 1, 1000, 9000, 0);
 	uccl_fab_scene_add(&s, 2, 3, 1000, 4000, 0);
 	assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
 	assert_int_equal(s.ops[0].start_ns, 4000);
 	assert_int_equal(s.ops[1].start_ns, 9000);
 	assert_true(s.ops[0].end_ns > 4000 && s.ops[0].end_ns < 9000);
-	uccl_fab_scene_close(&s);
 }
 
 static void arrived__twice_or_never(void **state)
 {
-	struct uccl_fab_cfg c = config();
-
 	(void)state;
 	/* In any order, but each byte once: good. */
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	uccl_fab_scene_add(&s, 0, 1, 3000, 0, 0);
 	uccl_fab_arrived(&s, 0, 2000, 1000);
 	uccl_fab_arrived(&s, 0, 0, 1000);
@@ -146,42 +153,35 @@ static void arrived__twice_or_never(void **state)
 	uccl_fab_scene_add(&s, 0, 1, 1000, 0, 0);
 	uccl_fab_arrived(&s, 2, 0, 1001);
 	assert_string_not_equal(s.broken, "");
-	uccl_fab_scene_close(&s);
 }
 
 static void run__gives_up(void **state)
 {
-	struct uccl_fab_cfg c = config();
-
 	(void)state;
 	c.limit_ns = 10 * UCCL_NS_PER_MS;
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	uccl_fab_scene_add(&s, 0, 5, 1000000, 0, 0);
 	for (uint32_t i = 0; i < 4; i++)
 		uccl_fab_fault_switch(&s.net, uccl_fab_switch(&s.net, 2, i), true, 1);
 	assert_int_not_equal(uccl_fab_scene_run(&s, NULL), 0);
 	assert_int_equal(s.done, 0);
-	uccl_fab_scene_close(&s);
 	/* Also where little happens: it would take 26 us. */
 	c.limit_ns = 20 * UCCL_NS_PER_US;
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	uccl_fab_scene_add(&s, 0, 5, 1000000, 0, 0);
 	assert_int_equal(uccl_fab_scene_run(&s, NULL), -FI_ETIMEDOUT);
-	uccl_fab_scene_close(&s);
 }
 
 /* By hand: 10,000 bytes are three packets of 4 KiB and less. */
 static void ideal__by_hand(void **state)
 {
-	struct uccl_fab_cfg c = config();
 	uint64_t last = 10000 - 8192 + UCCL_FAB_ROCE_BYTES;
 
 	(void)state;
 	assert_int_equal(UCCL_FAB_ROCE_BYTES, 82);
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	assert_int_equal(uccl_fab_ideal(&s, 0, 1, 10000),
 			 ((2 * (4096 + 82) + 20) * 20 + 2 * 1000000 + last * 40) / 1000);
-	uccl_fab_scene_close(&s);
 }
 
 /* What others send arrives at their rate, and all that is sent beside it; the ideal knows how much is left. */
@@ -189,18 +189,16 @@ static void background__takes_its_share(void **state)
 {
 	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn,
 							      &uccl_fab_stack_sr, &uccl_fab_stack_spray};
-	struct uccl_fab_cfg c = config();
 	double ns, rate;
 
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
 		c.stack = stacks[i];
 		c.others.share = 0;
-		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+		open_scene();
 		ns = (double)uccl_fab_ideal(&s, 0, 5, 8u << 20);
-		uccl_fab_scene_close(&s);
 		c.others.share = 0.3;
-		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+		open_scene();
 		assert_in_range(uccl_fab_ideal(&s, 0, 5, 8u << 20), (uint64_t)(ns / 0.72), (uint64_t)(ns / 0.7));
 		uccl_fab_scene_add(&s, 0, 5, 8u << 20, 0, 0);
 		assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
@@ -210,52 +208,49 @@ static void background__takes_its_share(void **state)
 		/* 8 hosts x 15 bytes per ns. */
 		rate = (double)s.background / (double)s.last_ns / 120;
 		assert_true(rate > 0.95 && rate < 1.01);
-		uccl_fab_scene_close(&s);
 	}
 	c.others.share = 1;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+}
+
+/* 200 small ones, each alone: their time together. */
+static uint64_t took(void)
+{
+	uint64_t sum = 0;
+
+	open_scene();
+	for (uint32_t k = 0; k < 200; k++)
+		uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);
+	assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+	for (uint32_t k = 0; k < 200; k++)
+		sum += s.ops[k].end_ns - s.ops[k].start_ns;
+	return sum;
 }
 
 /* What arrives while its host does something else waits, in its order, and so takes longer by as much. */
 static void jitter__waits(void **state)
 {
 	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn};
-	struct uccl_fab_cfg c = config();
 	uint64_t calm;
 
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
 		c.stack = stacks[i];
 		c.jitter.ns = 0;
-		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
-		for (uint32_t k = 0; k < 200; k++)
-			uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);
-		assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
-		calm = 0;
-		for (uint32_t k = 0; k < 200; k++)
-			calm += s.ops[k].end_ns - s.ops[k].start_ns;
-		uccl_fab_scene_close(&s);
+		calm = took();
 		/* Half of the time, 3 us: who comes in a pause waits as long as a pause is on average. */
 		c.jitter.ns = c.jitter.every_ns = 3000;
-		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
-		for (uint32_t k = 0; k < 200; k++)
-			uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);
-		assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
-		for (uint32_t k = 0; k < 200; k++)
-			calm -= s.ops[k].end_ns - s.ops[k].start_ns;
-		assert_in_range(-calm, 200 * 3000 / 2 * 3 / 4, 200 * 3000 / 2 * 5 / 4);
+		assert_in_range(took() - calm, 200 * 3000 / 2 * 3 / 4, 200 * 3000 / 2 * 5 / 4);
 		assert_int_equal(s.rtx_bytes, 0);
-		uccl_fab_scene_close(&s);
 	}
 }
 
 static void result__closed_form(void **state)
 {
-	struct uccl_fab_cfg c = config();
 	struct uccl_fab_result r;
 
 	(void)state;
-	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	open_scene();
 	for (uint32_t i = 0; i < 1000; i++) {
 		uint32_t op = uccl_fab_scene_add(&s, 0, 1, 1000 * (uint64_t)(i + 1), 100, 2);
 
@@ -276,22 +271,21 @@ static void result__closed_form(void **state)
 	assert_true(r.jain > 0.4999 && r.jain < 0.5001);
 	uccl_fab_result(&s, 1, &r);
 	assert_int_equal(r.n, 0);
-	uccl_fab_scene_close(&s);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__refuses),
-		cmocka_unit_test(run__starts),
-		cmocka_unit_test(after__several),
-		cmocka_unit_test(run__sorts),
-		cmocka_unit_test(run__gives_up),
-		cmocka_unit_test(arrived__twice_or_never),
-		cmocka_unit_test(ideal__by_hand),
-		cmocka_unit_test(background__takes_its_share),
-		cmocka_unit_test(jitter__waits),
-		cmocka_unit_test(result__closed_form),
+		cmocka_unit_test_setup_teardown(open__refuses, config, close_scene),
+		cmocka_unit_test_setup_teardown(run__starts, config, close_scene),
+		cmocka_unit_test_setup_teardown(after__several, config, close_scene),
+		cmocka_unit_test_setup_teardown(run__sorts, config, close_scene),
+		cmocka_unit_test_setup_teardown(run__gives_up, config, close_scene),
+		cmocka_unit_test_setup_teardown(arrived__twice_or_never, config, close_scene),
+		cmocka_unit_test_setup_teardown(ideal__by_hand, config, close_scene),
+		cmocka_unit_test_setup_teardown(background__takes_its_share, config, close_scene),
+		cmocka_unit_test_setup_teardown(jitter__waits, config, close_scene),
+		cmocka_unit_test_setup_teardown(result__closed_form, config, close_scene),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

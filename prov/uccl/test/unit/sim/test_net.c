@@ -41,27 +41,48 @@ static void seen_unreach(void *arg, const struct uccl_sim_pkt *p)
 
 static const struct uccl_sim_sink sink = {.packet = seen_packet, .unreach = seen_unreach};
 
-static struct uccl_sim_net_cfg plain(void)
+/* What a test runs on. Each begins with the same configuration. */
+static struct uccl_sim_net_cfg cfg;
+static struct uccl_sim_net net;
+static struct seen s;
+
+static int end(void **state)
 {
-	return (struct uccl_sim_net_cfg){.nodes = 3, .routes = 4, .delay_ns = 1000, .queue_bytes = 10000};
+	(void)state;
+	uccl_sim_net_fini(&net);
+	memset(&s, 0, sizeof(s));
+	return 0;
+}
+
+static int setup(void **state)
+{
+	cfg = (struct uccl_sim_net_cfg){.nodes = 3, .routes = 4, .delay_ns = 1000, .queue_bytes = 10000};
+	return end(state);
+}
+
+/* The clock begins at `at`; packets for this node are seen. */
+static void begin(uint8_t node, uint64_t at)
+{
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, at), 0);
+	uccl_sim_attach(&net, node, &sink, &s);
 }
 
 /* Send a packet of len bytes, the first of which is id. False: no room. */
-static bool send_one(struct uccl_sim_net *net, uint8_t src, uint8_t dst, uint16_t label, uint8_t id, uint32_t len)
+static bool send_one(uint8_t src, uint8_t dst, uint16_t label, uint8_t id, uint32_t len)
 {
-	uint64_t at = uccl_sim_egress(net, src, len);
+	uint64_t at = uccl_sim_egress(&net, src, len);
 	struct uccl_sim_pkt *p;
 
 	if (at == UCCL_NEVER)
 		return false;
-	p = uccl_sim_pkt_new(net, len);
+	p = uccl_sim_pkt_new(&net, len);
 	assert_non_null(p);
 	p->src = src;
 	p->dst = dst;
 	p->label = label;
 	p->len = len;
 	memset(p->data, id, len);
-	uccl_sim_depart(net, p, at);
+	uccl_sim_depart(&net, p, at);
 	return true;
 }
 
@@ -80,28 +101,23 @@ static void alarm_fire(struct uccl_sim_event *ev)
 
 static void init__refuses_bad_sizes(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-
 	(void)state;
 	cfg.nodes = UCCL_SIM_NODES + 1;
 	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), -FI_EINVAL);
-	cfg = plain();
+	setup(state);
 	cfg.routes = 0;
 	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), -FI_EINVAL);
 }
 
 static void at__orders_by_time_then_sequence(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
 	struct alarm a[300];
-	struct uccl_sim_net net;
 	struct uccl_rng rng;
 	uint64_t last_at = 0;
 	uint32_t i, gone = 0;
 
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 50), 0);
+	begin(0, 50);
 	uccl_rng_seed(&rng, 7);
 	for (i = 0; i < 300; i++) {
 		a[i] = (struct alarm){.ev.fire = alarm_fire, .id = i};
@@ -128,74 +144,54 @@ static void at__orders_by_time_then_sequence(void **state)
 		last_at = x->ev.at;
 	}
 	assert_int_equal(net.now, last_at);
-	uccl_sim_net_fini(&net);
 }
 
 static void at__past_means_now(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
 	struct alarm a = {.ev.fire = alarm_fire};
-	struct uccl_sim_net net;
 
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 5000), 0);
+	begin(0, 5000);
 	uccl_sim_at(&net, &a.ev, 10);
 	assert_int_equal(uccl_sim_next(&net), 5000);
 	uccl_sim_run(&net, 6000);
 	assert_int_equal(net.now, 6000);
 	assert_int_equal(uccl_sim_next(&net), UCCL_NEVER);
-	uccl_sim_net_fini(&net);
 }
 
 static void depart__arrives_after_the_delay(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
-
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
-	assert_true(send_one(&net, 0, 1, 0, 42, 300));
+	begin(1, 100);
+	assert_true(send_one(0, 1, 0, 42, 300));
 	assert_true(uccl_sim_step(&net));
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.at[0], 1100);
 	assert_int_equal(s.id[0], 42);
 	assert_int_equal(s.len[0], 300);
 	assert_false(uccl_sim_step(&net));
-	uccl_sim_net_fini(&net);
 }
 
 static void depart__tells_the_sender_of_a_closed_port(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
-
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
-	uccl_sim_attach(&net, 0, &sink, &s);
-	send_one(&net, 0, 1, 0, 1, 300);
+	begin(0, 100);
+	send_one(0, 1, 0, 1, 300);
 	uccl_sim_run(&net, 10000);
 	assert_int_equal(s.unreach, 1);
 	assert_int_equal(net.stats.lost_closed, 1);
-	uccl_sim_net_fini(&net);
 }
 
 /* A rate makes packets leave one by one, fills the queue, and the queue refuses then. */
 static void egress__serializes_and_refuses(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
 	uint32_t i, taken = 0;
 
 	(void)state;
 	cfg.rate_bps = 8 * UCCL_NS_PER_S; /* a byte a ns */
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
+	begin(1, 100);
 	for (i = 0; i < 20; i++)
-		taken += send_one(&net, 0, 1, 0, (uint8_t)i, 936);
+		taken += send_one(0, 1, 0, (uint8_t)i, 936);
 	assert_int_equal(taken, 11); /* 10,064 bytes may wait, 1,000 each: the eleventh starts just below the limit */
 	assert_int_equal(uccl_sim_egress_half(&net, 0), 100 + 11000 - 5032);
 	uccl_sim_run(&net, 100000);
@@ -203,25 +199,20 @@ static void egress__serializes_and_refuses(void **state)
 	assert_int_equal(s.at[0], 100 + 1000 + 1000 + 1000);
 	for (i = 1; i < s.n; i++)
 		assert_int_equal(s.at[i] - s.at[i - 1], 1000);
-	uccl_sim_net_fini(&net);
 }
 
 /* A port that was stopped sends all the same, later and in order; what does not fit before it waits outside. */
 static void egress__paused(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
 	uint32_t i;
 
 	(void)state;
 	cfg.rate_bps = 8 * UCCL_NS_PER_S;
 	cfg.faults.pause = 0.1;
 	cfg.faults.pause_ns = 100000;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
+	begin(1, 100);
 	for (i = 0; i < 200; i++)
-		while (!send_one(&net, 0, 1, 0, (uint8_t)i, 936))
+		while (!send_one(0, 1, 0, (uint8_t)i, 936))
 			uccl_sim_run(&net, uccl_sim_egress_half(&net, 0));
 	uccl_sim_run(&net, net.now + 1000000);
 	assert_int_equal(s.n, 200);
@@ -233,62 +224,49 @@ static void egress__paused(void **state)
 	uccl_sim_heal(&net);
 	i = (uint32_t)net.stats.paused;
 	for (uint32_t k = 0; k < 100; k++, uccl_sim_run(&net, net.now + 1000))
-		send_one(&net, 0, 1, 0, 0, 936);
+		send_one(0, 1, 0, 0, 936);
 	assert_int_equal(net.stats.paused, i);
-	uccl_sim_net_fini(&net);
 }
 
 /* Two senders at full rate into one port: half of it does not fit. */
 static void arrive__drops_what_the_port_cannot_hold(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
 	uint32_t i;
 
 	(void)state;
 	cfg.rate_bps = 8 * UCCL_NS_PER_S;
 	cfg.queue_bytes = 4000;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
-	uccl_sim_attach(&net, 2, &sink, &s);
+	begin(2, 100);
 	for (i = 0; i < 100; i++) {
-		assert_true(send_one(&net, 0, 2, 0, 0, 936));
-		assert_true(send_one(&net, 1, 2, 0, 1, 936));
+		assert_true(send_one(0, 2, 0, 0, 936));
+		assert_true(send_one(1, 2, 0, 1, 936));
 		uccl_sim_run(&net, net.now + 1000);
 	}
 	uccl_sim_run(&net, net.now + 100000);
 	assert_int_equal(s.n + net.stats.lost_queue, 200);
 	assert_in_range(s.n, 100, 108);
-	uccl_sim_net_fini(&net);
 }
 
 static void route_of__spreads_labels(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
 	uint32_t hits[4] = {0};
-	struct uccl_sim_net net;
 	uint16_t label;
 
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
+	begin(0, 0);
 	for (label = 0; label < 400; label++)
 		hits[uccl_sim_route_of(&net, 0, 1, label)]++;
 	for (label = 0; label < 4; label++)
 		assert_in_range(hits[label], 60, 140);
-	uccl_sim_net_fini(&net);
 }
 
 static void hole__swallows_one_route_for_its_time(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
 	struct uccl_sim_hole hole = {.src = 0, .dst = -1, .start = 2000, .end = 3000};
-	struct uccl_sim_net net;
-	struct seen s = {0};
 	uint16_t bad = 0, good = 0;
 
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
+	begin(1, 0);
 	while (uccl_sim_route_of(&net, 0, 1, bad) != 2)
 		bad++;
 	while (uccl_sim_route_of(&net, 0, 1, good) == 2)
@@ -296,126 +274,86 @@ static void hole__swallows_one_route_for_its_time(void **state)
 	hole.route = 2;
 	assert_true(uccl_sim_hole_add(&net, &hole));
 	uccl_sim_run(&net, 1999);
-	send_one(&net, 0, 1, bad, 1, 100);
+	send_one(0, 1, bad, 1, 100);
 	uccl_sim_run(&net, 2000);
-	send_one(&net, 0, 1, bad, 2, 100);
-	send_one(&net, 0, 1, good, 3, 100);
+	send_one(0, 1, bad, 2, 100);
+	send_one(0, 1, good, 3, 100);
 	uccl_sim_run(&net, 3000);
-	send_one(&net, 0, 1, bad, 4, 100);
+	send_one(0, 1, bad, 4, 100);
 	uccl_sim_run(&net, 9000);
 	assert_int_equal(s.n, 3);
 	assert_int_equal(s.id[0] * 100 + s.id[1] * 10 + s.id[2], 134);
 	assert_int_equal(net.stats.lost_hole, 1);
-	uccl_sim_net_fini(&net);
 }
 
 static void hole__of_long_packets(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
 	struct uccl_sim_hole hole = {.src = -1, .dst = -1, .route = -1, .above = 500, .end = UCCL_NEVER};
-	struct uccl_sim_net net;
-	struct seen s = {0};
 
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
+	begin(1, 0);
 	assert_true(uccl_sim_hole_add(&net, &hole));
-	send_one(&net, 0, 1, 0, 1, 500);
-	send_one(&net, 0, 1, 0, 2, 501);
+	send_one(0, 1, 0, 1, 500);
+	send_one(0, 1, 0, 2, 501);
 	uccl_sim_run(&net, 9000);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.id[0], 1);
 	assert_int_equal(net.stats.lost_hole, 1);
-	uccl_sim_net_fini(&net);
 }
 
-/* Send n packets under the faults of cfg and tell what arrived. */
-static void storm(const struct uccl_sim_net_cfg *cfg, uint64_t seed, uint32_t n, struct uccl_sim_net *net,
-		  struct seen *s)
+/* Send n packets under the faults of cfg. */
+static void storm(uint64_t seed, uint32_t n)
 {
-	uint32_t i;
-
-	memset(s, 0, sizeof(*s));
-	assert_int_equal(uccl_sim_net_init(net, cfg, seed, 0), 0);
-	uccl_sim_attach(net, 1, &sink, s);
-	for (i = 0; i < n; i++) {
-		send_one(net, 0, 1, (uint16_t)i, (uint8_t)i, 100);
-		uccl_sim_run(net, net->now + 100);
+	end(NULL);
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, seed, 0), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	for (uint32_t i = 0; i < n; i++) {
+		send_one(0, 1, (uint16_t)i, (uint8_t)i, 100);
+		uccl_sim_run(&net, net.now + 100);
 	}
-	uccl_sim_run(net, net->now + 20 * UCCL_NS_PER_S);
+	uccl_sim_run(&net, net.now + 20 * UCCL_NS_PER_S);
 }
 
 static void faults__have_their_rates(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	static struct seen s;
-	uint32_t i, back = 0;
+	static const struct {
+		struct uccl_sim_faults faults;
+		bool fifo;
+		uint32_t sent;
+		uint32_t least, most;	      /* arrive, copies not counted */
+		uint32_t odd_least, odd_most; /* are copies, come too late, or come shortened */
+	} cases[] = {
+		{{.loss = 0.25}, false, 2000, 1400, 1600, 0, 0},
+		{{.nth = 4}, false, 2000, 1500, 1500, 0, 0},
+		{{.burst = 0.01, .burst_end = 0.1}, false, 2000, 1500, 1990, 0, 0},
+		{{.dup = 0.5}, false, 1000, 1000, 1000, 400, 600},
+		{{.reorder = 0.2, .reorder_ns = 5000}, false, 1000, 1000, 1000, 50, 300},
+		{{.reorder = 0.2, .reorder_ns = 5000}, true, 1000, 1000, 1000, 0, 300},
+		{{.corrupt = 0.3}, false, 1000, 600, 800, 0, 0},
+		{{.truncate = 0.3}, false, 1000, 1000, 1000, 200, 400},
+		{{.flap_ns = 20000}, false, 1000, 490, 510, 0, 0},
+	};
 
 	(void)state;
-	cfg.faults.loss = 0.25;
-	storm(&cfg, 1, 2000, &net, &s);
-	assert_in_range(s.n, 1400, 1600);
-	uccl_sim_net_fini(&net);
+	for (size_t k = 0; k < uccl_array_len(cases); k++) {
+		uint32_t copies = 0, odd = 0;
 
-	cfg.faults = (struct uccl_sim_faults){.nth = 4};
-	storm(&cfg, 1, 2000, &net, &s);
-	assert_int_equal(s.n, 1500);
-	uccl_sim_net_fini(&net);
-
-	cfg.faults = (struct uccl_sim_faults){.burst = 0.01, .burst_end = 0.1};
-	storm(&cfg, 1, 2000, &net, &s);
-	assert_in_range(s.n, 1500, 1990);
-	uccl_sim_net_fini(&net);
-
-	cfg.faults = (struct uccl_sim_faults){.dup = 0.5};
-	storm(&cfg, 1, 1000, &net, &s);
-	assert_in_range(s.n, 1400, 1600);
-	for (i = 0; i < s.n; i++)
-		back += s.copy[i];
-	assert_int_equal(s.n, 1000 + back);
-	uccl_sim_net_fini(&net);
-
-	cfg.faults = (struct uccl_sim_faults){.reorder = 0.2, .reorder_ns = 5000};
-	storm(&cfg, 1, 1000, &net, &s);
-	assert_int_equal(s.n, 1000);
-	for (i = 1, back = 0; i < s.n; i++)
-		back += (uint8_t)(s.id[i] - s.id[i - 1]) > 128;
-	assert_in_range(back, 50, 300);
-	uccl_sim_net_fini(&net);
-
-	cfg.fifo = true;
-	storm(&cfg, 1, 1000, &net, &s);
-	assert_int_equal(s.n, 1000);
-	uccl_sim_net_fini(&net);
-
-	cfg.fifo = false;
-	cfg.faults = (struct uccl_sim_faults){.corrupt = 0.3};
-	storm(&cfg, 1, 1000, &net, &s);
-	assert_in_range(s.n, 600, 800);
-	assert_int_equal(s.n + net.stats.lost_corrupt, 1000);
-	uccl_sim_net_fini(&net);
-
-	cfg.faults = (struct uccl_sim_faults){.truncate = 0.3};
-	storm(&cfg, 1, 1000, &net, &s);
-	assert_int_equal(s.n, 1000);
-	for (i = 0, back = 0; i < s.n; i++)
-		back += s.len[i] < 100;
-	assert_in_range(back, 200, 400);
-	uccl_sim_net_fini(&net);
-
-	cfg.faults = (struct uccl_sim_faults){.flap_ns = 20000};
-	storm(&cfg, 1, 1000, &net, &s);
-	assert_in_range(s.n, 490, 510);
-	uccl_sim_net_fini(&net);
+		cfg.faults = cases[k].faults;
+		cfg.fifo = cases[k].fifo;
+		storm(1, cases[k].sent);
+		for (uint32_t i = 0; i < s.n; i++) {
+			copies += s.copy[i];
+			odd += s.copy[i] || s.len[i] < 100 || (i && (uint8_t)(s.id[i] - s.id[i - 1]) > 128);
+		}
+		assert_in_range(s.n - copies, cases[k].least, cases[k].most);
+		assert_in_range(odd, cases[k].odd_least, cases[k].odd_most);
+		assert_int_equal(net.stats.lost_corrupt, cases[k].faults.corrupt > 0 ? 1000 - s.n : 0);
+	}
 }
 
 /* One route that never reorders, though every packet is delayed differently. */
 static void faults__fifo_routes_keep_order(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	static struct seen s;
 	uint32_t i;
 
 	(void)state;
@@ -424,32 +362,26 @@ static void faults__fifo_routes_keep_order(void **state)
 	cfg.jitter_ns = 3000;
 	cfg.faults.reorder = 0.2;
 	cfg.faults.reorder_ns = 9000;
-	storm(&cfg, 1, 1000, &net, &s);
+	storm(1, 1000);
 	assert_int_equal(s.n, 1000);
 	for (i = 0; i < s.n; i++)
 		assert_int_equal(s.id[i], (uint8_t)i);
-	uccl_sim_net_fini(&net);
 }
 
 static void heal__ends_all_faults(void **state)
 {
 	struct uccl_sim_hole hole = {.src = -1, .dst = -1, .route = -1, .start = 0, .end = UCCL_NEVER};
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
 
 	(void)state;
 	cfg.faults.loss = 1;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
+	begin(1, 0);
 	uccl_sim_hole_add(&net, &hole);
-	send_one(&net, 0, 1, 0, 1, 100);
+	send_one(0, 1, 0, 1, 100);
 	uccl_sim_heal(&net);
-	send_one(&net, 0, 1, 0, 2, 100);
+	send_one(0, 1, 0, 2, 100);
 	uccl_sim_run(&net, 10000);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.id[0], 2);
-	uccl_sim_net_fini(&net);
 }
 
 static uint32_t script_third(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
@@ -463,30 +395,22 @@ static uint32_t script_third(void *arg, const struct uccl_sim_pkt *p, uint64_t *
 
 static void script__decides_each_packet(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	struct seen s = {0};
 	uint8_t i;
 
 	(void)state;
-	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
-	uccl_sim_attach(&net, 1, &sink, &s);
+	begin(1, 0);
 	net.script = script_third;
 	for (i = 0; i < 5; i++)
-		send_one(&net, 0, 1, 0, i, 100);
+		send_one(0, 1, 0, i, 100);
 	uccl_sim_run(&net, 1000000);
 	assert_int_equal(s.n, 5);
 	assert_int_equal(s.id[0], 1);
 	assert_int_equal(s.id[4], 0);
 	assert_int_equal(net.stats.lost_script, 1);
-	uccl_sim_net_fini(&net);
 }
 
 static void trace__is_the_seed(void **state)
 {
-	struct uccl_sim_net_cfg cfg = plain();
-	struct uccl_sim_net net;
-	static struct seen s;
 	uint64_t trace[3];
 	uint32_t i;
 
@@ -494,9 +418,8 @@ static void trace__is_the_seed(void **state)
 	cfg.jitter_ns = 500;
 	cfg.faults = (struct uccl_sim_faults){.loss = 0.1, .dup = 0.1, .reorder = 0.1, .reorder_ns = 4000};
 	for (i = 0; i < 3; i++) {
-		storm(&cfg, i < 2 ? 9 : 10, 500, &net, &s);
+		storm(i < 2 ? 9 : 10, 500);
 		trace[i] = net.trace;
-		uccl_sim_net_fini(&net);
 	}
 	assert_int_equal(trace[0], trace[1]);
 	assert_int_not_equal(trace[0], trace[2]);
@@ -524,24 +447,24 @@ static void addr__round_trip(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__refuses_bad_sizes),
-		cmocka_unit_test(at__orders_by_time_then_sequence),
-		cmocka_unit_test(at__past_means_now),
-		cmocka_unit_test(depart__arrives_after_the_delay),
-		cmocka_unit_test(depart__tells_the_sender_of_a_closed_port),
-		cmocka_unit_test(egress__serializes_and_refuses),
-		cmocka_unit_test(egress__paused),
-		cmocka_unit_test(arrive__drops_what_the_port_cannot_hold),
-		cmocka_unit_test(route_of__spreads_labels),
-		cmocka_unit_test(hole__swallows_one_route_for_its_time),
-		cmocka_unit_test(hole__of_long_packets),
-		cmocka_unit_test(faults__have_their_rates),
-		cmocka_unit_test(faults__fifo_routes_keep_order),
-		cmocka_unit_test(heal__ends_all_faults),
-		cmocka_unit_test(script__decides_each_packet),
-		cmocka_unit_test(trace__is_the_seed),
-		cmocka_unit_test(addr__round_trip),
+		cmocka_unit_test_setup(init__refuses_bad_sizes, setup),
+		cmocka_unit_test_setup(at__orders_by_time_then_sequence, setup),
+		cmocka_unit_test_setup(at__past_means_now, setup),
+		cmocka_unit_test_setup(depart__arrives_after_the_delay, setup),
+		cmocka_unit_test_setup(depart__tells_the_sender_of_a_closed_port, setup),
+		cmocka_unit_test_setup(egress__serializes_and_refuses, setup),
+		cmocka_unit_test_setup(egress__paused, setup),
+		cmocka_unit_test_setup(arrive__drops_what_the_port_cannot_hold, setup),
+		cmocka_unit_test_setup(route_of__spreads_labels, setup),
+		cmocka_unit_test_setup(hole__swallows_one_route_for_its_time, setup),
+		cmocka_unit_test_setup(hole__of_long_packets, setup),
+		cmocka_unit_test_setup(faults__have_their_rates, setup),
+		cmocka_unit_test_setup(faults__fifo_routes_keep_order, setup),
+		cmocka_unit_test_setup(heal__ends_all_faults, setup),
+		cmocka_unit_test_setup(script__decides_each_packet, setup),
+		cmocka_unit_test_setup(trace__is_the_seed, setup),
+		cmocka_unit_test_setup(addr__round_trip, setup),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -15,8 +15,8 @@
 
 #define HINTS 8
 
-/* Two NICs, and what they complained of. */
-struct bench {
+/* Two NICs, what they complained of, and memory. */
+static struct bench {
 	struct uccl_sim_net net;
 	struct uccl_owner owner;
 	struct uccl_sim_nic_cfg cfg;
@@ -26,7 +26,11 @@ struct bench {
 	uint32_t woken, broken;
 	struct uccl_tx tx;
 	struct uccl_rx rx[64];
-};
+	uint8_t fives[100], nines[100];
+	uint8_t to[300]; /* of NIC 1 if it takes writes, where it may write to: */
+	void *mr;
+	uint64_t rkey, raddr;
+} b[1];
 
 static void bench_wake(void *arg)
 {
@@ -39,13 +43,19 @@ static void bench_violation(void *arg, const char *text)
 	((struct bench *)arg)->broken++;
 }
 
-static struct bench *bench_open(bool write)
+static void bench_reg(void)
+{
+	assert_int_equal(b->nic[1]->ops->reg(b->nic[1], b->to, sizeof(b->to), &b->mr, &b->rkey, &b->raddr), 0);
+}
+
+static int bench_open(bool write)
 {
 	struct uccl_sim_net_cfg net = {.nodes = 2, .routes = 4, .delay_ns = 1000, .queue_bytes = 1 << 20};
-	struct bench *b = calloc(1, sizeof(*b));
 	uint8_t i;
 
-	assert_non_null(b);
+	memset(b, 0, sizeof(*b));
+	memset(b->fives, 5, sizeof(b->fives));
+	memset(b->nines, 9, sizeof(b->nines));
 	assert_int_equal(uccl_sim_net_init(&b->net, &net, 3, 100), 0);
 	uccl_owner_init(&b->owner);
 	b->cfg = (struct uccl_sim_nic_cfg){
@@ -75,24 +85,37 @@ static struct bench *bench_open(bool write)
 	}
 	for (i = 0; i < 2; i++)
 		assert_int_equal(b->nic[i]->ops->connect(b->nic[i], &b->addr[!i], i, 4, &b->peer[i]), 0);
-	return b;
+	if (write)
+		bench_reg();
+	return 0;
 }
 
-static void bench_close(struct bench *b)
+static int packets(void **state)
 {
-	int i;
+	(void)state;
+	return bench_open(false);
+}
 
-	for (i = 0; i < 2; i++) {
+static int writes(void **state)
+{
+	(void)state;
+	return bench_open(true);
+}
+
+static int bench_close(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
 		if (b->nic[i])
 			b->nic[i]->ops->close(b->nic[i]);
 	}
 	uccl_owner_fini(&b->owner);
 	uccl_sim_net_fini(&b->net);
-	free(b);
+	return 0;
 }
 
 /* Both NICs anew, as cfg now says. */
-static void bench_again(struct bench *b)
+static void bench_again(void)
 {
 	for (uint8_t i = 0; i < 2; i++)
 		b->nic[i]->ops->close(b->nic[i]);
@@ -108,13 +131,19 @@ static void places(struct uccl_rx_placement *hints, uint8_t *to, uint32_t len)
 		hints[i] = (struct uccl_rx_placement){.dst = to + (uint32_t)i * len, .len = len};
 }
 
-static int bench_rx(struct bench *b, int i)
+static int bench_rx(int i)
 {
 	return b->nic[i]->ops->rx(b->nic[i], b->rx, 64, NULL, 0);
 }
 
+/* By NIC 1, with places. */
+static int rx_at(const struct uccl_rx_placement *hints, int n)
+{
+	return b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, n);
+}
+
 /* A packet from nic 0 to nic 1 whose header is filled with id. */
-static int send_packet(struct bench *b, uint8_t id, const void *payload, uint32_t len)
+static int send_packet(uint8_t id, const void *payload, uint32_t len)
 {
 	memset(&b->tx, 0, sizeof(b->tx));
 	b->tx.kind = UCCL_TX_PACKET;
@@ -133,14 +162,15 @@ static int send_packet(struct bench *b, uint8_t id, const void *payload, uint32_
 	return b->nic[0]->ops->tx(b->nic[0], &b->tx, 1);
 }
 
-static int send_write(struct bench *b, uint16_t path, const void *payload, uint32_t len, uint64_t rkey, uint64_t raddr)
+/* 100 bytes of 5 from nic 0. */
+static int send_write(uint16_t path, uint64_t rkey, uint64_t raddr)
 {
 	memset(&b->tx, 0, sizeof(b->tx));
 	b->tx.kind = UCCL_TX_WRITE;
 	b->tx.to = &b->addr[1];
 	b->tx.peer = b->peer[0];
-	b->tx.payload = payload;
-	b->tx.payload_len = len;
+	b->tx.payload = b->fives;
+	b->tx.payload_len = sizeof(b->fives);
 	b->tx.imm = 0x12345;
 	b->tx.rkey = rkey;
 	b->tx.raddr = raddr;
@@ -151,7 +181,6 @@ static int send_write(struct bench *b, uint16_t path, const void *payload, uint3
 
 static void open__checks_its_arguments(void **state)
 {
-	struct bench *b = bench_open(false);
 	struct uccl_nic *nic;
 
 	(void)state;
@@ -161,22 +190,20 @@ static void open__checks_its_arguments(void **state)
 	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &nic), -FI_EINVAL);
 	assert_null(b->nic[0]->ops->reg);
 	assert_true(b->nic[0]->caps.tx_sync);
-	bench_close(b);
 }
 
 static void tx__packet_arrives_whole(void **state)
 {
-	struct bench *b = bench_open(false);
 	uint8_t body[100];
 
 	(void)state;
 	memset(body, 9, sizeof(body));
-	assert_int_equal(send_packet(b, 7, body, sizeof(body)), 1);
+	assert_int_equal(send_packet(7, body, sizeof(body)), 1);
 	memset(body, 0, sizeof(body)); /* tx_sync: ours again */
-	assert_int_equal(bench_rx(b, 1), 0);
+	assert_int_equal(bench_rx(1), 0);
 	uccl_sim_run(&b->net, 1600);
 	assert_int_equal(b->woken, 1);
-	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(bench_rx(1), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_PACKET);
 	assert_int_equal(b->rx[0].len, 64 + 100 + 3);
 	assert_int_equal(b->rx[0].data[0], 7);
@@ -187,24 +214,21 @@ static void tx__packet_arrives_whole(void **state)
 	assert_int_equal(uccl_sim_node_of(&b->rx[0].src), 0);
 	assert_int_not_equal(b->rx[0].src.port, b->addr[0].port); /* a label is a source port */
 	assert_int_equal(b->broken, 0);
-	bench_close(b);
 }
 
 /* With trains, what waits goes up as one: from one place, of one length but for the last. */
 static void rx__together(void **state)
 {
 	static const uint32_t len[] = {100, 100, 40, 100, 70, 90};
-	struct bench *b = bench_open(false);
-	uint8_t body[100] = {0};
 
 	(void)state;
 	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
 	b->cfg.rx_slots = 16;
-	bench_again(b);
+	bench_again();
 	for (uint8_t i = 0; i < 6; i++)
-		assert_int_equal(send_packet(b, i, body, len[i]), 1);
+		assert_int_equal(send_packet(i, b->nines, len[i]), 1);
 	uccl_sim_run(&b->net, 100000);
-	assert_int_equal(bench_rx(b, 1), 3);
+	assert_int_equal(bench_rx(1), 3);
 	assert_int_equal(b->rx[0].each, 167);
 	assert_int_equal(b->rx[0].len, 2 * 167 + 107);
 	for (uint8_t i = 0; i < 3; i++)
@@ -215,25 +239,21 @@ static void rx__together(void **state)
 	assert_int_equal(b->rx[1].data[167], 4);
 	assert_int_equal(b->rx[2].each, 0);
 	assert_int_equal(b->rx[2].len, 157);
-	bench_close(b);
 }
 
 static void tx__refuses_what_does_not_fit(void **state)
 {
-	struct bench *b = bench_open(false);
 	static uint8_t body[8000];
 
 	(void)state;
-	assert_int_equal(send_packet(b, 7, body, 4096 - 64 - 3), 1);
-	assert_int_equal(send_packet(b, 7, body, 4096 - 64 - 3 + 1), -FI_EINVAL);
-	assert_int_equal(send_write(b, 0, body, 10, 0, 0), -FI_EINVAL);
-	bench_close(b);
+	assert_int_equal(send_packet(7, body, 4096 - 64 - 3), 1);
+	assert_int_equal(send_packet(7, body, 4096 - 64 - 3 + 1), -FI_EINVAL);
+	assert_int_equal(send_write(0, 0, 0), -FI_EINVAL);
 }
 
 /* The payload is read later than tx(): who changes it before SENT is found out. */
 static void tx__async_reads_until_sent(void **state)
 {
-	struct bench *b = bench_open(true);
 	uint8_t body[100];
 	int i, n = 0;
 
@@ -242,36 +262,33 @@ static void tx__async_reads_until_sent(void **state)
 	uccl_owner_add(&b->owner, body, sizeof(body), 0, sizeof(body));
 	uccl_owner_give(&b->owner, body, UCCL_OWNER_READ);
 	for (i = 0; i < 8; i++)
-		assert_int_equal(send_packet(b, (uint8_t)i, body, sizeof(body)), 1);
-	assert_int_equal(send_packet(b, 8, body, sizeof(body)), 0); /* tx_depth */
+		assert_int_equal(send_packet((uint8_t)i, body, sizeof(body)), 1);
+	assert_int_equal(send_packet(8, body, sizeof(body)), 0); /* tx_depth */
 	assert_int_equal(b->nic[0]->ops->backlog(b->nic[0]), 8 * sizeof(body));
 	uccl_owner_give(&b->owner, body, UCCL_OWNER_NONE);
 	memset(body, 2, sizeof(body));
 	uccl_sim_run(&b->net, 1000000);
 	assert_true(b->broken > 0);
 	assert_int_equal(b->nic[0]->ops->backlog(b->nic[0]), 0);
-	n = bench_rx(b, 0);
+	n = bench_rx(0);
 	assert_int_equal(n, 8);
 	for (i = 0; i < n; i++) {
 		assert_int_equal(b->rx[i].kind, UCCL_RX_SENT);
 		assert_true(b->rx[i].peer == b->peer[0]);
 	}
-	assert_int_equal(send_packet(b, 9, body, 0), 1);
-	bench_close(b);
+	assert_int_equal(send_packet(9, body, 0), 1);
 }
 
 static void rx__splits_at_a_hint(void **state)
 {
-	struct bench *b = bench_open(false);
-	uint8_t body[100], place[60];
+	uint8_t place[60] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
-	memset(body, 9, sizeof(body));
-	send_packet(b, 7, body, sizeof(body));
-	send_packet(b, 8, NULL, 0);
+	send_packet(7, b->nines, sizeof(b->nines));
+	send_packet(8, NULL, 0);
 	uccl_sim_run(&b->net, 5000);
-	assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1), 2);
+	assert_int_equal(rx_at(&hint, 1), 2);
 	assert_true(b->rx[0].split);
 	assert_int_equal(b->rx[0].len, 167);
 	assert_ptr_equal(b->rx[0].body, place);
@@ -281,41 +298,36 @@ static void rx__splits_at_a_hint(void **state)
 	assert_int_equal(b->rx[0].rest[39], 9);
 	assert_memory_equal(b->rx[0].rest + 40, "end", 3);
 	assert_false(b->rx[1].split);
-	bench_close(b);
 }
 
 static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
 {
-	struct bench *b = bench_open(false);
-	uint8_t place[60];
+	uint8_t place[60] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	uccl_owner_add(&b->owner, place, sizeof(place), 0, sizeof(place));
-	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1);
+	rx_at(&hint, 1);
 	assert_int_equal(b->broken, 1); /* also when nothing comes there */
-	send_packet(b, 7, NULL, 0);
+	send_packet(7, NULL, 0);
 	uccl_sim_run(&b->net, 5000);
-	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1);
+	rx_at(&hint, 1);
 	assert_int_equal(b->broken, 3); /* three bytes of tail went there */
-	bench_close(b);
 }
 
 static void rx__hints_with_common_bytes_are_a_violation(void **state)
 {
-	struct bench *b = bench_open(false);
 	struct uccl_rx_placement hints[HINTS];
 	uint8_t to[HINTS * 10];
 
 	(void)state;
 	places(hints, to, 10);
-	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS);
+	rx_at(hints, HINTS);
 	assert_int_equal(b->broken, 0);
 	hints[5].dst = to + 9;
 	hints[5].len = 1;
-	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS);
+	rx_at(hints, HINTS);
 	assert_int_equal(b->broken, 1);
-	bench_close(b);
 }
 
 /* One takes three places at once, one none. */
@@ -323,50 +335,45 @@ static void rx__hints_most(void **state)
 {
 	(void)state;
 	for (int blind = 0; blind < 2; blind++) {
-		struct bench *b = bench_open(false);
 		struct uccl_rx_placement hints[HINTS];
-		uint8_t body[10], to[HINTS * 10] = {0};
+		uint8_t to[HINTS * 10] = {0};
 
 		b->cfg.placements = !blind;
 		b->cfg.placements_most = 3;
-		bench_again(b);
+		bench_again();
 		places(hints, to, 10);
-		memset(body, 9, sizeof(body));
 		for (uint8_t i = 0; i < 4; i++)
-			send_packet(b, i, body, sizeof(body));
+			send_packet(i, b->nines, 10);
 		uccl_sim_run(&b->net, b->net.now + 100000);
-		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS), 4);
+		assert_int_equal(rx_at(hints, HINTS), 4);
 		assert_int_equal(uccl_sim_nic_stats(b->nic[1])->split, blind ? 0 : 3);
 		assert_int_equal(b->rx[2].split, !blind);
 		assert_int_equal(to[29], blind ? 0 : 9);
 		assert_int_equal(to[30], 0);
 		assert_int_equal(b->rx[3].data[UCCL_HDR_LEN], 9);
-		bench_close(b);
 	}
 }
 
 /* Something else comes to a place: it is written, and told as refused. Never alone, and packets come all the same. */
 static void rx__strays(void **state)
 {
-	struct bench *b = bench_open(false);
 	const struct uccl_sim_nic_stats *st;
 	struct uccl_rx_placement hints[HINTS];
-	uint8_t body[10] = {0}, to[HINTS * 10] = {0};
+	uint8_t to[HINTS * 10] = {0};
 	int packets = 0;
 
 	(void)state;
 	b->cfg.strays = 0.5;
-	bench_again(b);
+	bench_again();
 	st = uccl_sim_nic_stats(b->nic[1]);
 	places(hints, to, 10);
-	assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS), 0);
+	assert_int_equal(rx_at(hints, HINTS), 0);
 	for (int i = 0; i < 20; i++) {
 		int n;
 
-		memset(to, 0, sizeof(to));
-		send_packet(b, 7, body, sizeof(body));
+		send_packet(7, b->to, 10);
 		uccl_sim_run(&b->net, b->net.now + 10000);
-		n = b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS);
+		n = rx_at(hints, HINTS);
 		assert_in_range(n, 1, HINTS + 1);
 		for (int k = 0; k < n; k++) {
 			bool stray = b->rx[k].kind == UCCL_RX_REFUSED;
@@ -378,31 +385,27 @@ static void rx__strays(void **state)
 	}
 	assert_int_equal(packets, 20);
 	assert_in_range(st->strays, 20, 70);
-	bench_close(b);
 }
 
 /* What goes up as one is whole, and yet a part of it was at the place. */
 static void rx__together_at_a_hint(void **state)
 {
-	struct bench *b = bench_open(false);
-	uint8_t body[100], place[130] = {0};
+	uint8_t place[130] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
-	bench_again(b);
-	memset(body, 9, sizeof(body));
+	bench_again();
 	for (uint8_t i = 0; i < 2; i++)
-		send_packet(b, i, body, sizeof(body));
+		send_packet(i, b->nines, sizeof(b->nines));
 	uccl_sim_run(&b->net, 100000);
-	assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1), 1);
+	assert_int_equal(rx_at(&hint, 1), 1);
 	assert_false(b->rx[0].split);
 	assert_int_equal(b->rx[0].each, 167);
 	assert_int_equal(b->rx[0].data[UCCL_HDR_LEN + 99], 9);
 	assert_int_equal(b->rx[0].data[167], 1);
 	assert_int_equal(place[99], 9);
 	assert_int_equal(place[103], 1); /* the second one's header */
-	bench_close(b);
 }
 
 /*
@@ -412,17 +415,15 @@ static void rx__row_at_a_hint(void **state)
 {
 	(void)state;
 	for (uint32_t each = 166; each <= 167; each++) {
-		struct bench *b = bench_open(false);
-		uint8_t body[100], place[2 * 167 + 1];
+		uint8_t place[2 * 167 + 1];
 		struct uccl_rx_placement hint = {.dst = place, .len = 2 * each, .each = each};
 
 		b->cfg.train_bytes = UCCL_TRAIN_BYTES;
-		bench_again(b);
-		memset(body, 9, sizeof(body));
+		bench_again();
 		memset(place, 0x77, sizeof(place));
 		for (uint8_t i = 0; i < 3; i++)
-			send_packet(b, i, body, sizeof(body));
-		uccl_sim_run(&b->net, 100000);
+			send_packet(i, b->nines, sizeof(b->nines));
+		uccl_sim_run(&b->net, b->net.now + 100000);
 		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 1, &hint, 1), 1);
 		assert_int_equal(b->rx[0].each, 167);
 		assert_int_equal(b->rx[0].len, 3 * 167);
@@ -441,19 +442,17 @@ static void rx__row_at_a_hint(void **state)
 			for (uint8_t i = 0; i < 3; i++)
 				assert_int_equal(b->rx[0].data[i * 167], i);
 		}
-		bench_close(b);
 	}
 }
 
 static void rx__no_slot_means_a_counted_drop(void **state)
 {
-	struct bench *b = bench_open(false);
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
 	int i;
 
 	(void)state;
 	for (i = 0; i < 6; i++)
-		send_packet(b, (uint8_t)i, NULL, 0);
+		send_packet((uint8_t)i, NULL, 0);
 	for (i = 0; i < 3; i++) { /* another queue */
 		b->tx.control = true;
 		b->tx.hdr[3] = UCCL_PKT_ACK;
@@ -463,170 +462,121 @@ static void rx__no_slot_means_a_counted_drop(void **state)
 	assert_int_equal(st->slot_drops, 2);
 	assert_int_equal(st->slot_drops_control, 1);
 	assert_int_equal(st->slots_max, 4);
-	assert_int_equal(bench_rx(b, 1), 6);
+	assert_int_equal(bench_rx(1), 6);
 	for (i = 0; i < 4; i++)
-		send_packet(b, (uint8_t)i, NULL, 0);
+		send_packet((uint8_t)i, NULL, 0);
 	uccl_sim_run(&b->net, 10000);
 	assert_int_equal(st->slot_drops, 2);
-	assert_int_equal(bench_rx(b, 1), 4);
-	bench_close(b);
+	assert_int_equal(bench_rx(1), 4);
 }
 
 static void write__lands_then_tells(void **state)
 {
-	struct bench *b = bench_open(true);
-	uint8_t from[100], to[300];
-	uint64_t rkey, raddr;
-	void *mr;
-
 	(void)state;
-	memset(from, 5, sizeof(from));
-	memset(to, 0, sizeof(to));
-	assert_int_equal(b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr), 0);
-	assert_int_equal(send_write(b, 2, from, 100, rkey, raddr + 200), 1);
+	assert_int_equal(send_write(2, b->rkey, b->raddr + 200), 1);
 	uccl_sim_run(&b->net, 10000);
-	assert_int_equal(to[199], 0);
-	assert_int_equal(to[200], 5);
-	assert_int_equal(to[299], 5);
-	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(b->to[199], 0);
+	assert_int_equal(b->to[200], 5);
+	assert_int_equal(b->to[299], 5);
+	assert_int_equal(bench_rx(1), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_WRITE);
 	assert_int_equal(b->rx[0].imm, 0x12345);
 	assert_int_equal(b->rx[0].len, 100);
 	assert_int_equal(b->rx[0].path, 2);
 	assert_ptr_equal(b->rx[0].peer, b->peer[1]);
-	assert_int_equal(bench_rx(b, 0), 1);
+	assert_int_equal(bench_rx(0), 1);
 	assert_int_equal(b->rx[0].cookie, 77);
-	b->nic[1]->ops->dereg(b->nic[1], mr, true);
-	bench_close(b);
 }
 
 static void write__outside_or_unregistered_touches_nothing(void **state)
 {
-	struct bench *b = bench_open(true);
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
-	uint8_t from[100], to[300];
-	uint64_t rkey, raddr;
-	void *mr;
 	int i;
 
 	(void)state;
-	memset(from, 5, sizeof(from));
-	memset(to, 0, sizeof(to));
-	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
-	send_write(b, 0, from, 100, rkey, raddr + 201);
-	send_write(b, 0, from, 100, rkey, raddr - 1);
-	send_write(b, 0, from, 100, rkey + 1, raddr);
+	send_write(0, b->rkey, b->raddr + 201);
+	send_write(0, b->rkey, b->raddr - 1);
+	send_write(0, b->rkey + 1, b->raddr);
 	uccl_sim_run(&b->net, 10000);
-	b->nic[1]->ops->dereg(b->nic[1], mr, true);
-	send_write(b, 0, from, 100, rkey, raddr);
+	b->nic[1]->ops->dereg(b->nic[1], b->mr, true);
+	send_write(0, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, 20000);
 	assert_int_equal(st->bad_key, 4);
 	for (i = 0; i < 300; i++)
-		assert_int_equal(to[i], 0);
-	assert_int_equal(bench_rx(b, 1), 0);
-	bench_close(b);
+		assert_int_equal(b->to[i], 0);
+	assert_int_equal(bench_rx(1), 0);
 }
 
 static void write__into_a_completed_buffer_is_a_violation(void **state)
 {
-	struct bench *b = bench_open(true);
-	uint8_t from[100], to[100];
-	uint64_t rkey, raddr;
-	void *mr;
-
 	(void)state;
-	memset(from, 5, sizeof(from));
-	uccl_owner_add(&b->owner, to, sizeof(to), 0, sizeof(to));
-	uccl_owner_give(&b->owner, to, UCCL_OWNER_WRITE);
-	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
-	send_write(b, 0, from, 100, rkey, raddr);
+	uccl_owner_add(&b->owner, b->to, sizeof(b->to), 0, sizeof(b->to));
+	uccl_owner_give(&b->owner, b->to, UCCL_OWNER_WRITE);
+	send_write(0, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, 10000);
 	assert_int_equal(b->broken, 0);
-	send_write(b, 0, from, 100, rkey, raddr);
-	uccl_owner_give(&b->owner, to, UCCL_OWNER_NONE);
+	send_write(0, b->rkey, b->raddr);
+	uccl_owner_give(&b->owner, b->to, UCCL_OWNER_NONE);
 	uccl_sim_run(&b->net, 20000);
 	assert_int_equal(b->broken, 1);
-	b->nic[1]->ops->dereg(b->nic[1], mr, true);
-	bench_close(b);
 }
 
 static void fence__stops_earlier_writes_on_its_path(void **state)
 {
-	struct bench *b = bench_open(true);
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
-	uint8_t from[100], to[100];
-	uint64_t rkey, raddr;
-	void *mr;
 
 	(void)state;
-	memset(from, 5, sizeof(from));
-	memset(to, 0, sizeof(to));
-	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
 	assert_int_equal(b->nic[1]->ops->fence(b->nic[1], b->peer[1], 4), -FI_EINVAL);
 	b->net.cfg.delay_ns = 0;
-	send_write(b, 1, from, 100, rkey, raddr);
-	send_write(b, 2, from, 100, rkey, raddr);
+	send_write(1, b->rkey, b->raddr);
+	send_write(2, b->rkey, b->raddr);
 	b->net.now++;
 	assert_int_equal(b->nic[1]->ops->fence(b->nic[1], b->peer[1], 1), 0);
 	uccl_sim_run(&b->net, 10000);
 	assert_int_equal(st->fenced, 1);
-	assert_int_equal(bench_rx(b, 1), 2);
+	assert_int_equal(bench_rx(1), 2);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_FENCED);
 	assert_int_equal(b->rx[0].path, 1);
 	assert_ptr_equal(b->rx[0].peer, b->peer[1]);
 	assert_int_equal(b->rx[1].kind, UCCL_RX_WRITE);
 	assert_int_equal(b->rx[1].path, 2);
-	send_write(b, 1, from, 100, rkey, raddr);
+	send_write(1, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, 20000);
-	assert_int_equal(bench_rx(b, 1), 1);
-	bench_close(b);
+	assert_int_equal(bench_rx(1), 1);
 }
 
 /* A write from before a restart finds nobody, also when the new NIC has a handle for the same peer. */
 static void write__stale_peer_is_refused(void **state)
 {
-	struct bench *b = bench_open(true);
-	uint8_t from[100], to[100];
-	uint64_t rkey, raddr;
-	void *mr;
-
 	(void)state;
-	memset(to, 0, sizeof(to));
-	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
-	memset(from, 5, sizeof(from));
-	send_write(b, 1, from, 100, rkey, raddr);
+	send_write(1, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, b->net.now + 501); /* it has left */
 	b->nic[1]->ops->disconnect(b->nic[1], b->peer[1]);
 	b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 9, 4, &b->peer[1]);
 	uccl_sim_run(&b->net, 10000);
 	assert_int_equal(uccl_sim_nic_stats(b->nic[1])->no_peer, 1);
-	assert_int_equal(to[0], 0);
-	bench_close(b);
+	assert_int_equal(b->to[0], 0);
 }
 
 static void close__tells_the_mate(void **state)
 {
-	struct bench *b = bench_open(false);
-
 	(void)state;
 	b->nic[1]->ops->close(b->nic[1]);
 	b->nic[1] = NULL;
 	uccl_sim_run(&b->net, 10000);
-	assert_int_equal(bench_rx(b, 0), 1);
+	assert_int_equal(bench_rx(0), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
 	assert_int_equal(uccl_sim_node_of(&b->rx[0].src), 1);
-	send_packet(b, 1, NULL, 0);
+	send_packet(1, NULL, 0);
 	uccl_sim_run(&b->net, 20000);
-	assert_int_equal(bench_rx(b, 0), 1);
+	assert_int_equal(bench_rx(0), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_UNREACH);
 	assert_int_equal(b->rx[0].src.port, b->addr[1].port);
-	bench_close(b);
 }
 
 /* The handle of an earlier life says nothing of a later one when it goes. */
 static void close__later_life(void **state)
 {
-	struct bench *b = bench_open(false);
 	struct uccl_nic_peer *old = b->peer[0];
 
 	(void)state;
@@ -636,130 +586,107 @@ static void close__later_life(void **state)
 	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 8, 4, &b->peer[0]), 0);
 	b->nic[0]->ops->disconnect(b->nic[0], old);
 	uccl_sim_run(&b->net, 10000);
-	assert_int_equal(bench_rx(b, 1), 0);
+	assert_int_equal(bench_rx(1), 0);
 	b->nic[0]->ops->disconnect(b->nic[0], b->peer[0]);
 	uccl_sim_run(&b->net, 20000);
-	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(bench_rx(1), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
-	bench_close(b);
 }
 
 static void kill__leaves_the_owner_a_dead_nic(void **state)
 {
-	struct bench *b = bench_open(true);
 	uint8_t body[100] = {0};
-	uint64_t rkey, raddr;
-	void *mr;
 
 	(void)state;
-	b->nic[0]->ops->reg(b->nic[0], body, sizeof(body), &mr, &rkey, &raddr);
-	send_packet(b, 1, body, sizeof(body));
+	b->nic[0]->ops->reg(b->nic[0], body, sizeof(body), &b->mr, &b->rkey, &b->raddr);
+	send_packet(1, body, sizeof(body));
 	uccl_sim_nic_kill(b->nic[0]);
-	assert_int_equal(send_packet(b, 2, body, sizeof(body)), 1);
+	assert_int_equal(send_packet(2, body, sizeof(body)), 1);
 	uccl_sim_run(&b->net, 20000);
-	assert_int_equal(bench_rx(b, 0), 0);
-	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(bench_rx(0), 0);
+	assert_int_equal(bench_rx(1), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
-	b->nic[0]->ops->dereg(b->nic[0], mr, true);
+	b->nic[0]->ops->dereg(b->nic[0], b->mr, true);
 	b->nic[0]->ops->disconnect(b->nic[0], b->peer[0]);
-	bench_close(b);
 }
 
 static void break__loses_writes_and_tells(void **state)
 {
-	struct bench *b = bench_open(true);
-	uint8_t from[100], to[100] = {0};
-	uint64_t rkey, raddr;
-	void *mr;
-
 	(void)state;
-	memset(from, 5, sizeof(from));
-	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
-	send_write(b, 3, from, 100, rkey, raddr);
+	send_write(3, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, b->net.now + 1);
 	uccl_sim_nic_break(b->nic[1], 0, 3);
 	uccl_sim_run(&b->net, 10000);
-	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(bench_rx(1), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_PATH_ERR);
 	assert_int_equal(b->rx[0].path, 3);
-	assert_int_equal(to[0], 0);
-	bench_close(b);
+	assert_int_equal(b->to[0], 0);
 }
 
 /* A broken NIC, for the tests of the checkers: the write lands after fence and dereg. */
 static void leaky__writes_anyway(void **state)
 {
-	struct bench *b = bench_open(true);
-	uint8_t from[100], to[100] = {0};
-	uint64_t rkey, raddr;
-	void *mr;
-
 	(void)state;
-	memset(from, 5, sizeof(from));
-	b->nic[1]->ops->close(b->nic[1]);
 	b->cfg.leaky = true;
-	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &b->nic[1]), 0);
+	bench_again();
 	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 1, 4, &b->peer[1]), 0);
-	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 0, 4, &b->peer[0]), 0);
-	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
-	send_write(b, 1, from, 100, rkey, raddr);
+	bench_reg();
+	send_write(1, b->rkey, b->raddr);
 	b->net.now++;
-	b->nic[1]->ops->dereg(b->nic[1], mr, true);
+	b->nic[1]->ops->dereg(b->nic[1], b->mr, true);
 	b->nic[1]->ops->fence(b->nic[1], b->peer[1], 1);
 	uccl_sim_run(&b->net, 10000);
-	assert_int_equal(to[0], 5);
-	bench_close(b);
+	assert_int_equal(b->to[0], 5);
 }
 
 /* The same of a place: what comes later is written there, too. */
 static void leaky__remembers_places(void **state)
 {
-	struct bench *b = bench_open(false);
-	uint8_t body[100], place[60] = {0};
+	uint8_t place[60] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	for (int leaky = 0; leaky < 2; leaky++) {
 		b->cfg.leaky = leaky;
-		bench_again(b);
-		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1), 0);
-		memset(body, 9, sizeof(body));
-		send_packet(b, 7, body, sizeof(body));
+		bench_again();
+		assert_int_equal(rx_at(&hint, 1), 0);
+		send_packet(7, b->nines, sizeof(b->nines));
 		uccl_sim_run(&b->net, b->net.now + 10000);
-		assert_int_equal(bench_rx(b, 1), 1);
+		assert_int_equal(bench_rx(1), 1);
 		assert_int_equal(b->rx[0].data[UCCL_HDR_LEN], 9);
 		assert_int_equal(place[59], leaky ? 9 : 0);
 	}
-	bench_close(b);
 }
+
+#define T(name, open) cmocka_unit_test_setup_teardown(name, open, bench_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__checks_its_arguments),
-		cmocka_unit_test(tx__packet_arrives_whole),
-		cmocka_unit_test(rx__together),
-		cmocka_unit_test(tx__refuses_what_does_not_fit),
-		cmocka_unit_test(tx__async_reads_until_sent),
-		cmocka_unit_test(rx__splits_at_a_hint),
-		cmocka_unit_test(rx__hint_into_a_completed_buffer_is_a_violation),
-		cmocka_unit_test(rx__hints_with_common_bytes_are_a_violation),
-		cmocka_unit_test(rx__hints_most),
-		cmocka_unit_test(rx__strays),
-		cmocka_unit_test(rx__together_at_a_hint),
-		cmocka_unit_test(rx__row_at_a_hint),
-		cmocka_unit_test(rx__no_slot_means_a_counted_drop),
-		cmocka_unit_test(write__lands_then_tells),
-		cmocka_unit_test(write__outside_or_unregistered_touches_nothing),
-		cmocka_unit_test(write__into_a_completed_buffer_is_a_violation),
-		cmocka_unit_test(fence__stops_earlier_writes_on_its_path),
-		cmocka_unit_test(write__stale_peer_is_refused),
-		cmocka_unit_test(close__tells_the_mate),
-		cmocka_unit_test(close__later_life),
-		cmocka_unit_test(kill__leaves_the_owner_a_dead_nic),
-		cmocka_unit_test(break__loses_writes_and_tells),
-		cmocka_unit_test(leaky__writes_anyway),
-		cmocka_unit_test(leaky__remembers_places),
+		T(open__checks_its_arguments, packets),
+		T(tx__packet_arrives_whole, packets),
+		T(rx__together, packets),
+		T(tx__refuses_what_does_not_fit, packets),
+		T(tx__async_reads_until_sent, writes),
+		T(rx__splits_at_a_hint, packets),
+		T(rx__hint_into_a_completed_buffer_is_a_violation, packets),
+		T(rx__hints_with_common_bytes_are_a_violation, packets),
+		T(rx__hints_most, packets),
+		T(rx__strays, packets),
+		T(rx__together_at_a_hint, packets),
+		T(rx__row_at_a_hint, packets),
+		T(rx__no_slot_means_a_counted_drop, packets),
+		T(write__lands_then_tells, writes),
+		T(write__outside_or_unregistered_touches_nothing, writes),
+		T(write__into_a_completed_buffer_is_a_violation, writes),
+		T(fence__stops_earlier_writes_on_its_path, writes),
+		T(write__stale_peer_is_refused, writes),
+		T(close__tells_the_mate, packets),
+		T(close__later_life, packets),
+		T(kill__leaves_the_owner_a_dead_nic, writes),
+		T(break__loses_writes_and_tells, writes),
+		T(leaky__writes_anyway, writes),
+		T(leaky__remembers_places, packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
