@@ -8,10 +8,24 @@
 static struct uccl_fab_play p;
 static const char *play_file; /* of a list; NULL: none */
 
-static inline void play(const char *name, const char *set)
+static inline int play_close(void **state)
 {
+	(void)state;
+	uccl_fab_play_close(&p);
+	return 0;
+}
+
+/* What was open before is closed; at the end of all tests play_close() does that. */
+static inline void play_init(const char *name, const char *set)
+{
+	play_close(NULL);
 	assert_int_equal(uccl_fab_play_init(&p, name), 0);
 	assert_int_equal(uccl_fab_play_set(&p, set), 0);
+}
+
+static inline void play(const char *name, const char *set)
+{
+	play_init(name, set);
 	if (play_file)
 		snprintf(p.file, sizeof(p.file), "%s", play_file);
 	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
@@ -33,7 +47,6 @@ static inline char *text(const char *name, const char *set, void (*print)(const 
 	play(name, set);
 	print(&p, f);
 	fclose(f);
-	uccl_fab_play_close(&p);
 	return buf;
 }
 

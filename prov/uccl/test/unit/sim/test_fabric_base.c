@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "sim/fabric_play.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,19 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static struct uccl_fab_play p;
-
-static void play(const char *name, const char *stack, const char *set)
-{
-	char text[256];
-
-	snprintf(text, sizeof(text), "stack=%s,%s", stack, set);
-	assert_int_equal(uccl_fab_play_init(&p, name), 0);
-	assert_int_equal(uccl_fab_play_set(&p, text), 0);
-	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
-	assert_string_equal(p.scene.broken, "");
-	assert_true(p.scene.last_ns - p.scene.first_ns >= p.ideal_ns);
-}
+#include "play.h"
 
 static double over(void)
 {
@@ -31,31 +17,28 @@ static double over(void)
 /* With the network to itself everyone is nearly ideal, but for a window that is smaller than the network. */
 static void send__alone(void **state)
 {
-	static const char *const stacks[] = {"gbn", "spray"};
+	static const char *const sets[] = {"stack=gbn,hosts=2,tiers=2,per_tor=1,spines=1,senders=1,bytes=16m",
+					   "stack=spray,hosts=2,tiers=2,per_tor=1,spines=1,senders=1,bytes=16m"};
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		play("incast", stacks[i], "hosts=2,tiers=2,per_tor=1,spines=1,senders=1,bytes=16m");
+		play("incast", sets[i]);
 		assert_true(over() < 1);
 		assert_int_equal(p.scene.rtx_bytes, 0);
-		uccl_fab_play_close(&p);
 	}
 	/* 128 packets of 4 KiB per round trip, which is 12.3 us and what a packet and its answer take on six links. */
-	play("incast", "sr", "hosts=54,senders=1,bytes=16m");
+	play("incast", "stack=sr,hosts=54,senders=1,bytes=16m");
 	assert_true(over() > 10 && over() < 25);
-	uccl_fab_play_close(&p);
 }
 
 static void send__splits(void **state)
 {
 	(void)state;
-	play("permutation", "gbn", "hosts=16,bytes=1m,qps=16");
+	play("permutation", "stack=gbn,hosts=16,bytes=1m,qps=16");
 	assert_int_equal(p.scene.flows, 16 * 16);
-	uccl_fab_play_close(&p);
 	/* Not more of them than packets. */
-	play("permutation", "gbn", "hosts=16,bytes=10000,qps=16");
+	play("permutation", "stack=gbn,hosts=16,bytes=10000,qps=16");
 	assert_int_equal(p.scene.flows, 16 * 3);
-	uccl_fab_play_close(&p);
 }
 
 /* Go-back-N sends much more again than was lost, the others what was lost. */
@@ -64,20 +47,17 @@ static void lost__what_comes_again(void **state)
 	uint64_t gbn, lost;
 
 	(void)state;
-	play("loss", "gbn", "hosts=16,bytes=8m,loss=1/512");
+	play("loss", "stack=gbn,hosts=16,bytes=8m,loss=1/512");
 	gbn = p.scene.rtx_bytes;
 	lost = p.scene.net.lost * 4096;
 	assert_true(gbn > 20 * lost);
-	uccl_fab_play_close(&p);
-	play("loss", "sr", "hosts=16,bytes=8m,loss=1/512");
+	play("loss", "stack=sr,hosts=16,bytes=8m,loss=1/512");
 	/* Lost acknowledgements (as many again) and tails cost a little more. */
 	assert_true(p.scene.rtx_bytes <= p.scene.net.lost * 4096);
 	assert_true(p.scene.rtx_bytes > 0);
-	uccl_fab_play_close(&p);
-	play("loss", "spray", "hosts=16,bytes=8m,loss=1/512");
+	play("loss", "stack=spray,hosts=16,bytes=8m,loss=1/512");
 	assert_true(p.scene.rtx_bytes <= p.scene.net.lost * 4096);
 	assert_true(p.scene.rtx_bytes > 0);
-	uccl_fab_play_close(&p);
 }
 
 /* DCQCN keeps the queue from overflowing where nothing else does: three to one, long enough for its rates to settle. */
@@ -86,15 +66,13 @@ static void dcqcn__answers_marks(void **state)
 	uint64_t with, without;
 
 	(void)state;
-	play("incast", "gbn", "hosts=16,senders=3,bytes=16m");
+	play("incast", "stack=gbn,hosts=16,senders=3,bytes=16m");
 	without = p.scene.net.dropped;
 	assert_true(without > 0);
-	uccl_fab_play_close(&p);
-	play("incast", "gbn", "hosts=16,senders=3,bytes=16m,ecn_lo=100k,ecn_hi=400k");
+	play("incast", "stack=gbn,hosts=16,senders=3,bytes=16m,ecn_lo=100k,ecn_hi=400k");
 	with = p.scene.net.dropped;
 	assert_true(p.scene.net.marked > 0);
 	assert_true(with < without / 2);
-	uccl_fab_play_close(&p);
 }
 
 /* What is cut is asked for at once: nothing is dropped, and as much comes again as was cut, give or take the overdue.
@@ -102,16 +80,14 @@ static void dcqcn__answers_marks(void **state)
 static void spray__trimming(void **state)
 {
 	(void)state;
-	play("incast", "spray", "hosts=54,senders=15,bytes=1m,trim=1,ecn_lo=200k,ecn_hi=800k");
+	play("incast", "stack=spray,hosts=54,senders=15,bytes=1m,trim=1,ecn_lo=200k,ecn_hi=800k");
 	assert_true(p.scene.net.trimmed > 100);
 	assert_int_equal(p.scene.net.dropped, 0);
 	assert_in_range(p.scene.rtx_bytes, p.scene.net.trimmed * 4096 * 95 / 100,
 			p.scene.net.trimmed * 4096 * 105 / 100);
 	assert_true(over() < 25);
-	uccl_fab_play_close(&p);
 	/* Windows that together are far beyond the queue must shrink, or cut packets are all that there is. */
-	play("incast", "spray", "hosts=128,senders=64,bytes=256k,trim=1,ecn_lo=200k,ecn_hi=800k,limit=10000000");
-	uccl_fab_play_close(&p);
+	play("incast", "stack=spray,hosts=128,senders=64,bytes=256k,trim=1,ecn_lo=200k,ecn_hi=800k,limit=10000000");
 }
 
 /* Packets of one connection take many ways: a permutation does not suffer from collisions as with one path. */
@@ -120,13 +96,11 @@ static void spray__spreads(void **state)
 	double one;
 
 	(void)state;
-	play("permutation", "sr", "hosts=54,bytes=4m");
+	play("permutation", "stack=sr,hosts=54,bytes=4m");
 	one = over();
-	uccl_fab_play_close(&p);
-	play("permutation", "spray", "hosts=54,bytes=4m,ecn_lo=200k,ecn_hi=800k");
+	play("permutation", "stack=spray,hosts=54,bytes=4m,ecn_lo=200k,ecn_hi=800k");
 	assert_true(over() < 15);
 	assert_true(one > 10 * over());
-	uccl_fab_play_close(&p);
 }
 
 int main(void)
@@ -140,5 +114,5 @@ int main(void)
 		cmocka_unit_test(spray__spreads),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, play_close);
 }

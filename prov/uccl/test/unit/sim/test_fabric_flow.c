@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The provider's flows on the fabric: what the stack must do with what a NIC does. */
-#include "sim/fabric_play.h"
 #include "sim/fabric_stacks.h"
 
 #include <math.h>
@@ -13,15 +12,7 @@
 #include <cmocka.h>
 
 #include "base/units.h"
-
-static struct uccl_fab_play p;
-
-static void play(const char *name, const char *set)
-{
-	assert_int_equal(uccl_fab_play_init(&p, name), 0);
-	assert_int_equal(uccl_fab_play_set(&p, set), 0);
-	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
-}
+#include "play.h"
 
 /* Alone in the network a transfer of some round trips is nearly ideal, and nothing is sent twice. */
 static void send__alone(void **state)
@@ -35,7 +26,6 @@ static void send__alone(void **state)
 	assert_true(over >= 1 && over < 1.06);
 	assert_int_equal(p.scene.stats.rtx_bytes, 0);
 	assert_int_equal(p.scene.net.lost + p.scene.net.dropped, 0);
-	uccl_fab_play_close(&p);
 }
 
 /* A write of which a packet is lost does not arrive, and comes again as packets: more than was lost, all in place. */
@@ -47,7 +37,6 @@ static void deliver__torn_writes(void **state)
 	assert_true(p.scene.stats.rtx_bytes > p.scene.net.lost * 4096);
 	/* Chunks of 8 packets: no more than 8 packets again for each that was lost, and half as much for tails. */
 	assert_true(p.scene.stats.rtx_bytes < p.scene.net.lost * 32768 * 3 / 2);
-	uccl_fab_play_close(&p);
 }
 
 static void deliver__packets(void **state)
@@ -58,7 +47,6 @@ static void deliver__packets(void **state)
 	/* One packet again for each, and half as much for what was asked for and not lost. */
 	assert_true(p.scene.stats.rtx_bytes < p.scene.net.lost * 4096 * 3 / 2);
 	assert_int_equal(p.scene.stats.writes_tx, 0);
-	uccl_fab_play_close(&p);
 }
 
 /* Over the ideal, in per cent, of the main group. */
@@ -82,7 +70,6 @@ static void credit__incast(void **state)
 	assert_int_equal(p.scene.net.dropped, 0);
 	uccl_fab_result(&p.scene, 0, &r);
 	assert_true(r.max_ns / r.p50_ns < 1.05);
-	uccl_fab_play_close(&p);
 }
 
 /* How many times as long as alone, of those that are no longer than that; the nth of so many percent. */
@@ -99,8 +86,7 @@ static double slowdown(uint64_t most, double percent)
 		if (op->bytes > most)
 			continue;
 		assert_true(op->end_ns && n < 256);
-		x = (double)(op->end_ns - op->start_ns) /
-		    (double)uccl_fab_ideal(&p.scene, op->src, op->dst, op->bytes);
+		x = (double)(op->end_ns - op->start_ns) / (double)uccl_fab_ideal(&p.scene, op->src, op->dst, op->bytes);
 		for (n++; k && v[k - 1] > x; k--)
 			v[k] = v[k - 1];
 		v[k] = x;
@@ -115,8 +101,7 @@ static void short_and_long(const char *credit, bool own)
 {
 	struct uccl_fab_cfg *c = &p.cfg;
 
-	assert_int_equal(uccl_fab_play_init(&p, "incast"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=54,bytes=16m,cc=nscc,path=reps"), 0);
+	play_init("incast", "hosts=54,bytes=16m,cc=nscc,path=reps");
 	assert_int_equal(uccl_fab_play_set(&p, credit), 0);
 	c->topo.hosts_per_tor = c->topo.spines = c->topo.tors_per_pod = c->topo.cores_per_agg = 3;
 	c->topo.up_bps = c->topo.host_bps;
@@ -128,8 +113,8 @@ static void short_and_long(const char *credit, bool own)
 	for (uint32_t i = 0; i < 8; i++)
 		uccl_fab_scene_add(&p.scene, 1 + i, 0, 16u << 20, 0, 0);
 	for (uint32_t i = 0; i < 40; i++)
-		uccl_fab_scene_add(&p.scene, own ? 1 + i % 8 : 10 + i, 0, 256u << 10,
-				   (100 + 40 * i) * UCCL_NS_PER_US, 1);
+		uccl_fab_scene_add(&p.scene, own ? 1 + i % 8 : 10 + i, 0, 256u << 10, (100 + 40 * i) * UCCL_NS_PER_US,
+				   1);
 	assert_int_equal(uccl_fab_scene_run(&p.scene, NULL), 0);
 }
 
@@ -144,7 +129,6 @@ static void credit__short_messages_first(void **state)
 		p50[k] = slowdown(1u << 20, 50);
 		p99[k] = slowdown(1u << 20, 99);
 		all[k] = (double)(p.scene.last_ns - p.scene.first_ns);
-		uccl_fab_play_close(&p);
 	}
 	/* 5.05 and 5.24 times as long as alone become 2.48 and 2.80. */
 	assert_true(p50[1] < 0.55 * p50[0] && p99[1] < 0.6 * p99[0]);
@@ -159,7 +143,6 @@ static void credit__own_short_messages_first(void **state)
 		short_and_long(k ? "credit=srpt" : "credit=eqds", true);
 		/* Without that it waits for turns of 4 MiB: 225 times as long as alone, and 3.2 times with it. */
 		assert_true(k ? slowdown(1u << 20, 50) < 5 : slowdown(1u << 20, 50) > 50);
-		uccl_fab_play_close(&p);
 	}
 }
 
@@ -175,7 +158,6 @@ static void credit__no_loss_spiral(void **state)
 	assert_true(over() < 8);
 	/* No more than was lost at the start, once. */
 	assert_true(p.scene.stats.rtx_bytes <= 45 * 65536 * 5 / 4);
-	uccl_fab_play_close(&p);
 }
 
 /* Credits, demands and data get lost alike, and nothing stalls. */
@@ -183,9 +165,7 @@ static void credit__lost(void **state)
 {
 	(void)state;
 	play("loss", "hosts=16,bytes=4m,loss=1/16,credit=eqds,limit=100000000");
-	uccl_fab_play_close(&p);
 	play("loss", "hosts=16,bytes=2m,loss=0,burst=0.002,mean=50,credit=eqds,limit=1000000000");
-	uccl_fab_play_close(&p);
 }
 
 /* Nothing waits for memory that somebody forgot. */
@@ -207,11 +187,9 @@ static void credit__half_of_them_lost(void **state)
 			snprintf(set, sizeof(set), "hosts=54,senders=45,bytes=512k,seed=%d,%s", seed, sets[i]);
 			play("incast", set);
 			all += over() / 3;
-			uccl_fab_play_close(&p);
 			strcat(set, ",credit_loss=1/2");
 			play("incast", set);
 			half += over() / 3;
-			uccl_fab_play_close(&p);
 		}
 		assert_true(all < 10 && half > all && half < 500);
 	}
@@ -232,7 +210,6 @@ static void engines__no_matter(void **state)
 		took = p.scene.last_ns - p.scene.first_ns;
 		one = n == 1 ? took : one;
 		assert_true(took * 100 < one * 102 && one * 100 < took * 102);
-		uccl_fab_play_close(&p);
 	}
 }
 
@@ -251,7 +228,6 @@ static double unfair(const char *set, uint32_t ranks)
 		for (uint32_t r = 0; r < ranks; r++)
 			most = fmax(most, fabs(ranks / (double)p.scene.ops[i + r].end_ns / sum - 1));
 	}
-	uccl_fab_play_close(&p);
 	return most;
 }
 
@@ -268,10 +244,8 @@ static void ranks__share(void **state)
 static void close__in_the_middle(void **state)
 {
 	(void)state;
-	assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=16m,limit=1000"), 0);
+	play_init("permutation", "hosts=16,bytes=16m,limit=1000");
 	assert_int_not_equal(uccl_fab_play_run(&p, NULL), 0);
-	uccl_fab_play_close(&p);
 }
 
 int main(void)
@@ -291,5 +265,5 @@ int main(void)
 		cmocka_unit_test(close__in_the_middle),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, play_close);
 }

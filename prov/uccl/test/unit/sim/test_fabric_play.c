@@ -97,23 +97,16 @@ static void run__all(void **state)
 	play("spine", "hosts=16,tiers=2,per_tor=4,spines=4,at=0");
 	assert_int_equal(p.scene.nops, 3);
 	assert_true(p.scene.net.lost > 0);
-	uccl_fab_play_close(&p);
 	for (int i = 0; uccl_fab_plays[i][0]; i++) {
 		play_file = !strcmp(uccl_fab_plays[i][0], "list") ? file : NULL;
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=256k,senders=7,span=20000");
-		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0],
 		     "hosts=16,bytes=256k,senders=7,span=20000,chunk=0,tiers=2,per_tor=4,spines=3,paths=32");
-		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0],
 		     "hosts=16,bytes=256k,senders=7,span=20000,tiers=2,per_tor=4,spines=2,rails=4,path=hash");
-		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,span=20000,engines=3,ranks=2,credit=auto");
-		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,span=20000,profile=verbs");
-		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,span=20000,profile=udp,credit=auto");
-		uccl_fab_play_close(&p);
 	}
 	play_file = NULL;
 	unlink(file);
@@ -127,7 +120,6 @@ static uint64_t dropped(const char *set)
 	play("incast", set);
 	n = p.scene.net.dropped;
 	assert_true(!p.cfg.topo.pfc || p.scene.net.mem->most_over <= p.cfg.topo.headroom_bytes);
-	uccl_fab_play_close(&p);
 	return n;
 }
 
@@ -177,8 +169,7 @@ static void control__in_class_of_data(void **state)
 
 static const char *useless(const char *name, const char *set)
 {
-	assert_int_equal(uccl_fab_play_init(&p, name), 0);
-	assert_int_equal(uccl_fab_play_set(&p, set), 0);
+	play_init(name, set);
 	return uccl_fab_play_useless(&p);
 }
 
@@ -250,11 +241,9 @@ static void marks__heard(void **state)
 	play("incast", "hosts=16,bytes=1m,profile=udp,ecn_lo=50k,ecn_hi=200k");
 	assert_true(p.scene.net.marked > 0);
 	assert_true(p.scene.stats.marked_rx > 0 && p.scene.stats.marked_tx > 0);
-	uccl_fab_play_close(&p);
 	play("incast", "hosts=16,bytes=1m,profile=udp,ecn_lo=50k,ecn_hi=200k,marks=0");
 	assert_true(p.scene.net.marked > 0);
 	assert_int_equal(p.scene.stats.marked_rx, 0);
-	uccl_fab_play_close(&p);
 }
 
 int main(void)
@@ -270,5 +259,5 @@ int main(void)
 		cmocka_unit_test(marks__heard),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, play_close);
 }

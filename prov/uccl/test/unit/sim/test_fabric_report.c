@@ -39,12 +39,10 @@ static void slowdown__by_size(void **state)
 	play("incast", "hosts=16,bytes=1m,senders=1");
 	uccl_fab_play_figures(&p, v);
 	assert_true(v[UCCL_FAB_SLOW50] >= 1 && v[UCCL_FAB_SLOW50] < 1.3 && v[UCCL_FAB_SHORT99] == 0);
-	uccl_fab_play_close(&p);
 	play("incast", "hosts=16,bytes=90000,senders=8,profile=verbs");
 	uccl_fab_play_figures(&p, v);
 	assert_true(v[UCCL_FAB_SLOW99] > 3 && v[UCCL_FAB_SLOW99] < 12);
 	assert_true(v[UCCL_FAB_SHORT99] == v[UCCL_FAB_SLOW99]);
-	uccl_fab_play_close(&p);
 	table = text("arrivals", "hosts=16,span=100000,sizes=storage", uccl_fab_play_table);
 	assert_non_null(strstr(table, "\nto 10 KB "));
 	assert_non_null(strstr(table, "\nto 1 MB "));
@@ -59,5 +57,5 @@ int main(void)
 		cmocka_unit_test(slowdown__by_size),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, play_close);
 }

@@ -18,15 +18,12 @@ static void run__counts(void **state)
 	(void)state;
 	play("incast", "hosts=16,bytes=64k,senders=5");
 	assert_int_equal(p.scene.nops, 5 + 6);
-	uccl_fab_play_close(&p);
 	play("alltoall", "hosts=16,bytes=60k");
 	assert_int_equal(p.scene.nops, 16 * 15);
-	uccl_fab_play_close(&p);
 	play("ring", "hosts=16,bytes=64k");
 	assert_int_equal(p.scene.nops, 16 * 30);
 	for (uint32_t i = 16; i < p.scene.nops; i++)
 		assert_true(p.scene.ops[i].start_ns > 0);
-	uccl_fab_play_close(&p);
 }
 
 /* The same pairs as beside an incast, without it. They are no slower then. */
@@ -41,7 +38,6 @@ static void incast__alone(void **state)
 	for (int i = 0, k = 0; i < 11; i++)
 		if (p.scene.ops[i].group == UCCL_FAB_OTHER)
 			beside[k++] = p.scene.ops[i];
-	uccl_fab_play_close(&p);
 	play("incast", "hosts=16,bytes=1m,senders=5,profile=verbs,alone=1");
 	assert_int_equal(p.scene.nops, 6);
 	for (int i = 0; i < 6; i++) {
@@ -55,12 +51,9 @@ static void incast__alone(void **state)
 	/* What is ideal is so for them. */
 	assert_true(v[UCCL_FAB_OVER] > 0 && v[UCCL_FAB_OVER] < 100);
 	assert_true(v[UCCL_FAB_SLOW50] >= 1);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "incast"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,senders=15,alone=1"), 0);
+	play_init("incast", "hosts=16,senders=15,alone=1");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 	assert_non_null(strstr(p.why, "nobody is beside it"));
-	uccl_fab_play_close(&p);
 }
 
 /* One after the other, there and back; what flows believe of their link's rate does not change what is ideal. */
@@ -78,15 +71,11 @@ static void turns__one_at_a_time(void **state)
 	ideal = p.ideal_ns;
 	took = p.scene.last_ns;
 	assert_true(took >= ideal && took < 2 * ideal);
-	uccl_fab_play_close(&p);
 	play("turns", "hosts=2,tiers=2,per_tor=1,spines=1,bytes=1m,messages=4,cc=nscc,told_gbps=1");
 	assert_int_equal(p.ideal_ns, ideal);
 	assert_int_not_equal(p.scene.last_ns, took);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "turns"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,messages=0"), 0);
+	play_init("turns", "hosts=16,messages=0");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
-	uccl_fab_play_close(&p);
 }
 
 /* Links between switches at a quarter: no permutation whose flows cross can be through in the time of a host's link. */
@@ -97,18 +86,14 @@ static void ideal__counts_uplinks(void **state)
 	(void)state;
 	play("permutation", "hosts=32,tiers=2,bytes=1m");
 	full = p.ideal_ns;
-	uccl_fab_play_close(&p);
 	play("permutation", "hosts=32,tiers=2,bytes=1m,up_gbps=100");
 	quarter = p.ideal_ns;
-	uccl_fab_play_close(&p);
 	assert_in_range(quarter * 10, 25 * full, 41 * full);
 	/* Pods of four hosts with one link each to two switches that join them. */
 	play("permutation", "hosts=16,per_tor=2,tors_per_pod=2,spines=2,cores_per_agg=2,bytes=1m");
 	full = p.ideal_ns;
-	uccl_fab_play_close(&p);
 	play("permutation", "hosts=16,per_tor=2,tors_per_pod=2,spines=1,cores_per_agg=1,up_gbps=800,bytes=1m");
 	assert_true(p.ideal_ns > full * 5 / 4);
-	uccl_fab_play_close(&p);
 }
 
 /* By Zipf's law; the one that gets the most says what is ideal. */
@@ -130,7 +115,6 @@ static void alltoall__skewed(void **state)
 	}
 	assert_true(most > 8 * least && most > 3 * sum / 16);
 	assert_true(p.ideal_ns > most * 8 / 400);
-	uccl_fab_play_close(&p);
 }
 
 static void stagger__least_share(void **state)
@@ -144,7 +128,6 @@ static void stagger__least_share(void **state)
 		assert_true(p.scene.ops[i].start_ns > p.scene.ops[i - 1].start_ns);
 	uccl_fab_play_figures(&p, v);
 	assert_true(v[UCCL_FAB_LEAST] > 0.5 && v[UCCL_FAB_LEAST] <= 1);
-	uccl_fab_play_close(&p);
 }
 
 static void spine__several(void **state)
@@ -154,15 +137,11 @@ static void spine__several(void **state)
 	(void)state;
 	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=1,victims=4");
 	well = p.scene.last_ns;
-	uccl_fab_play_close(&p);
 	/* Nothing gets past all of them. */
 	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=0.1,victims=4");
 	assert_true(p.scene.last_ns > well * 4);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "spine"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=32,tiers=2,victims=5"), 0);
+	play_init("spine", "hosts=32,tiers=2,victims=5");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
-	uccl_fab_play_close(&p);
 }
 
 /* One host at a quarter of the rate: what a ring takes longer is what its link takes longer. */
@@ -173,22 +152,18 @@ static void ideal__counts_slow_hosts(void **state)
 	(void)state;
 	play("ring", "hosts=16,bytes=4m,profile=verbs");
 	even = p.ideal_ns;
-	uccl_fab_play_close(&p);
 	play("ring", "hosts=16,bytes=4m,profile=verbs,slow_hosts=1,slow_gbps=100");
 	assert_in_range(p.ideal_ns, even * 3 / 2, even * 4);
-	uccl_fab_play_close(&p);
 	for (int i = 0; i < 4; i++) {
 		static const char *const sets[] = {"profile=verbs", "stack=gbn,ecn_lo=200k,ecn_hi=800k", "stack=sr",
 						   "stack=spray,ecn_lo=200k,ecn_hi=800k"};
 
-		assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
-		assert_int_equal(uccl_fab_play_set(&p, sets[i]), 0);
+		play_init("permutation", sets[i]);
 		assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=4m,slow_hosts=4,slow_gbps=50"), 0);
 		assert_int_equal(uccl_fab_play_set(&p, "background=0.2"), 0);
 		assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
 		assert_true(p.scene.last_ns >= p.ideal_ns * 95 / 100);
 		assert_true(p.scene.last_ns < p.ideal_ns * 8);
-		uccl_fab_play_close(&p);
 	}
 }
 
@@ -218,11 +193,8 @@ static void tree__waits(void **state)
 		assert_true(up[i] == 1000003 || up[i] == 0);
 		assert_true(down[i] == up[i]);
 	}
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "tree"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,pieces=0"), 0);
+	play_init("tree", "hosts=16,pieces=0");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
-	uccl_fab_play_close(&p);
 }
 
 /* So many bytes as the load says, spread over the span and over all hosts, the same for every transport. */
@@ -247,16 +219,12 @@ static void arrivals__load(void **state)
 	assert_in_range(late, ops * 45 / 100, ops * 55 / 100);
 	for (int i = 0; i < 16; i++)
 		assert_in_range(in[i], ops / 16 * 7 / 10, ops / 16 * 13 / 10);
-	uccl_fab_play_close(&p);
 	play("arrivals", "hosts=16,load=0.5,sizes=storage,span=200000,seed=4,stack=spray,ecn_lo=200k,ecn_hi=800k");
 	assert_int_equal(p.scene.bytes, bytes);
 	assert_int_equal(p.scene.nops, ops);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "arrivals"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,sizes=nothing"), 0);
+	play_init("arrivals", "hosts=16,sizes=nothing");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 	assert_non_null(strstr(p.why, "nothing"));
-	uccl_fab_play_close(&p);
 }
 
 /* These transfers. */
@@ -283,12 +251,9 @@ static void ideal__of_a_list(void **state)
 	assert_int_equal(p.scene.nops, 2);
 	assert_in_range(p.ideal_ns, 50000 + 2000, 50000 + 7000);
 	assert_true(p.scene.last_ns - p.scene.first_ns < p.ideal_ns + 100);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "list"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,file=/nowhere"), 0);
+	play_init("list", "hosts=16,file=/nowhere");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 	assert_non_null(strstr(p.why, "/nowhere"));
-	uccl_fab_play_close(&p);
 }
 
 /* How many times the ideal no transport can beat. */
@@ -300,7 +265,6 @@ static double bound(const char *net, const char *fault, const char *lines)
 	snprintf(set, sizeof(set), "profile=verbs,%s,%s", net, fault);
 	play_lines("spine", set, lines);
 	times = (double)p.bound_ns / (double)p.ideal_ns;
-	uccl_fab_play_close(&p);
 	return times;
 }
 
@@ -331,19 +295,13 @@ static void bound__counts_ill_switches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(run__counts),
-		cmocka_unit_test(incast__alone),
-		cmocka_unit_test(turns__one_at_a_time),
-		cmocka_unit_test(ideal__counts_uplinks),
-		cmocka_unit_test(alltoall__skewed),
-		cmocka_unit_test(stagger__least_share),
-		cmocka_unit_test(spine__several),
-		cmocka_unit_test(ideal__counts_slow_hosts),
-		cmocka_unit_test(tree__waits),
-		cmocka_unit_test(arrivals__load),
-		cmocka_unit_test(ideal__of_a_list),
-		cmocka_unit_test(bound__counts_ill_switches),
+		cmocka_unit_test(run__counts),		cmocka_unit_test(incast__alone),
+		cmocka_unit_test(turns__one_at_a_time), cmocka_unit_test(ideal__counts_uplinks),
+		cmocka_unit_test(alltoall__skewed),	cmocka_unit_test(stagger__least_share),
+		cmocka_unit_test(spine__several),	cmocka_unit_test(ideal__counts_slow_hosts),
+		cmocka_unit_test(tree__waits),		cmocka_unit_test(arrivals__load),
+		cmocka_unit_test(ideal__of_a_list),	cmocka_unit_test(bound__counts_ill_switches),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, play_close);
 }

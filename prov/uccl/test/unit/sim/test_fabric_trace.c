@@ -23,11 +23,10 @@ static uint32_t trace(const char *name, const char *set, char **lines)
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(option, sizeof(option), "trace=%s", file);
-	assert_int_equal(uccl_fab_play_init(&p, name), 0);
-	assert_int_equal(uccl_fab_play_set(&p, set), 0);
+	play_init(name, set);
 	assert_int_equal(uccl_fab_play_set(&p, option), 0);
 	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
-	uccl_fab_play_close(&p);
+	play_close(NULL);
 	f = fopen(file, "r");
 	assert_non_null(f);
 	*lines = NULL;
@@ -93,20 +92,14 @@ static void trace__changes_nothing(void **state)
 	(void)state;
 	play("loss", "hosts=16,bytes=1m");
 	calm = p.scene.last_ns;
-	uccl_fab_play_close(&p);
 	play("loss", "hosts=16,bytes=1m,trace_every=777,trace=/dev/null");
 	assert_int_equal(p.scene.last_ns, calm);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "loss"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=1m,trace_every=0,trace=/dev/null"), 0);
+	play_init("loss", "hosts=16,bytes=1m,trace_every=0,trace=/dev/null");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 	assert_non_null(strstr(p.why, "trace_every=0"));
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "loss"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=1m,trace=/dev/full"), 0);
+	play_init("loss", "hosts=16,bytes=1m,trace=/dev/full");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -5);
 	assert_non_null(strstr(p.scene.broken, "trace"));
-	uccl_fab_play_close(&p);
 }
 
 int main(void)
@@ -116,5 +109,5 @@ int main(void)
 		cmocka_unit_test(trace__changes_nothing),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, play_close);
 }
