@@ -286,45 +286,39 @@ int uccl_fab_play_set(struct uccl_fab_play *p, const char *text)
 static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 {
 	const struct uccl_fab_cfg *c = &p->cfg;
+	const struct uccl_fab_topo *t = &c->topo;
 	const struct uccl_credit_ops *credit = uccl_credit_find(p->names[3]);
-	bool own = !strcmp(p->names[0], "uccl");
+	bool unmarked = !t->ecn_hi || (!strcmp(p->names[0], "uccl") && !c->marks);
+	const struct {
+		const char *name;
+		bool idle;
+	} beside[] = {
+		{"tors_per_pod", t->tiers != 3},
+		{"cores_per_agg", t->tiers != 3},
+		{"ecn_lo", unmarked},
+		{"ecn_hi", unmarked},
+		{"queue", t->shared_bytes || t->pfc},
+		{"alpha", !t->shared_bytes},
+		{"xoff", !t->pfc || t->shared_bytes},
+		{"headroom", !t->pfc},
+		{"trim", t->pfc},
+		{"trace_every", !p->look.file[0]},
+		{"trace_hosts", !p->look.file[0]},
+		{"jitter_every", !c->jitter.ns},
+		{"jitter", !c->jitter.every_ns},
+		{"slow_gbps", !t->slow_hosts},
+		{"marks", !t->ecn_hi},
+		{"train", c->chunk},
+		{"brittle", !c->chunk},
+		{"strangers", c->others.share <= 0},
+		{"credit_loss", !credit || !credit->pull},
+		{"mean", p->loss.burst <= 0},
+		{"bytes", p->file[0]},
+	};
 
-	if (!strcmp(name, "tors_per_pod") || !strcmp(name, "cores_per_agg"))
-		return c->topo.tiers != 3;
-	if (!strcmp(name, "ecn_lo") || !strcmp(name, "ecn_hi"))
-		return !c->topo.ecn_hi || (own && !c->marks);
-	if (!strcmp(name, "queue"))
-		return c->topo.shared_bytes || c->topo.pfc;
-	if (!strcmp(name, "alpha"))
-		return !c->topo.shared_bytes;
-	if (!strcmp(name, "xoff"))
-		return !c->topo.pfc || c->topo.shared_bytes;
-	if (!strcmp(name, "headroom"))
-		return !c->topo.pfc;
-	if (!strcmp(name, "trim"))
-		return c->topo.pfc;
-	if (!strcmp(name, "trace_every") || !strcmp(name, "trace_hosts"))
-		return !p->look.file[0];
-	if (!strcmp(name, "jitter_every"))
-		return !c->jitter.ns;
-	if (!strcmp(name, "jitter"))
-		return !c->jitter.every_ns;
-	if (!strcmp(name, "slow_gbps"))
-		return !c->topo.slow_hosts;
-	if (!strcmp(name, "marks"))
-		return !c->topo.ecn_hi;
-	if (!strcmp(name, "train"))
-		return c->chunk;
-	if (!strcmp(name, "brittle"))
-		return !c->chunk;
-	if (!strcmp(name, "strangers"))
-		return c->others.share <= 0;
-	if (!strcmp(name, "credit_loss"))
-		return !credit || !credit->pull;
-	if (!strcmp(name, "mean"))
-		return p->loss.burst <= 0;
-	if (!strcmp(name, "bytes"))
-		return p->file[0];
+	for (size_t i = 0; i < uccl_array_len(beside); i++)
+		if (!strcmp(beside[i].name, name))
+			return beside[i].idle;
 	return false;
 }
 

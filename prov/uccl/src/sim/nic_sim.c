@@ -723,6 +723,20 @@ static void peer_part(struct sim_nic *s, struct sim_peer *p)
 		tell(other, UCCL_RX_GONE, s->node, q->serial, soon(s, s->cfg.late.proof_ns));
 }
 
+/* It leaves no more. */
+static void tx_drop(struct sim_tx *t)
+{
+	struct sim_nic *s = t->nic;
+
+	uccl_sim_cancel(s->net, &t->ev);
+	if (t->pkt)
+		uccl_sim_pkt_free(t->pkt);
+	LIST_REMOVE(t, link);
+	s->ntx--;
+	s->tx_bytes -= t->payload_len;
+	free(t);
+}
+
 static void peer_forget(struct sim_nic *s, struct sim_peer *p)
 {
 	struct sim_tx *t, *next;
@@ -730,15 +744,8 @@ static void peer_forget(struct sim_nic *s, struct sim_peer *p)
 
 	for (t = LIST_FIRST(&s->txs); t; t = next) {
 		next = LIST_NEXT(t, link);
-		if (t->peer != p)
-			continue;
-		uccl_sim_cancel(s->net, &t->ev);
-		if (t->pkt)
-			uccl_sim_pkt_free(t->pkt);
-		LIST_REMOVE(t, link);
-		s->ntx--;
-		s->tx_bytes -= t->payload_len;
-		free(t);
+		if (t->peer == p)
+			tx_drop(t);
 	}
 	for (i = 0; i < s->count; i++) {
 		struct sim_entry *e = &s->ring[(s->head + i) & (s->cap - 1)];
@@ -841,15 +848,8 @@ static void nic_stop(struct sim_nic *s)
 		uccl_sim_attach(s->net, s->node, NULL, NULL);
 	LIST_FOREACH(p, &s->peers, link)
 		peer_part(s, p);
-	while ((t = LIST_FIRST(&s->txs))) {
-		uccl_sim_cancel(s->net, &t->ev);
-		if (t->pkt)
-			uccl_sim_pkt_free(t->pkt);
-		LIST_REMOVE(t, link);
-		free(t);
-	}
-	s->ntx = 0;
-	s->tx_bytes = 0;
+	while ((t = LIST_FIRST(&s->txs)))
+		tx_drop(t);
 	while ((l = LIST_FIRST(&s->laters))) {
 		uccl_sim_cancel(s->net, &l->ev);
 		if (l->pkt)
@@ -895,33 +895,12 @@ static uint64_t nic_backlog(struct uccl_nic *nic)
 	return sim_nic(nic)->tx_bytes;
 }
 
-static const struct uccl_nic_ops nic_ops = {
-	.name = "sim",
-	.tx = nic_tx,
-	.rx = nic_rx,
-	.connect = nic_connect,
-	.disconnect = nic_disconnect,
-	.fence = nic_fence,
-	.reg = nic_reg,
-	.dereg = nic_dereg,
-	.backlog = nic_backlog,
-	.wait_fd = nic_wait_fd,
-	.addr = nic_addr,
-	.close = nic_close,
-};
+#define PACKET_OPS                                                                                                     \
+	.name = "sim", .tx = nic_tx, .rx = nic_rx, .connect = nic_connect, .disconnect = nic_disconnect,               \
+	.backlog = nic_backlog, .wait_fd = nic_wait_fd, .addr = nic_addr, .close = nic_close
 
-/* Of a packet NIC. */
-static const struct uccl_nic_ops packet_ops = {
-	.name = "sim",
-	.tx = nic_tx,
-	.rx = nic_rx,
-	.connect = nic_connect,
-	.disconnect = nic_disconnect,
-	.backlog = nic_backlog,
-	.wait_fd = nic_wait_fd,
-	.addr = nic_addr,
-	.close = nic_close,
-};
+static const struct uccl_nic_ops packet_ops = {PACKET_OPS};
+static const struct uccl_nic_ops write_ops = {PACKET_OPS, .fence = nic_fence, .reg = nic_reg, .dereg = nic_dereg};
 
 int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_sim_nic_cfg *cfg, struct uccl_nic **nic)
 {
@@ -940,7 +919,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		free(s);
 		return -FI_ENOMEM;
 	}
-	s->base.ops = cfg->write_max ? &nic_ops : &packet_ops;
+	s->base.ops = cfg->write_max ? &write_ops : &packet_ops;
 	s->base.caps = (struct uccl_nic_caps){
 		.mtu = cfg->mtu,
 		.write_max = cfg->write_max,

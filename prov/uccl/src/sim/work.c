@@ -96,6 +96,25 @@ uint64_t uccl_sim_msg_done_ns(const struct sim_msg *m)
 	return m->done_ns;
 }
 
+/* An array of n pointers, with room for one more. NULL: out of memory, and it is as it was. */
+static void *array_room(void *array, uint32_t n, uint32_t *cap)
+{
+	uint32_t more = *cap ? *cap * 2 : 64;
+
+	if (n < *cap)
+		return array;
+	array = realloc(array, more * sizeof(void *));
+	if (array)
+		*cap = more;
+	return array;
+}
+
+/* A moment later, after something was refused for now. */
+static void retry(struct uccl_sim_world *w, struct uccl_sim_event *ev)
+{
+	uccl_sim_at(&w->net, ev, now(w) + 1 + uccl_rng_below(&w->rng, RETRY_NS));
+}
+
 /* --- buffers --- */
 
 static uint8_t *buffer_new(struct uccl_sim_world *w, uint64_t len)
@@ -227,11 +246,6 @@ static void msg_done(struct uccl_op *op)
 	uccl_op_put(n->e, op);
 }
 
-static void msg_retry(struct sim_msg *m)
-{
-	uccl_sim_at(&m->w->net, &m->ev, now(m->w) + 1 + uccl_rng_below(&m->w->rng, RETRY_NS));
-}
-
 static void msg_refused(struct sim_msg *m, int rc)
 {
 	if (both_alive(m))
@@ -287,7 +301,7 @@ static void msg_post(struct uccl_sim_event *ev)
 	if (!op || !m->buf) {
 		if (op)
 			uccl_op_put(n->e, op);
-		msg_retry(m);
+		retry(w, &m->ev);
 		return;
 	}
 	op->type = UCCL_OP_SEND;
@@ -308,7 +322,7 @@ static void msg_post(struct uccl_sim_event *ev)
 		m->state = MSG_PLANNED;
 		uccl_op_put(n->e, op);
 		if (rc == -FI_EAGAIN)
-			msg_retry(m);
+			retry(w, &m->ev);
 		else
 			msg_refused(m, rc);
 	} else if (m->flags & UCCL_OPF_INJECT && m->buf) {
@@ -326,18 +340,11 @@ static void recv_cancel(struct uccl_sim_event *ev);
 static struct sim_recv *recv_new(struct uccl_sim_world *w, uint8_t node, uint8_t match)
 {
 	struct uccl_sim_work *k = &w->work;
-	struct sim_recv *r = calloc(1, sizeof(*r)), **v;
+	struct sim_recv **array = array_room(k->recvs, k->nrecvs, &k->recvs_cap), *r = NULL;
 
-	if (k->nrecvs == k->recvs_cap) {
-		uint32_t cap = k->recvs_cap ? k->recvs_cap * 2 : 64;
-
-		v = realloc(k->recvs, cap * sizeof(struct sim_recv *));
-		if (!v) {
-			free(r);
-			return NULL;
-		}
-		k->recvs = v;
-		k->recvs_cap = cap;
+	if (array) {
+		k->recvs = array;
+		r = calloc(1, sizeof(*r));
 	}
 	if (!r)
 		return NULL;
@@ -380,7 +387,7 @@ static void recv_again(struct sim_recv *r)
 	c->ignore = r->ignore;
 	c->len = r->len;
 	c->pieces = r->pieces;
-	uccl_sim_at(&w->net, &c->ev, now(w) + 1 + uccl_rng_below(&w->rng, RETRY_NS));
+	retry(w, &c->ev);
 }
 
 /* The number of the message that this completion is about; UINT64_MAX: it does not tell. */
@@ -611,11 +618,6 @@ static bool recv_buffer(struct sim_recv *r)
 	return true;
 }
 
-static void recv_retry(struct sim_recv *r)
-{
-	uccl_sim_at(&r->w->net, &r->ev, now(r->w) + 1 + uccl_rng_below(&r->w->rng, RETRY_NS));
-}
-
 static void recv_post(struct uccl_sim_event *ev)
 {
 	struct sim_recv *r = uccl_container_of(ev, struct sim_recv, ev);
@@ -634,13 +636,13 @@ static void recv_post(struct uccl_sim_event *ev)
 	if (!op || !recv_buffer(r)) {
 		if (op)
 			uccl_op_put(n->e, op);
-		recv_retry(r);
+		retry(w, &r->ev);
 		return;
 	}
 	recv_fill_op(r, op);
 	if (r->directed && !op->peer) {
 		uccl_op_put(n->e, op);
-		recv_retry(r);
+		retry(w, &r->ev);
 		return;
 	}
 	r->state = RECV_POSTED;
@@ -655,7 +657,7 @@ static void recv_post(struct uccl_sim_event *ev)
 		uccl_sim_cancel(&w->net, &r->cancel_ev);
 		uccl_op_put(n->e, op);
 		if (rc == -FI_EAGAIN) {
-			recv_retry(r);
+			retry(w, &r->ev);
 		} else if (!r->directed || life_alive(w, r->src, r->src_life)) {
 			uccl_sim_violation(w, "a receive at %u was refused with %d (%s)", r->node, rc, strerror(-rc));
 		}
@@ -778,18 +780,11 @@ static void peek_fire(struct uccl_sim_event *ev)
 static struct sim_msg *msg_new(struct uccl_sim_world *w, const struct uccl_sim_plan *p)
 {
 	struct uccl_sim_work *k = &w->work;
-	struct sim_msg *m = calloc(1, sizeof(*m)), **v;
+	struct sim_msg **array = array_room(k->msgs, k->nmsgs, &k->msgs_cap), *m = NULL;
 
-	if (k->nmsgs == k->msgs_cap) {
-		uint32_t cap = k->msgs_cap ? k->msgs_cap * 2 : 64;
-
-		v = realloc(k->msgs, cap * sizeof(struct sim_msg *));
-		if (!v) {
-			free(m);
-			return NULL;
-		}
-		k->msgs = v;
-		k->msgs_cap = cap;
+	if (array) {
+		k->msgs = array;
+		m = calloc(1, sizeof(*m));
 	}
 	if (!m)
 		return NULL;
