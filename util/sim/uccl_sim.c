@@ -154,7 +154,7 @@ static void print_stats(const struct uccl_sim_world *w)
 	       (unsigned long long)w->total.train_drops, (unsigned long long)w->total.train_tests,
 	       (unsigned long long)w->total.trains_off);
 	if (w->total.predictions)
-		printf("  foreseen: %llu places of payload, right %llu; strays %llu\n",
+		printf("  predicted: %llu places of payload, right %llu; strays %llu\n",
 		       (unsigned long long)w->total.predictions, (unsigned long long)w->total.prediction_hits,
 		       (unsigned long long)w->total.strays);
 	if (w->o.lanes > 0)

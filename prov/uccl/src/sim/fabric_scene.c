@@ -14,8 +14,8 @@
 #define LOOK_EVENTS (1u << 18)
 #define BINS 4096
 /* Flows of others that begin at a host. */
-#define STRANGERS 4
-#define STRANGER_PORT 0x4000
+#define BACKGROUND_FLOWS 4
+#define BACKGROUND_PORT 0x4000
 
 /* A hash of a place: ranges that cover [0, n) once each telescope to g(n) - g(0). */
 static uint64_t cover_of(uint64_t x)
@@ -36,7 +36,7 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e);
 
 /* Others. Their packets have no unit. */
 
-static void stranger_send(struct uccl_fab_scene *s, struct uccl_fab_background *f)
+static void background_send(struct uccl_fab_scene *s, struct uccl_fab_background *f)
 {
 	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&s->net);
 
@@ -51,16 +51,16 @@ static void stranger_send(struct uccl_fab_scene *s, struct uccl_fab_background *
 }
 
 /* Every host sends and receives as much, in cycles through all of them. */
-static void strangers_open(struct uccl_fab_scene *s)
+static void background_open(struct uccl_fab_scene *s)
 {
-	uint32_t n = s->net.topo.hosts, each = s->cfg.others.flows ? s->cfg.others.flows : STRANGERS;
+	uint32_t n = s->net.topo.hosts, each = s->cfg.others.flows ? s->cfg.others.flows : BACKGROUND_FLOWS;
 	uint32_t *order = uccl_fab_need(calloc(n, sizeof(*order)));
 	double bits = (double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each / s->cfg.others.share;
 	struct uccl_fab_background *f = uccl_fab_need(calloc((size_t)n * each, sizeof(*f)));
 	struct uccl_rng rng;
 
 	uccl_rng_seed(&rng, s->cfg.seed ^ 0x57ull);
-	s->strangers = f;
+	s->background_flows = f;
 	for (uint32_t k = 0; k < each && n > 1; k++) {
 		for (uint32_t i = 0; i < n; i++) {
 			uint32_t j = (uint32_t)uccl_rng_below(&rng, i + 1);
@@ -74,7 +74,7 @@ static void strangers_open(struct uccl_fab_scene *s)
 			f->dst = order[(i + 1) % n];
 			f->every = (uint64_t)(bits / (double)uccl_min(uccl_fab_host_bps(&s->net, f->src),
 								      uccl_fab_host_bps(&s->net, f->dst)));
-			f->sport = (uint16_t)(STRANGER_PORT + uccl_rng_below(&rng, 0x4000));
+			f->sport = (uint16_t)(BACKGROUND_PORT + uccl_rng_below(&rng, 0x4000));
 			uccl_fab_queue_put(&s->net.q, &f->ev, uccl_rng_below(&rng, f->every));
 		}
 	}
@@ -153,7 +153,7 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 	if (cfg->bin_ns)
 		s->bins = calloc(BINS, sizeof(*s->bins));
 	if (cfg->others.share > 0)
-		strangers_open(s);
+		background_open(s);
 	if (cfg->jitter.ns && cfg->jitter.every_ns)
 		pauses_open(s);
 	if (!cfg->bin_ns || s->bins)
@@ -171,9 +171,9 @@ void uccl_fab_scene_close(struct uccl_fab_scene *s)
 	free(s->ops);
 	free(s->edges.v);
 	free(s->bins);
-	free(s->strangers);
+	free(s->background_flows);
 	free(s->pauses);
-	s->strangers = NULL;
+	s->background_flows = NULL;
 	s->pauses = NULL;
 	s->ops = NULL;
 	s->edges.v = NULL;
@@ -259,7 +259,7 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e)
 		t = uccl_container_of(e, struct uccl_fab_turn, ev);
 		t->fn(s, t->arg);
 	} else if (e->kind == UCCL_FAB_BACKGROUND) {
-		stranger_send(s, uccl_container_of(e, struct uccl_fab_background, ev));
+		background_send(s, uccl_container_of(e, struct uccl_fab_background, ev));
 	} else if (e->kind == UCCL_FAB_LATE) {
 		e->kind = UCCL_FAB_ARRIVE;
 		s->stack->net.deliver(n, uccl_container_of(e, struct uccl_fab_pkt, ev));
@@ -319,7 +319,7 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	if (!s->edges.n)
 		qsort(s->ops, s->nops, sizeof(*s->ops), by_start);
 	net.event = scene_event;
-	if (s->strangers || s->pauses) {
+	if (s->background_flows || s->pauses) {
 		net.deliver = scene_deliver;
 		net.lost = scene_lost;
 	}

@@ -155,7 +155,7 @@ struct uccl_fab_scene {
 	struct uccl_fab_edges edges;
 	uint32_t begin_next; /* operations in the order of their start */
 	struct uccl_fab_event begin;
-	struct uccl_fab_background *strangers;
+	struct uccl_fab_background *background_flows;
 	struct uccl_fab_pause *pauses; /* of each host; NULL: none */
 	uint64_t *bins; /* bytes that arrived, per cfg.bin_ns */
 	uint32_t nbins;

@@ -14,7 +14,7 @@
  *   I9   room for every completion                    here: of what nobody posted; test_cq, of the queue itself
  *   I10  who waits has a timer; nobody spins          life.c (spins), world.c (timers)
  *   I11  a packet that is refused changes nothing     here: every refused form, made up and handed to a live flow
- *   I12  no more to a stranger than came from it      here
+ *   I12  unauthenticated: no more back than came      here
  *   I13  memory per peer has a bound                  here
  *   I14  nothing of another incarnation               work.c
  *   I15  device memory is flushed before completion   not here: msg/device/test_device
@@ -42,7 +42,7 @@ struct uccl_sim_inv {
 	/* I7: what was seen of each flow's credit. */
 	struct sim_inv_flow *flows;
 	uint32_t nflows, cap;
-	/* I12: did [from] send to [to] anything but handshakes, so that this is no stranger? */
+	/* I12: did [from] send to [to] anything but handshakes, so that it is authenticated? */
 	bool talks[UCCL_SIM_NODES][UCCL_SIM_NODES];
 	/* I12: bytes of [from][to], of the handshake and in all. */
 	uint64_t asked[UCCL_SIM_NODES][UCCL_SIM_NODES], answered[UCCL_SIM_NODES][UCCL_SIM_NODES];

@@ -160,7 +160,7 @@ static void lane_wake(void *arg)
 }
 
 /* Who polls for another reason reads the command before. */
-static void line_wake(void *arg, bool primary)
+static void channel_wake(void *arg, bool primary)
 {
 	struct uccl_sim_lane *l = arg;
 	struct uccl_sim_life *n = l->primary;
@@ -306,7 +306,7 @@ static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_confi
 	nic_config(w, n, &nic);
 	nic.user.wake = lane_wake;
 	nic.user.wake_arg = l;
-	l->channel = attr.lane_channel = uccl_lane_channel_new(line_wake, NULL, l);
+	l->channel = attr.lane_channel = uccl_lane_channel_new(channel_wake, NULL, l);
 	if (!l->channel)
 		return -FI_ENOMEM;
 	rc = uccl_sim_nic_open(&w->net, (uint8_t)(w->o.nodes + n->node * w->o.lanes + k), &nic, &l->nic);

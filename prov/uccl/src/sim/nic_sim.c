@@ -339,70 +339,70 @@ static const struct uccl_sim_sink nic_sink = {.packet = sink_packet, .unreach = 
  * Whatever comes now may be written there, so all of it must be the provider's, and of one packet at a time: two would
  * destroy each other. PROTOCOL R276
  */
-static void hints_check(struct sim_nic *s, const struct uccl_rx_placement *hints, int n)
+static void placements_check(struct sim_nic *s, const struct uccl_rx_placement *places, int n)
 {
 	for (int i = 0; i < n; i++) {
-		const uint8_t *dst = hints[i].dst;
+		const uint8_t *dst = places[i].dst;
 
-		nic_check(s, dst, hints[i].len, UCCL_OWNER_WRITE);
+		nic_check(s, dst, places[i].len, UCCL_OWNER_WRITE);
 		for (int k = 0; k < i; k++) {
-			const uint8_t *other = hints[k].dst;
+			const uint8_t *other = places[k].dst;
 
-			if (dst < other + hints[k].len && other < dst + hints[i].len && s->cfg.user.violation)
-				s->cfg.user.violation(s->cfg.user.arg, "two foreseen places have bytes in common");
+			if (dst < other + places[k].len && other < dst + places[i].len && s->cfg.user.violation)
+				s->cfg.user.violation(s->cfg.user.arg, "two predicted places have bytes in common");
 		}
 	}
 }
 
-static void hint_write(struct sim_nic *s, const struct uccl_rx_placement *hint, const uint8_t *data, uint32_t len)
+static void placement_write(struct sim_nic *s, const struct uccl_rx_placement *place, const uint8_t *data, uint32_t len)
 {
-	nic_check(s, hint->dst, len, UCCL_OWNER_WRITE);
-	memcpy(hint->dst, data, len);
+	nic_check(s, place->dst, len, UCCL_OWNER_WRITE);
+	memcpy(place->dst, data, len);
 }
 
 /* As much of what came as fits goes where a row was predicted. It stays there if it is packets of that length. */
-static void rx_run(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *hint)
+static void rx_run(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *place)
 {
-	uint32_t len = (uint32_t)uccl_min(hint->len, rx->len);
+	uint32_t len = (uint32_t)uccl_min(place->len, rx->len);
 
-	hint_write(s, hint, rx->data, len);
-	if (rx->each != hint->each)
+	placement_write(s, place, rx->data, len);
+	if (rx->each != place->each)
 		return;
 	memset(s->together + (rx->data - s->together), 0xdd, len); /* it is nowhere else */
-	uccl_rx_run_at(rx, hint->dst, len);
+	uccl_rx_run_at(rx, place->dst, len);
 	s->stats.runs++;
 }
 
 /* Payload of a packet: what fits goes to the hinted place. */
 static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt *p,
-		     const struct uccl_rx_placement *hint)
+		     const struct uccl_rx_placement *place)
 {
 	s->stats.placements++;
-	if (hint->each) {
-		rx_run(s, rx, hint);
+	if (place->each) {
+		rx_run(s, rx, place);
 		return;
 	}
 	if (rx->len <= UCCL_HDR_LEN)
 		return;
-	rx->body_len = (uint32_t)uccl_min(hint->len, rx->len - UCCL_HDR_LEN);
-	hint_write(s, hint, rx->data + UCCL_HDR_LEN, rx->body_len);
+	rx->body_len = (uint32_t)uccl_min(place->len, rx->len - UCCL_HDR_LEN);
+	placement_write(s, place, rx->data + UCCL_HDR_LEN, rx->body_len);
 	/* Packets that go up as one are put together again. */
 	if (rx->each)
 		return;
 	rx->split = true;
-	rx->body = hint->dst;
+	rx->body = place->dst;
 	rx->rest = p->data + UCCL_HDR_LEN + rx->body_len;
 	rx->rest_len = rx->len - UCCL_HDR_LEN - rx->body_len;
 	memset(p->data + UCCL_HDR_LEN, 0xdd, rx->body_len); /* it is nowhere else */
 	s->stats.split++;
 }
 
-/* A packet of a stranger, say: the NIC refuses it, but where its payload went nothing is as it was. */
-static bool rx_stray(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *hint)
+/* A packet of somebody unauthenticated, say: the NIC refuses it, but where its payload went nothing is as it was. */
+static bool rx_stray(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *place)
 {
-	if (!hint || !uccl_rng_chance(&s->rng, s->cfg.strays))
+	if (!place || !uccl_rng_chance(&s->rng, s->cfg.strays))
 		return false;
-	memset(hint->dst, 0xee, 1 + uccl_rng_below(&s->rng, hint->len));
+	memset(place->dst, 0xee, 1 + uccl_rng_below(&s->rng, place->len));
 	*rx = (struct uccl_rx){.kind = UCCL_RX_REFUSED};
 	s->stats.strays++;
 	return true;
@@ -461,7 +461,7 @@ static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 	s->together_used += rx->len;
 }
 
-static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct sim_nic *s = sim_nic(nic);
 	bool came = s->count && !s->dead;
@@ -470,17 +470,17 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 	free_handed(s);
 	s->together_used = 0;
 	if (!s->cfg.placements)
-		nhints = 0;
+		nplaces = 0;
 	else if (s->cfg.placements_most)
-		nhints = (int)uccl_min((uint32_t)nhints, s->cfg.placements_most);
-	hints_check(s, hints, nhints);
+		nplaces = (int)uccl_min((uint32_t)nplaces, s->cfg.placements_most);
+	placements_check(s, places, nplaces);
 	while (got < n && came) {
-		const struct uccl_rx_placement *hint = got < nhints && hints[got].len ? &hints[got] : NULL;
+		const struct uccl_rx_placement *place = got < nplaces && places[got].len ? &places[got] : NULL;
 		struct uccl_rx *rx = &v[got];
 		struct sim_entry *e;
 
 		/* Also behind the last packet, for a while. */
-		if (s->cfg.strays > 0 && rx_stray(s, rx, hint)) {
+		if (s->cfg.strays > 0 && rx_stray(s, rx, place)) {
 			got++;
 			continue;
 		}
@@ -496,15 +496,15 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 		if (s->cfg.ages)
 			rx->age_ns = s->net->now - e->pkt->arrived_ns;
 		if (s->cfg.leaky && s->kept.len && rx->len > UCCL_HDR_LEN)
-			hint_write(s, &s->kept, rx->data + UCCL_HDR_LEN,
-				   (uint32_t)uccl_min(s->kept.len, rx->len - UCCL_HDR_LEN));
+			placement_write(s, &s->kept, rx->data + UCCL_HDR_LEN,
+					(uint32_t)uccl_min(s->kept.len, rx->len - UCCL_HDR_LEN));
 		if (s->together)
 			rx_together(s, rx);
-		if (hint)
-			rx_split(s, rx, e->pkt, hint);
+		if (place)
+			rx_split(s, rx, e->pkt, place);
 	}
-	if (s->cfg.leaky && nhints)
-		s->kept = hints[nhints - 1];
+	if (s->cfg.leaky && nplaces)
+		s->kept = places[nplaces - 1];
 	return got;
 }
 

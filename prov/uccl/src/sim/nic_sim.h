@@ -66,9 +66,9 @@ struct uccl_sim_nic_stats {
 	uint64_t no_peer; /* writes that no connected peer handle takes */
 	uint64_t fenced;  /* writes that a fence stopped */
 	uint64_t torn;
-	uint64_t placements, split; /* hints offered with a packet; packets split */
-	uint64_t runs;		    /* likewise what came as one and met a hint for a row */
-	uint64_t strays;       /* hints to which something else came */
+	uint64_t placements, split; /* places offered with a packet; packets split */
+	uint64_t runs;		    /* likewise what came as one and met a place for a GRO batch */
+	uint64_t strays;	    /* places to which something else came */
 	uint32_t slots_max;    /* most slots of the data queue in use at once */
 	uint32_t write_slots_max;
 	uint32_t peers, mrs; /* now open */

@@ -313,7 +313,7 @@ static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
  * Places are predicted of packets of 16 KiB and more, and of rows of parts, and where messages meet receives. What then
  * comes in another order, or from somebody else, is written where something else belongs.
  */
-static void draw_foresight(struct uccl_sim_options *o, uint64_t seed, bool faults)
+static void draw_predictions(struct uccl_sim_options *o, uint64_t seed, bool faults)
 {
 	struct uccl_rng r;
 
@@ -432,7 +432,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 		forced = "";
 	uccl_sim_options_set(o, forced);
 	if (o->predict > 0) {
-		draw_foresight(o, seed, faults);
+		draw_predictions(o, seed, faults);
 		uccl_sim_options_set(o, forced);
 	}
 	lanes_withdraw(o, forced);

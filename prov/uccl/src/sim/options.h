@@ -20,9 +20,9 @@
 	X(brittle, 0, "direct-write NIC: says that a path ends with the loss of a part of a write")                    \
 	X(tx_sync, 1, "packet NIC: payload is free when tx() returns")                                                 \
 	X(labels, 64, "entropy labels of a NIC")                                                                       \
-	X(hints, 0, "share of NICs that scatter payload to foreseen places")                                           \
+	X(hints, 0, "share of NICs that scatter payload to predicted places")                                          \
 	X(hints_most, 0, "so many of them at once, 0: as many as are told")                                            \
-	X(strays, 0, "share of foreseen places where something comes that nobody takes")                               \
+	X(strays, 0, "share of predicted places where something comes that nobody takes")                              \
 	X(ages, 1, "NIC tells how long ago a packet arrived")                                                          \
 	X(shared, 0, "control packets take the slots of data")                                                         \
 	X(liveness, 1, "NIC tells of closed peers (GONE)")                                                             \
@@ -32,12 +32,12 @@
 	X(read_us, 5, "a NIC reads and reports sends up to this late")                                                 \
 	X(fence_us, 100, "a fence takes up to this long")                                                              \
 	X(proof_us, 1000, "proof of death takes up to this long")                                                      \
-	X(trains, 0, "packet NIC with tx_sync: neighbours leave as trains")                                           \
-	X(train_fault, 0, "of trains are lost 1: all, 2: but the first, 3: but the last, 4: of equal packets")        \
+	X(trains, 0, "packet NIC with tx_sync: neighbours leave as trains")                                            \
+	X(train_fault, 0, "of trains are lost 1: all, 2: but the first, 3: but the last, 4: of equal packets")         \
 	X(leaky, 0, "NIC is broken: no fence or dereg stops a write, places are not forgotten")                        \
 	X(rate_mbps, 10000, "rate of every port, 0: infinite")                                                         \
 	X(queue_kb, 1024, "queue of every port")                                                                       \
-	X(mark_kb, 0, "queue of a port from which on packets are marked (ECN), 0: none are")                          \
+	X(mark_kb, 0, "queue of a port from which on packets are marked (ECN), 0: none are")                           \
 	X(mark, 0, "packets marked at random")                                                                         \
 	X(delay_us, 5, "delay of the fastest route")                                                                   \
 	X(spread_us, 5, "slower routes have up to this more")                                                          \
@@ -111,7 +111,7 @@
 	X(predict, 0, "drawn are long packets and messages, whose places NICs predict")                                \
 	X(lanes, 0, "lanes of each endpoint, 2 at most; on a packet NIC")                                              \
 	X(lane_sleeps, 0, "times that a lane does not poll, of each endpoint")                                         \
-	X(cmd_us, 0, "who sleeps sees a letter of a lane, or of home, up to this late")                             \
+	X(cmd_us, 0, "a sleeping lane or primary sees a command of the other up to this late")                         \
 	X(cq, 65536, "unread completions at which an application takes no more into multi-receive buffers")            \
 	X(check_every, 64, "events between checks of inner state")                                                     \
 	X(bound_ms, 60000, "after the faults everything must be done within this")

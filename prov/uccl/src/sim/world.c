@@ -419,8 +419,8 @@ static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
 		    l->channel->stripes || l->channel->bytes || !TAILQ_EMPTY(&l->channel->later) ||
 		    uccl_mailbox_peek(&l->channel->up, 0))
 			uccl_sim_violation(w,
-					   "I16: lane %u of endpoint %u still has %u slices, places of %u messages, "
-					   "%u parked; %u letters unanswered, of them slices %u (%llu bytes)",
+					   "I16: lane %u of endpoint %u still has %u stripes, places of %u messages, "
+					   "%u unplaced; %u commands unanswered, of them stripes %u (%llu bytes)",
 					   k, n->node, l->e->msg_ep.op_pool.used, nreassemblies, l->channel->nunplaced,
 					   l->channel->unanswered, l->channel->stripes,
 					   (unsigned long long)l->channel->bytes);
