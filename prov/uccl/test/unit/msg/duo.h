@@ -171,10 +171,6 @@ void duo_free(struct duo *d);
  * A test that has one in *state, which is ended behind it: connected; with direct writes; as duo_open_unsolicited; not
  * connected, with 16 operations a side.
  */
-#define duo_test(test) cmocka_unit_test_setup_teardown(test, duo_setup, duo_teardown)
-#define duo_test_writes(test) cmocka_unit_test_setup_teardown(test, duo_setup_writes, duo_teardown)
-#define duo_test_unsolicited(test) cmocka_unit_test_setup_teardown(test, duo_setup_unsolicited, duo_teardown)
-#define duo_test_apart(test) cmocka_unit_test_setup_teardown(test, duo_setup_apart, duo_teardown)
 int duo_setup(void **state);
 int duo_setup_writes(void **state);
 int duo_setup_unsolicited(void **state);

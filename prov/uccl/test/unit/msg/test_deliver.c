@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "duo.h"
+#include "../tests.h"
 
 static uint8_t src[1 << 18];
 
-static void deliver__unknown_records(void **state)
+TEST_IN(deliver__unknown_records, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -15,7 +16,7 @@ static void deliver__unknown_records(void **state)
 }
 
 /* Of records that do not say where their payload belongs there are no parts. PROTOCOL R173 */
-static void deliver__parts(void **state)
+TEST_IN(deliver__parts, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -39,7 +40,7 @@ static void deliver__parts(void **state)
 }
 
 /* A settled doubt of a message that is gone. */
-static void settled__unknown(void **state)
+TEST_IN(settled__unknown, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -47,13 +48,4 @@ static void settled__unknown(void **state)
 	duo_quiet(d);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		duo_test(deliver__unknown_records),
-		duo_test(deliver__parts),
-		duo_test(settled__unknown),
-	};
-
-	return cmocka_run_group_tests_name("deliver", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "duo.h"
+#include "../tests.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ static void expect(const struct duo *d, int s, void *context, int err)
 	assert_int_equal(c->err, err);
 }
 
-static void init__limits(void **state)
+TEST(init__limits)
 {
 	struct uccl_stats stats = {0};
 	struct uccl_msg_ep m;
@@ -41,7 +42,7 @@ static void init__limits(void **state)
 	uccl_msg_ep_fini(&m, 0);
 }
 
-static void fini__cancels(void **state)
+TEST(fini__cancels)
 {
 	struct duo *d = duo_open();
 
@@ -62,7 +63,7 @@ static void fini__cancels(void **state)
 }
 
 /* Our own messages that nobody received, listed and claimed, injected and not: one completion each. */
-static void fini__own_messages(void **state)
+TEST(fini__own_messages)
 {
 	struct duo *d = duo_new(false, 32);
 	struct uccl_msg_ep *m = &d->side[0].m;
@@ -83,7 +84,7 @@ static void fini__own_messages(void **state)
 	duo_free(d);
 }
 
-static void op_get__bounded(void **state)
+TEST(op_get__bounded)
 {
 	struct duo *d = duo_new(false, 3);
 	struct uccl_op *op[3];
@@ -104,7 +105,7 @@ static void op_get__bounded(void **state)
 }
 
 /* An op that msg still needs is not free yet. */
-static void op_put__busy(void **state)
+TEST(op_put__busy)
 {
 	struct duo *d = duo_new(false, 1);
 
@@ -117,7 +118,7 @@ static void op_put__busy(void **state)
 	duo_free(d);
 }
 
-static void peer_init__nothing_known(void **state)
+TEST(peer_init__nothing_known)
 {
 	struct uccl_addr addr = {.incarnation = 5};
 	struct uccl_peer p;
@@ -131,7 +132,7 @@ static void peer_init__nothing_known(void **state)
 	assert_true(TAILQ_EMPTY(&p.tx.pending) && TAILQ_EMPTY(&p.tx.sends) && TAILQ_EMPTY(&p.rx.all));
 }
 
-static void peer_opened__sends_what_waits(void **state)
+TEST_IN(peer_opened__sends_what_waits, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -147,7 +148,7 @@ static void peer_opened__sends_what_waits(void **state)
 }
 
 /* Every operation to the dead ends once, with the error, and names the peer. PROTOCOL R45 */
-static void peer_fail__sends(void **state)
+TEST(peer_fail__sends)
 {
 	static const uint32_t flags[] = {0, UCCL_OPF_DELIVERY, UCCL_OPF_TAGGED | UCCL_OPF_DATA};
 	static const uint64_t sizes[] = {0, 100, 3000, 50000};
@@ -181,7 +182,7 @@ static void peer_fail__sends(void **state)
 }
 
 /* Half received: the receive fails. Not matched by it: waits for somebody else, unless directed. PROTOCOL R45 R46 */
-static void peer_fail__receives(void **state)
+TEST(peer_fail__receives)
 {
 	for (int writes = 0; writes < 2; writes++) {
 		struct duo *d = duo_new(writes, 64);
@@ -221,7 +222,7 @@ static void peer_fail__receives(void **state)
 }
 
 /* What came whole can still be received; what did not fails the receive that meets it, in order. PROTOCOL R46 */
-static void peer_fail__unexpected(void **state)
+TEST_IN(peer_fail__unexpected, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -271,7 +272,7 @@ static void peer_fail__unexpected(void **state)
 }
 
 /* What would wait for CTS although it has no more payload: nothing of it is asked of a peer that ended. PROTOCOL R28 */
-static void peer_fail__nothing_to_ask_for(void **state)
+TEST(peer_fail__nothing_to_ask_for)
 {
 	for (uint64_t len = 0; len < 20; len += 10)
 		for (int claim = 0; claim < 2; claim++) {
@@ -296,7 +297,7 @@ static void peer_fail__nothing_to_ask_for(void **state)
 }
 
 /* The unsolicited data may have been all of it: then it can be received, and nothing is asked for. PROTOCOL R46 R263 */
-static void peer_fail__unsolicited(void **state)
+TEST(peer_fail__unsolicited)
 {
 	for (int whole = 0; whole < 2; whole++)
 		for (int claim = 0; claim < 3; claim++) {
@@ -332,7 +333,7 @@ static void peer_fail__unsolicited(void **state)
 }
 
 /* Messages whose turn never came, and those that are done but for their records, leave nothing. PROTOCOL R46 */
-static void peer_fail__early_and_finished(void **state)
+TEST_IN(peer_fail__early_and_finished, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .mseq = 1, .len = 10};
@@ -355,7 +356,7 @@ static void peer_fail__early_and_finished(void **state)
 }
 
 /* Messages in a multi-receive buffer end one by one; the buffer stays, or comes back with the last. PROTOCOL R40 R45 */
-static void peer_fail__multi(void **state)
+TEST(peer_fail__multi)
 {
 	for (int directed = 0; directed < 2; directed++)
 		for (int cancel = 0; cancel < 2; cancel++) {
@@ -392,7 +393,7 @@ static enum duo_verdict lose_write(struct duo *d, const struct duo_pkt *p)
 	return p->kind == UCCL_TX_WRITE && ++d->n == 5 ? DUO_DROP : DUO_PASS;
 }
 
-static void peer_fail__while_fencing(void **state)
+TEST_IN(peer_fail__while_fencing, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -410,7 +411,7 @@ static void peer_fail__while_fencing(void **state)
 }
 
 /* The others are not touched. PROTOCOL R45 */
-static void peer_fail__hurts_nobody_else(void **state)
+TEST_IN(peer_fail__hurts_nobody_else, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -434,7 +435,7 @@ static void peer_fail__hurts_nobody_else(void **state)
 }
 
 /* However many receives are posted: the end of a peer looks at none that does not name it. */
-static void peer_fail__looks_at_its_own(void **state)
+TEST_IN(peer_fail__looks_at_its_own, duo_setup, duo_teardown)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = (1000 * sizeof(struct uccl_op) + page - 1) & ~(page - 1);
 	struct uccl_op *others = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -466,27 +467,4 @@ static void peer_fail__looks_at_its_own(void **state)
 	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(3)), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__limits),
-		cmocka_unit_test(fini__cancels),
-		cmocka_unit_test(fini__own_messages),
-		cmocka_unit_test(op_get__bounded),
-		cmocka_unit_test(op_put__busy),
-		cmocka_unit_test(peer_init__nothing_known),
-		duo_test_apart(peer_opened__sends_what_waits),
-		cmocka_unit_test(peer_fail__sends),
-		cmocka_unit_test(peer_fail__receives),
-		duo_test(peer_fail__unexpected),
-		cmocka_unit_test(peer_fail__nothing_to_ask_for),
-		cmocka_unit_test(peer_fail__unsolicited),
-		duo_test(peer_fail__early_and_finished),
-		cmocka_unit_test(peer_fail__multi),
-		duo_test_writes(peer_fail__while_fencing),
-		duo_test(peer_fail__hurts_nobody_else),
-		duo_test(peer_fail__looks_at_its_own),
-	};
-
-	return cmocka_run_group_tests_name("msg_ep", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,8 +2,9 @@
 #include "duo.h"
 
 #include "msg/iov.h"
+#include "../tests.h"
 
-static void copy__in_and_out(void **state)
+TEST(copy__in_and_out)
 {
 	uint8_t a[4] = {0}, b[4] = {0}, flat[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
 	struct uccl_op op = {.iov_count = 3, .iov = {{a, 3}, {NULL, 0}, {b, 4}}};
@@ -25,11 +26,4 @@ static void copy__in_and_out(void **state)
 	assert_memory_equal(back, ((uint8_t[]){5, 1}), 2);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(copy__in_and_out),
-	};
-
-	return cmocka_run_group_tests_name("iov", tests, NULL, NULL);
-}
+TESTS_MAIN

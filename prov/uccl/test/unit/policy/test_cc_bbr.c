@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* BBR over a link with a queue: one, or several that share it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "link.h"
 
@@ -44,20 +40,18 @@ static double used(int n, uint64_t ns)
 }
 
 /* The link is filled, and its queue is a part of a round trip. */
-static void one__fills_the_link(void **state)
+TEST_IN(one__fills_the_link, start, NULL)
 {
-	(void)state;
 	run(0, 1, 1000 * US);
 	assert_true(used(1, 10000 * US) > 0.95);
 	assert_in_range(s.queue_max, 0, 10 * US);
 }
 
 /* What NICs and cables lose is sent again, and slows nobody down. */
-static void one__loss_is_no_congestion(void **state)
+TEST_IN(one__loss_is_no_congestion, start, NULL)
 {
 	int small = 0;
 
-	(void)state;
 	loss_of = 100;
 	run(0, 1, 1000 * US);
 	assert_true(used(1, 10000 * US) > 0.93);
@@ -70,9 +64,8 @@ static void one__loss_is_no_congestion(void **state)
 }
 
 /* Hardly a queue: what probes lose there is little, and the link stays full. */
-static void one__short_queue(void **state)
+TEST_IN(one__short_queue, start, NULL)
 {
-	(void)state;
 	limit = 2 * US;
 	run(0, 1, 1000 * US);
 	s.lost = 0;
@@ -81,11 +74,10 @@ static void one__short_queue(void **state)
 }
 
 /* Marks do what losses do, and nothing is lost. */
-static void one__marks(void **state)
+TEST_IN(one__marks, start, NULL)
 {
 	uint64_t free_queue;
 
-	(void)state;
 	run(0, 1, 500 * US);
 	used(1, 5000 * US);
 	free_queue = s.queue_max;
@@ -100,11 +92,10 @@ static void one__marks(void **state)
  * Those that came later get their share, and the link stays full. They begin with ten times what it carries, each
  * behind the others, and see a round trip that is not there.
  */
-static void several__fair(void **state)
+TEST_IN(several__fair, start, NULL)
 {
 	uint64_t before[SEVERAL];
 
-	(void)state;
 	run(0, 1, 2000 * US);
 	run(0, SEVERAL, 40000 * US);
 	for (int i = 0; i < SEVERAL; i++)
@@ -116,21 +107,19 @@ static void several__fair(void **state)
 }
 
 /* The others end: who is left finds the rest of the link. */
-static void several__one_is_left(void **state)
+TEST_IN(several__one_is_left, start, NULL)
 {
-	(void)state;
 	run(0, SEVERAL, 5000 * US);
 	run(0, 1, 3000 * US);
 	assert_true(used(1, 5000 * US) > 0.9);
 }
 
 /* Little to send says nothing of the rate. */
-static void one__limited(void **state)
+TEST_IN(one__limited, start, NULL)
 {
 	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = DELAY, .delivered = 1u << 30, .rate.limited = true};
 	uint64_t window;
 
-	(void)state;
 	run(0, 1, 1000 * US);
 	window = uccl_cc_bbr.window(s.flow[0].cc);
 	for (int i = 0; i < 100; i++) {
@@ -148,12 +137,11 @@ static void one__limited(void **state)
  * A network that lost nearly everything took the rate; packets are then so far apart that each is due to look for the
  * least round trip. That ends, too.
  */
-static void one__after_bad_times(void **state)
+TEST_IN(one__after_bad_times, start, NULL)
 {
 	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_PROOF, .bytes = 10 * CHUNK};
 	struct flow *f = &s.flow[0];
 
-	(void)state;
 	run(0, 1, 1000 * US);
 	for (int i = 0; i < 25; i++) {
 		/* Once a round trip was shorter than any other. */
@@ -172,20 +160,18 @@ static void one__after_bad_times(void **state)
 }
 
 /* Nothing delivered yet: the link, and the delay of the fabric. */
-static void init__window(void **state)
+TEST_IN(init__window, start, NULL)
 {
-	(void)state;
 	assert_int_equal(uccl_cc_bbr.window(s.flow[0].cc), 50 * DELAY);
 	assert_int_equal(uccl_cc_bbr.pace(s.flow[0].cc, CHUNK, 0, s.now), s.now);
 }
 
 /* After a time-out the window is the smallest while it cruises, and it recovers. */
-static void loss__timeout(void **state)
+TEST_IN(loss__timeout, start, NULL)
 {
 	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_RTO, .bytes = CHUNK};
 	uint64_t least = UCCL_NEVER;
 
-	(void)state;
 	run(0, 1, 1000 * US);
 	uccl_cc_bbr.on_loss(s.flow[0].cc, &loss, s.now);
 	for (int i = 0; i < 100; i++) {
@@ -196,20 +182,4 @@ static void loss__timeout(void **state)
 	assert_true(used(1, 5000 * US) > 0.9);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__window, start),
-		cmocka_unit_test_setup(one__fills_the_link, start),
-		cmocka_unit_test_setup(one__loss_is_no_congestion, start),
-		cmocka_unit_test_setup(one__short_queue, start),
-		cmocka_unit_test_setup(one__marks, start),
-		cmocka_unit_test_setup(several__fair, start),
-		cmocka_unit_test_setup(several__one_is_left, start),
-		cmocka_unit_test_setup(one__limited, start),
-		cmocka_unit_test_setup(one__after_bad_times, start),
-		cmocka_unit_test_setup(loss__timeout, start),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <math.h>
 
@@ -65,11 +61,10 @@ static void start(double chunks)
 
 #define assert_near(got, want, by) assert_true(fabs((double)(got) - (double)(want)) <= (by))
 
-static void init__window(void **state)
+TEST(init__window)
 {
 	struct uccl_policy_cfg small = cfg;
 
-	(void)state;
 	uccl_cc_cubic.init(cc, &cfg, 0);
 	assert_near(window(), 10, 0);
 	small.window_max = 3 * CHUNK;
@@ -77,9 +72,8 @@ static void init__window(void **state)
 	assert_near(window(), 3, 0);
 }
 
-static void on_ack__slow_start(void **state)
+TEST(on_ack__slow_start)
 {
-	(void)state;
 	start(10);
 	for (int i = 1; i <= 6; i++) {
 		round_trip(MS);
@@ -87,9 +81,8 @@ static void on_ack__slow_start(void **state)
 	}
 }
 
-static void on_ack__slow_start_ends_at_the_threshold(void **state)
+TEST(on_ack__slow_start_ends_at_the_threshold)
 {
-	(void)state;
 	start(100);
 	now += 10 * MS;
 	lose(UCCL_LOSS_RTO, MS);
@@ -102,12 +95,11 @@ static void on_ack__slow_start_ends_at_the_threshold(void **state)
 }
 
 /* From 700 of 1000, with an RTT of 100 ms: W(t) = 0.4 (t - K)^3 + 1000, K = cbrt(300 / 0.4) = 9.09 s. */
-static void on_ack__closed_form(void **state)
+TEST(on_ack__closed_form)
 {
 	const double k = cbrt(1000 * (1 - 0.7) / 0.4);
 	uint64_t epoch;
 
-	(void)state;
 	start(1000);
 	now += 100 * MS;
 	lose(UCCL_LOSS_PROOF, 100 * MS);
@@ -127,12 +119,11 @@ static void on_ack__closed_form(void **state)
 }
 
 /* Short RTTs: Reno's 3 (1 - 0.7) / (1 + 0.7) chunks per RTT up to the old window, then one. */
-static void on_ack__reno_friendly(void **state)
+TEST(on_ack__reno_friendly)
 {
 	const double alpha = 3 * 0.3 / 1.7;
 	double at;
 
-	(void)state;
 	start(100);
 	now += MS;
 	lose(UCCL_LOSS_RACK, MS);
@@ -148,9 +139,8 @@ static void on_ack__reno_friendly(void **state)
 	assert_near(window() - at, 20, 0.5);
 }
 
-static void on_ack__growth_bounded(void **state)
+TEST(on_ack__growth_bounded)
 {
-	(void)state;
 	start(100);
 	now += 10000 * MS;
 	lose(UCCL_LOSS_PROOF, 10000 * MS);
@@ -166,11 +156,10 @@ static void on_ack__growth_bounded(void **state)
 	}
 }
 
-static void on_ack__ceiling(void **state)
+TEST(on_ack__ceiling)
 {
 	struct uccl_policy_cfg small = cfg;
 
-	(void)state;
 	small.window_max = 20 * CHUNK;
 	now = 0;
 	uccl_cc_cubic.init(cc, &small, now);
@@ -187,12 +176,11 @@ static void on_ack__ceiling(void **state)
 	assert_near(window(), 14, 0.001);
 }
 
-static void on_ack__app_limited(void **state)
+TEST(on_ack__app_limited)
 {
 	const struct uccl_ack_info limited = {.bytes = CHUNK, .srtt_ns = 100 * MS, .app_limited = true};
 	double before;
 
-	(void)state;
 	start(1000);
 	uccl_cc_cubic.on_ack(cc, &limited, now);
 	assert_near(window(), 1000, 0);
@@ -210,11 +198,10 @@ static void on_ack__app_limited(void **state)
 	assert_true(window() < before + 12);
 }
 
-static void on_ack__idle(void **state)
+TEST(on_ack__idle)
 {
 	double before;
 
-	(void)state;
 	start(1000);
 	now += 100 * MS;
 	lose(UCCL_LOSS_PROOF, 100 * MS);
@@ -226,11 +213,10 @@ static void on_ack__idle(void **state)
 	assert_true(window() < before + 40);
 }
 
-static void on_ack__ecn(void **state)
+TEST(on_ack__ecn)
 {
 	const struct uccl_ack_info marked = {.bytes = CHUNK, .srtt_ns = 10 * MS, .marked = CHUNK};
 
-	(void)state;
 	start(100);
 	now += 10 * MS;
 	uccl_cc_cubic.on_ack(cc, &marked, now);
@@ -242,9 +228,8 @@ static void on_ack__ecn(void **state)
 	assert_near(window(), 72.25, 0.001);
 }
 
-static void on_loss__once_per_rtt(void **state)
+TEST(on_loss__once_per_rtt)
 {
-	(void)state;
 	start(100);
 	for (int i = 0; i < 10; i++, now += MS)
 		lose(i % 2 ? UCCL_LOSS_PROOF : UCCL_LOSS_RACK, 10 * MS);
@@ -253,9 +238,8 @@ static void on_loss__once_per_rtt(void **state)
 	assert_near(window(), 49, 0.001);
 }
 
-static void on_loss__floor(void **state)
+TEST(on_loss__floor)
 {
-	(void)state;
 	start(10);
 	for (int i = 0; i < 20; i++, now += 10 * MS)
 		lose(UCCL_LOSS_PROOF, 10 * MS);
@@ -271,9 +255,8 @@ static void on_loss__floor(void **state)
  * Two reductions without getting back between: the plateau is 0.85 of 700, not 700. At 490 of 595,
  * K = cbrt(105 / 0.4) = 6.40 s, and the window is flat about then.
  */
-static void on_loss__fast_convergence(void **state)
+TEST(on_loss__fast_convergence)
 {
-	(void)state;
 	start(1000);
 	now += 100 * MS;
 	lose(UCCL_LOSS_PROOF, 100 * MS);
@@ -285,9 +268,8 @@ static void on_loss__fast_convergence(void **state)
 	assert_near(window(), 595, 2);
 }
 
-static void on_loss__timeout(void **state)
+TEST(on_loss__timeout)
 {
-	(void)state;
 	start(100);
 	now += 10 * MS;
 	lose(UCCL_LOSS_RTO, MS);
@@ -309,24 +291,4 @@ static void on_loss__timeout(void **state)
 	assert_near(window(), 70 + 11 * 3 * 0.3 / 1.7, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__window),
-		cmocka_unit_test(on_ack__slow_start),
-		cmocka_unit_test(on_ack__slow_start_ends_at_the_threshold),
-		cmocka_unit_test(on_ack__closed_form),
-		cmocka_unit_test(on_ack__reno_friendly),
-		cmocka_unit_test(on_ack__growth_bounded),
-		cmocka_unit_test(on_ack__ceiling),
-		cmocka_unit_test(on_ack__app_limited),
-		cmocka_unit_test(on_ack__idle),
-		cmocka_unit_test(on_ack__ecn),
-		cmocka_unit_test(on_loss__once_per_rtt),
-		cmocka_unit_test(on_loss__floor),
-		cmocka_unit_test(on_loss__fast_convergence),
-		cmocka_unit_test(on_loss__timeout),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

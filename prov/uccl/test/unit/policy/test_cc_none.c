@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
-static void window__constant(void **state)
+TEST(window__constant)
 {
 	const struct uccl_policy_cfg cfg = {.chunk_bytes = 4096, .window_max = 1234567};
 	uint64_t cc[UCCL_CC_STATE / 8];
 
-	(void)state;
 	uccl_cc_none.init(cc, &cfg, 99);
 	assert_int_equal(uccl_cc_none.window(cc), 1234567);
 	/* Nothing can change it: it hears of nothing. */
@@ -21,11 +16,4 @@ static void window__constant(void **state)
 	assert_null(uccl_cc_none.pace);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(window__constant),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,12 +2,9 @@
 #include "policy/policies.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 
@@ -62,11 +59,10 @@ static int setup(void **state)
 	return 0;
 }
 
-static void init__window(void **state)
+TEST_IN(init__window, setup, NULL)
 {
 	struct uccl_policy_cfg small = cfg;
 
-	(void)state;
 	near(WINDOW);
 	small.window_max = 100000;
 	uccl_cc_nscc.init(cc, &small, now);
@@ -82,11 +78,10 @@ static void init__window(void **state)
 }
 
 /* Room is counted in what leaves at once on one path: of packets of 4 KiB a train. */
-static void init__bursts(void **state)
+TEST_IN(init__bursts, setup, NULL)
 {
 	struct uccl_policy_cfg packets = cfg;
 
-	(void)state;
 	packets.chunk_bytes = 4096;
 	uccl_cc_nscc.init(cc, &packets, now);
 	near(1.5 * BDP + 8 * 4096);
@@ -101,11 +96,10 @@ static void init__bursts(void **state)
 }
 
 /* alpha (target - delay) per byte: 4 mss a b / target, with a 4, and b target / 12 us. */
-static void on_ack__proportional(void **state)
+TEST_IN(on_ack__proportional, setup, NULL)
 {
 	double w = WINDOW / 2, alpha = 4 * MSS * 4 / 12000;
 
-	(void)state;
 	lose(UCCL_LOSS_RTO);
 	near(w);
 	now += US;
@@ -121,11 +115,10 @@ static void on_ack__proportional(void **state)
 }
 
 /* At the target, but not on average: 5 packets, times 4, per window; and a little more each round trip. */
-static void on_ack__fair(void **state)
+TEST_IN(on_ack__fair, setup, NULL)
 {
 	double w = WINDOW / 2;
 
-	(void)state;
 	lose(UCCL_LOSS_RTO);
 	now += US;
 	ack(220000, 18000);
@@ -141,12 +134,11 @@ static void on_ack__fair(void **state)
  * The least round trip that was seen is the base, however long: four times as far, four times the window and gains. Of
  * the target a quarter of it would be no more than is normal.
  */
-static void on_ack__far(void **state)
+TEST_IN(on_ack__far, setup, NULL)
 {
 	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 60 * US, .min_rtt_ns = 48 * US};
 	double w = WINDOW, alpha = 4 * MSS * 16 / 12000, target = TARGET;
 
-	(void)state;
 	now += US;
 	uccl_cc_nscc.on_ack(cc, &info, now);
 	w += CHUNK * alpha * (target - 12000) / w;
@@ -160,24 +152,22 @@ static void on_ack__far(void **state)
 }
 
 /* Farther still: a quarter of the round trip, and the chunks. */
-static void on_ack__farther(void **state)
+TEST_IN(on_ack__farther, setup, NULL)
 {
 	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 112 * US, .min_rtt_ns = 96 * US};
 	double w = WINDOW, alpha = 4 * MSS * 32 / 12000;
 
-	(void)state;
 	now += US;
 	uccl_cc_nscc.on_ack(cc, &info, now);
 	near(w + CHUNK * alpha * (24000 + 8 * CHUNK / 50.0 - 16000) / w);
 }
 
 /* Nearer than is normal: a smaller window at most, but no smaller target than is normal. */
-static void on_ack__near(void **state)
+TEST_IN(on_ack__near, setup, NULL)
 {
 	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 18 * US, .min_rtt_ns = 3 * US};
 	double max = 1.5 * BDP / 4 + 20 * CHUNK;
 
-	(void)state;
 	assert_true(WINDOW > max);
 	now += US;
 	for (int i = 0; i < 100; i++)
@@ -189,22 +179,20 @@ static void on_ack__near(void **state)
 	assert_true(uccl_cc_nscc.window(cc) < max);
 }
 
-static void on_ack__app_limited(void **state)
+TEST_IN(on_ack__app_limited, setup, NULL)
 {
 	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 15 * US, .app_limited = true};
 
-	(void)state;
 	lose(UCCL_LOSS_RTO);
 	now += US;
 	uccl_cc_nscc.on_ack(cc, &info, now);
 	near(WINDOW / 2);
 }
 
-static void on_ack__fast(void **state)
+TEST_IN(on_ack__fast, setup, NULL)
 {
 	double w;
 
-	(void)state;
 	lose(UCCL_LOSS_RTO);
 	lose(UCCL_LOSS_RTO);
 	near(WINDOW / 4);
@@ -224,11 +212,10 @@ static void on_ack__fast(void **state)
  * Above the target now and on average: by 0.8 of the relative excess, times what the window is of the largest, once per
  * round trip.
  */
-static void on_ack__decrease(void **state)
+TEST_IN(on_ack__decrease, setup, NULL)
 {
 	double w = WINDOW, avg = 0;
 
-	(void)state;
 	now += US;
 	/* 200 KiB are 50 packets: they weigh 1 - (1 - 0.0125)^50. */
 	ack(50 * 4096, 48000);
@@ -250,12 +237,11 @@ static void on_ack__decrease(void **state)
  * Late on average, but in each round trip one sample was below the target: some path is better, so it does not shrink
  * until a whole round trip was late.
  */
-static void on_ack__one_path_late(void **state)
+TEST_IN(on_ack__one_path_late, setup, NULL)
 {
 	uint64_t delivered = 0;
 	double before;
 
-	(void)state;
 	for (int i = 0; i < 40; i++) {
 		for (int j = 0; j < 8; j++) {
 			const struct uccl_ack_info info = {
@@ -318,18 +304,16 @@ static void little_arrives(uint64_t inflight, bool lost)
 }
 
 /* Next to nothing arrived of what was under way, and something was lost: the window is what arrived. */
-static void on_ack__quick_adapt(void **state)
+TEST_IN(on_ack__quick_adapt, setup, NULL)
 {
-	(void)state;
 	little_arrives((uint64_t)(WINDOW_MAX / 8), true);
 	near(50000);
 }
 
-static void on_ack__no_quick_adapt(void **state)
+TEST_IN(on_ack__no_quick_adapt, setup, NULL)
 {
 	double w = WINDOW;
 
-	(void)state;
 	/* Nothing lost, little delay. */
 	little_arrives((uint64_t)(WINDOW_MAX / 8), false);
 	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
@@ -353,9 +337,8 @@ static void on_ack__no_quick_adapt(void **state)
 	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
 }
 
-static void window__bounds(void **state)
+TEST_IN(window__bounds, setup, NULL)
 {
-	(void)state;
 	for (int i = 0; i < 30; i++)
 		lose(UCCL_LOSS_RTO);
 	near(MSS);
@@ -379,11 +362,10 @@ static void ack_marked(uint64_t bytes, uint64_t marked, uint64_t delay_ns)
  * The four cases: marks below the target leave the window as it is; above it unmarked bytes make it grow, marked ones
  * shrink, once the average is above it, too.
  */
-static void on_ack__marks(void **state)
+TEST_IN(on_ack__marks, setup, NULL)
 {
 	double before;
 
-	(void)state;
 	now += US;
 	ack_marked(50 * 4096, 50 * 4096, 1000);
 	near(WINDOW);
@@ -406,11 +388,10 @@ static void on_ack__marks(void **state)
 }
 
 /* Where no mark has come for long the delay alone decides. */
-static void on_ack__marks_end(void **state)
+TEST_IN(on_ack__marks_end, setup, NULL)
 {
 	double before;
 
-	(void)state;
 	now += US;
 	ack_marked(4096, 4096, 0);
 	/* 32 round trips, each with queues of the target. */
@@ -444,12 +425,11 @@ static void ack_round(uint64_t *delivered, uint64_t percent, uint64_t delay_ns)
 }
 
 /* The link is not the flow's: the network delivers less, and the window follows. */
-static void on_ack__rate(void **state)
+TEST_IN(on_ack__rate, setup, NULL)
 {
 	const double least = 20.0 * CHUNK;
 	uint64_t delivered = 0;
 
-	(void)state;
 	/* Without queues it says only that the flow has little to send. */
 	for (int i = 0; i < 100; i++)
 		ack_round(&delivered, 1, 0);
@@ -489,14 +469,13 @@ static void lossy_round(uint64_t *delivered, int chunks, int lost)
 }
 
 /* A queue that overflows before it delays: the window is what arrives, though no less than half, and grows slowly. */
-static void on_ack__overflow(void **state)
+TEST_IN(on_ack__overflow, setup, NULL)
 {
 	const struct uccl_constant *c = uccl_policy_constants(UCCL_POLICY_CC, "nscc");
 	struct uccl_policy_cfg heeds = cfg;
 	uint64_t delivered = 0;
 	double k[UCCL_CONSTANTS_MAX], w;
 
-	(void)state;
 	for (int i = 0; c[i].name; i++)
 		k[i] = strcmp(c[i].name, "loss_share") ? c[i].def : 0.15;
 	heeds.params = k;
@@ -529,7 +508,7 @@ static void on_ack__overflow(void **state)
 }
 
 /* A NIC that takes all, on a network that carries little: nothing is known before something has come. */
-static void window__blind(void **state)
+TEST_IN(window__blind, setup, NULL)
 {
 	const struct uccl_policy_cfg far = {
 		.chunk_bytes = 4096,
@@ -539,7 +518,6 @@ static void window__blind(void **state)
 	};
 	struct uccl_policy_cfg fast = far;
 
-	(void)state;
 	uccl_cc_nscc.init(cc, &far, now);
 	assert_int_equal(uccl_cc_nscc.window(cc), 64 * 4096);
 	/* What has come makes room for itself and as much again. */
@@ -558,29 +536,4 @@ static void window__blind(void **state)
 	near(1e12 / 8 * 9.8e-6);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__window, setup),
-		cmocka_unit_test_setup(init__bursts, setup),
-		cmocka_unit_test_setup(window__bounds, setup),
-		cmocka_unit_test_setup(on_ack__overflow, setup),
-		cmocka_unit_test_setup(window__blind, setup),
-		cmocka_unit_test_setup(on_ack__proportional, setup),
-		cmocka_unit_test_setup(on_ack__fair, setup),
-		cmocka_unit_test_setup(on_ack__far, setup),
-		cmocka_unit_test_setup(on_ack__farther, setup),
-		cmocka_unit_test_setup(on_ack__near, setup),
-		cmocka_unit_test_setup(on_ack__app_limited, setup),
-		cmocka_unit_test_setup(on_ack__fast, setup),
-		cmocka_unit_test_setup(on_ack__decrease, setup),
-		cmocka_unit_test_setup(on_ack__one_path_late, setup),
-		cmocka_unit_test_setup(on_ack__quick_adapt, setup),
-		cmocka_unit_test_setup(on_ack__no_quick_adapt, setup),
-		cmocka_unit_test_setup(on_ack__marks, setup),
-		cmocka_unit_test_setup(on_ack__marks_end, setup),
-		cmocka_unit_test_setup(on_ack__rate, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

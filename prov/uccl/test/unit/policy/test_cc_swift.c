@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <math.h>
 
@@ -79,11 +75,10 @@ static void end_slow_start(uint64_t now)
 	assert_true(before - window() <= before / 10000);
 }
 
-static void init__window(void **state)
+TEST(init__window)
 {
 	struct uccl_policy_cfg small = cfg;
 
-	(void)state;
 	uccl_cc_swift.init(cc, &cfg, 0);
 	assert_int_equal(window(), CHUNKS(16));
 	small.window_max = CHUNKS(3);
@@ -92,12 +87,11 @@ static void init__window(void **state)
 }
 
 /* The base follows the configuration: its delay when that is more than 25 us, and an unknown link is one of 10 Gb/s. */
-static void init__base(void **state)
+TEST(init__base)
 {
 	struct uccl_policy_cfg slow = cfg;
 	uint64_t target = 80000 + 26214;
 
-	(void)state;
 	slow.delay_ns = 80 * US;
 	slow.link_bps = 0;
 	uccl_cc_swift.init(cc, &slow, 0);
@@ -108,11 +102,10 @@ static void init__base(void **state)
 	assert_in_range(window(), CHUNKS(201) * 6 / 10 - 10, CHUNKS(201) * 6 / 10 + 10);
 }
 
-static void pace__only_below_a_chunk(void **state)
+TEST(pace__only_below_a_chunk)
 {
 	uint64_t now = 1000 * US;
 
-	(void)state;
 	start(17);
 	assert_int_equal(uccl_cc_swift.pace(cc, CHUNK, 20 * US, now), now);
 	/* Cut until half a chunk and less is left. */
@@ -129,11 +122,10 @@ static void pace__only_below_a_chunk(void **state)
 }
 
 /* A smoothed RTT of a second, left behind by a peer that was away, must not stop the flow for ten. */
-static void pace__bounded(void **state)
+TEST(pace__bounded)
 {
 	uint64_t now = 1000 * US;
 
-	(void)state;
 	start(17);
 	for (int i = 0; i < 20; i++, now += 100 * US)
 		ack(0, 10000 * US, now);
@@ -142,11 +134,10 @@ static void pace__bounded(void **state)
 	assert_true(uccl_cc_swift.pace(cc, CHUNK, UCCL_NS_PER_S, now) - now > 20 * UCCL_NS_PER_MS);
 }
 
-static void on_ack__slow_start(void **state)
+TEST(on_ack__slow_start)
 {
 	uint64_t now = 10 * US;
 
-	(void)state;
 	uccl_cc_swift.init(cc, &cfg, 0);
 	for (int rtt = 1; rtt <= 5; rtt++, now += 10 * US) {
 		uint64_t before = window();
@@ -160,11 +151,10 @@ static void on_ack__slow_start(void **state)
 	assert_true(window() < CHUNKS(513));
 }
 
-static void on_ack__additive_increase(void **state)
+TEST(on_ack__additive_increase)
 {
 	uint64_t before;
 
-	(void)state;
 	/* Large windows are where integers would round the increase of one acknowledgement to nothing. */
 	start(900);
 	end_slow_start(100 * US);
@@ -174,11 +164,10 @@ static void on_ack__additive_increase(void **state)
 	assert_in_range(window() - before, CHUNK * 99 / 100, CHUNK * 101 / 100);
 }
 
-static void on_ack__additive_increase_below_a_chunk(void **state)
+TEST(on_ack__additive_increase_below_a_chunk)
 {
 	uint64_t now = 1000 * US, before;
 
-	(void)state;
 	start(17);
 	for (; window() >= CHUNK / 4; now += 100 * US)
 		ack(0, 10000 * US, now);
@@ -187,9 +176,8 @@ static void on_ack__additive_increase_below_a_chunk(void **state)
 	assert_int_equal(window(), before + 1000);
 }
 
-static void on_ack__ceiling(void **state)
+TEST(on_ack__ceiling)
 {
-	(void)state;
 	start(999);
 	ack(CHUNKS(500), 10 * US, 100 * US);
 	assert_int_equal(window(), cfg.window_max);
@@ -197,22 +185,20 @@ static void on_ack__ceiling(void **state)
 	assert_int_equal(window(), cfg.window_max);
 }
 
-static void on_ack__floor(void **state)
+TEST(on_ack__floor)
 {
 	uint64_t now = 100 * US;
 
-	(void)state;
 	start(17);
 	for (int i = 0; i < 100; i++, now += 20 * US)
 		ack(CHUNK, 10000 * US, now);
 	assert_int_equal(window(), CHUNK / 10);
 }
 
-static void on_ack__target(void **state)
+TEST(on_ack__target)
 {
 	static const double chunks[] = {16, 17, 25, 50, 99, 100, 400};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(chunks); i++) {
 		uint64_t n = (uint64_t)chunks[i], target = (uint64_t)target_ns(chunks[i]);
 
@@ -226,11 +212,10 @@ static void on_ack__target(void **state)
 	}
 }
 
-static void on_ack__decrease_in_proportion(void **state)
+TEST(on_ack__decrease_in_proportion)
 {
 	uint64_t target = (uint64_t)base_ns;
 
-	(void)state;
 	/* 1 - 0.8 x (2T - T) / 2T = 0.6; 1 - 0.8 x 0.2 = 0.84. */
 	start(400);
 	ack(CHUNK, 2 * target, 100 * US);
@@ -244,9 +229,8 @@ static void on_ack__decrease_in_proportion(void **state)
 	assert_int_equal(window(), CHUNKS(200));
 }
 
-static void on_ack__decrease_once_per_rtt(void **state)
+TEST(on_ack__decrease_once_per_rtt)
 {
-	(void)state;
 	start(400);
 	for (uint64_t now = 100 * US; now < 120 * US; now += US)
 		ack(CHUNK, 1000 * US, now);
@@ -257,11 +241,10 @@ static void on_ack__decrease_once_per_rtt(void **state)
 }
 
 /* Without a smoothed RTT the sample itself is the measure of "once". */
-static void on_ack__decrease_before_srtt(void **state)
+TEST(on_ack__decrease_before_srtt)
 {
 	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 1000 * US};
 
-	(void)state;
 	start(400);
 	uccl_cc_swift.on_ack(cc, &info, 100 * US);
 	uccl_cc_swift.on_ack(cc, &info, 1099 * US);
@@ -270,19 +253,17 @@ static void on_ack__decrease_before_srtt(void **state)
 	assert_int_equal(window(), CHUNKS(100));
 }
 
-static void on_ack__without_sample(void **state)
+TEST(on_ack__without_sample)
 {
-	(void)state;
 	start(100);
 	ack(CHUNKS(10), 0, 100 * US);
 	assert_int_equal(window(), CHUNKS(100));
 }
 
-static void on_ack__app_limited(void **state)
+TEST(on_ack__app_limited)
 {
 	struct uccl_ack_info info = {.bytes = CHUNKS(10), .rtt_ns = 10 * US, .srtt_ns = 10 * US, .app_limited = true};
 
-	(void)state;
 	start(100);
 	uccl_cc_swift.on_ack(cc, &info, 100 * US);
 	assert_int_equal(window(), CHUNKS(100));
@@ -297,11 +278,10 @@ static void on_ack__app_limited(void **state)
 }
 
 /* A path longer than the configuration thinks: its own smallest RTT raises the target, to a quarter above it. */
-static void on_ack__long_path(void **state)
+TEST(on_ack__long_path)
 {
 	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 1240 * US, .srtt_ns = 1000 * US};
 
-	(void)state;
 	info.min_rtt_ns = 1000 * US;
 	start(400);
 	uccl_cc_swift.on_ack(cc, &info, 100 * US);
@@ -317,9 +297,8 @@ static void on_ack__long_path(void **state)
 	assert_int_equal(window(), CHUNKS(200));
 }
 
-static void on_loss__corruption(void **state)
+TEST(on_loss__corruption)
 {
-	(void)state;
 	start(400);
 	lose(UCCL_LOSS_PROOF, CHUNK, 10 * US, 100 * US);
 	lose(UCCL_LOSS_RACK, CHUNK, 10 * US, 200 * US);
@@ -330,11 +309,10 @@ static void on_loss__corruption(void **state)
 	assert_int_equal(window(), CHUNKS(410));
 }
 
-static void on_loss__congestion(void **state)
+TEST(on_loss__congestion)
 {
 	static const enum uccl_loss_kind kinds[] = {UCCL_LOSS_PROOF, UCCL_LOSS_RACK};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		start(400);
 		lose(kinds[i], CHUNK, 30 * US, 100 * US);
@@ -352,11 +330,10 @@ static void on_loss__congestion(void **state)
 }
 
 /* Every tenth chunk and more: congestion at any delay, a shallow buffer for one. Below that: corruption. */
-static void on_loss__large_share(void **state)
+TEST(on_loss__large_share)
 {
 	uint64_t now = 100 * US;
 
-	(void)state;
 	start(900);
 	for (int i = 0; i < 2000; i++, now += US) {
 		ack(CHUNKS(24), 10 * US, now);
@@ -370,9 +347,8 @@ static void on_loss__large_share(void **state)
 	assert_true(window() < CHUNKS(500));
 }
 
-static void on_loss__timeout(void **state)
+TEST(on_loss__timeout)
 {
-	(void)state;
 	start(400);
 	lose(UCCL_LOSS_RTO, CHUNKS(400), 10 * US, 1000 * US);
 	assert_int_equal(window(), CHUNKS(200));
@@ -397,11 +373,10 @@ static void on_loss__timeout(void **state)
 }
 
 /* A window below a chunk is not raised to one. */
-static void on_loss__timeout_below_a_chunk(void **state)
+TEST(on_loss__timeout_below_a_chunk)
 {
 	uint64_t now = 100 * US;
 
-	(void)state;
 	start(17);
 	for (int i = 0; i < 20; i++, now += 20 * US)
 		ack(0, 10000 * US, now);
@@ -453,34 +428,31 @@ static double alone(double loss, double *rtt_ns)
 	return (double)good * chunk_ns / (now - began);
 }
 
-static void loop__fills_the_link(void **state)
+TEST(loop__fills_the_link)
 {
 	double rtt;
 
-	(void)state;
 	assert_true(alone(0, &rtt) > 0.98);
 	/* The queue stays at the target: that of about 12 chunks. */
 	assert_true(rtt < 1.1 * target_ns(12));
 }
 
 /* 1 packet in 256 lost, 8 packets a chunk: 3.1 % of chunks. All but what is lost comes through. */
-static void loop__random_loss(void **state)
+TEST(loop__random_loss)
 {
 	double rtt, without = alone(0, &rtt), with = alone(1 - pow(255.0 / 256, 8), &rtt);
 
-	(void)state;
 	assert_true(with > 0.94 * without);
 }
 
 /* 64 senders on that link, where less than eight chunks fill it: all come to rest below one, and alike. */
-static void loop__incast(void **state)
+TEST(loop__incast)
 {
 	enum { N = 64 };
 	static uint64_t flow[N][UCCL_CC_STATE / 8];
 	const double chunk_ns = CHUNK * 8 / 100.0, delay_ns = 20000;
 	double now = 0, sum = 0, squares = 0, rtt = 0;
 
-	(void)state;
 	for (int i = 0; i < N; i++) {
 		uccl_cc_swift.init(flow[i], &cfg, 0);
 		/* Unequal: every other one gets a head start. */
@@ -531,12 +503,11 @@ static void ack_marked(uint64_t bytes, uint64_t marked, uint64_t rtt_ns, uint64_
  * RFC 8257 sections 3.3 and 3.4: the share of marked bytes moves by 1/16 in a round trip; once in a round trip with
  * marks half of what is above 0.8, in parts of the rest, is taken off, down to a chunk. Only the delay takes more.
  */
-static void on_ack__marks(void **state)
+TEST(on_ack__marks)
 {
 	uint64_t now = 0;
 	double share = 0, w, was;
 
-	(void)state;
 	uccl_cc_swift.init(cc, &cfg, now);
 	for (int i = 1; i < 100; i++) {
 		now += 20 * US;
@@ -557,11 +528,10 @@ static void on_ack__marks(void **state)
 }
 
 /* Marks of three paths in four say nothing of the flow. */
-static void on_ack__marks_of_some_paths(void **state)
+TEST(on_ack__marks_of_some_paths)
 {
 	uint64_t now = 0, w;
 
-	(void)state;
 	uccl_cc_swift.init(cc, &cfg, now);
 	for (int i = 0; i < 200; i++) {
 		w = window();
@@ -571,11 +541,10 @@ static void on_ack__marks_of_some_paths(void **state)
 }
 
 /* What was marked cannot be more than what arrived, whatever a peer says. */
-static void on_ack__marks_too_many(void **state)
+TEST(on_ack__marks_too_many)
 {
 	uint64_t now = 0, w;
 
-	(void)state;
 	uccl_cc_swift.init(cc, &cfg, now);
 	for (int i = 0; i < 100; i++) {
 		now += 20 * US;
@@ -589,11 +558,10 @@ static void on_ack__marks_too_many(void **state)
 }
 
 /* Far above the target the delay takes as much as it would without marks. */
-static void on_ack__marks_and_delay(void **state)
+TEST(on_ack__marks_and_delay)
 {
 	uint64_t now = 20 * US;
 
-	(void)state;
 	for (int marked = 0; marked < 2; marked++) {
 		uint64_t w;
 
@@ -607,38 +575,4 @@ static void on_ack__marks_and_delay(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__window),
-		cmocka_unit_test(init__base),
-		cmocka_unit_test(pace__only_below_a_chunk),
-		cmocka_unit_test(pace__bounded),
-		cmocka_unit_test(on_ack__slow_start),
-		cmocka_unit_test(on_ack__additive_increase),
-		cmocka_unit_test(on_ack__additive_increase_below_a_chunk),
-		cmocka_unit_test(on_ack__ceiling),
-		cmocka_unit_test(on_ack__floor),
-		cmocka_unit_test(on_ack__target),
-		cmocka_unit_test(on_ack__decrease_in_proportion),
-		cmocka_unit_test(on_ack__decrease_once_per_rtt),
-		cmocka_unit_test(on_ack__decrease_before_srtt),
-		cmocka_unit_test(on_ack__without_sample),
-		cmocka_unit_test(on_ack__app_limited),
-		cmocka_unit_test(on_ack__long_path),
-		cmocka_unit_test(on_loss__corruption),
-		cmocka_unit_test(on_loss__congestion),
-		cmocka_unit_test(on_loss__large_share),
-		cmocka_unit_test(on_loss__timeout),
-		cmocka_unit_test(on_loss__timeout_below_a_chunk),
-		cmocka_unit_test(loop__fills_the_link),
-		cmocka_unit_test(loop__random_loss),
-		cmocka_unit_test(loop__incast),
-		cmocka_unit_test(on_ack__marks),
-		cmocka_unit_test(on_ack__marks_of_some_paths),
-		cmocka_unit_test(on_ack__marks_too_many),
-		cmocka_unit_test(on_ack__marks_and_delay),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

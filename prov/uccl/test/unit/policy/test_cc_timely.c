@@ -2,11 +2,7 @@
 #include "policy/policies.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 
@@ -58,19 +54,17 @@ static int setup(void **state)
 	return 0;
 }
 
-static void init__line_rate(void **state)
+TEST_IN(init__line_rate, setup, NULL)
 {
-	(void)state;
 	near(rate(), 50);
 	assert_int_equal(uccl_cc_timely.pace(cc, CHUNK, 0, now), now);
 }
 
 /* At 100 Mb/s a chunk of 64 KiB takes 5.2 ms, far more than 350 us, however empty the network: that slows nobody. */
-static void init__slow_link(void **state)
+TEST_IN(init__slow_link, setup, NULL)
 {
 	struct uccl_policy_cfg slow = cfg;
 
-	(void)state;
 	slow.link_bps = 100000000;
 	slow.chunk_bytes = 65536;
 	uccl_cc_timely.init(cc, &slow, now);
@@ -81,20 +75,18 @@ static void init__slow_link(void **state)
 	assert_int_equal(uccl_cc_timely.pace(cc, 65536, 0, now), now);
 }
 
-static void pace__gap(void **state)
+TEST_IN(pace__gap, setup, NULL)
 {
-	(void)state;
 	timeout();
 	near(rate(), 25);
 	assert_int_equal(uccl_cc_timely.pace(cc, CHUNK, 0, now) - now, (uint64_t)(CHUNK / 25.0));
 }
 
 /* One increase per round trip, five times as much from the fifth on that does not rise. */
-static void on_ack__below_low(void **state)
+TEST_IN(on_ack__below_low, setup, NULL)
 {
 	double want = 25;
 
-	(void)state;
 	timeout();
 	ack(20 * US);
 	for (int i = 1; i <= 8; i++) {
@@ -112,9 +104,8 @@ static void on_ack__below_low(void **state)
 	near(rate(), want + 0.25 * 2.5);
 }
 
-static void on_ack__above_high(void **state)
+TEST_IN(on_ack__above_high, setup, NULL)
 {
-	(void)state;
 	ack(700 * US);
 	now += 12 * US;
 	ack(700 * US);
@@ -123,9 +114,8 @@ static void on_ack__above_high(void **state)
 
 /* With a steady RTT between the thresholds: half the weight, and a fixed point. */
 /* However long nothing was heard, one answer is one round trip's worth. */
-static void on_ack__after_a_pause(void **state)
+TEST_IN(on_ack__after_a_pause, setup, NULL)
 {
-	(void)state;
 	timeout();
 	ack(20 * US);
 	now += 1000 * US;
@@ -133,11 +123,10 @@ static void on_ack__after_a_pause(void **state)
 	near(rate(), 25.5);
 }
 
-static void on_ack__between(void **state)
+TEST_IN(on_ack__between, setup, NULL)
 {
 	double want = 25, point = 0.5 / (0.008 * (70.0 - 35) / 35);
 
-	(void)state;
 	timeout();
 	ack(70 * US);
 	for (int i = 0; i < 10; i++) {
@@ -156,11 +145,10 @@ static void on_ack__between(void **state)
 }
 
 /* A gradient of a quarter and more has the whole weight: nothing is added. */
-static void on_ack__rising(void **state)
+TEST_IN(on_ack__rising, setup, NULL)
 {
 	double want = 50, diff = 0;
 
-	(void)state;
 	ack(40 * US);
 	for (int i = 1; i <= 5; i++) {
 		double weight;
@@ -175,11 +163,10 @@ static void on_ack__rising(void **state)
 	assert_true(want < 49);
 }
 
-static void on_loss__time_outs_only(void **state)
+TEST_IN(on_loss__time_outs_only, setup, NULL)
 {
 	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_PROOF, .bytes = CHUNK};
 
-	(void)state;
 	uccl_cc_timely.on_loss(cc, &loss, now);
 	near(rate(), 50);
 	for (int i = 0; i < 20; i++)
@@ -188,19 +175,4 @@ static void on_loss__time_outs_only(void **state)
 	assert_true(uccl_cc_timely.window(cc) >= CHUNK);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__line_rate, setup),
-		cmocka_unit_test_setup(init__slow_link, setup),
-		cmocka_unit_test_setup(pace__gap, setup),
-		cmocka_unit_test_setup(on_ack__below_low, setup),
-		cmocka_unit_test_setup(on_ack__above_high, setup),
-		cmocka_unit_test_setup(on_ack__after_a_pause, setup),
-		cmocka_unit_test_setup(on_ack__between, setup),
-		cmocka_unit_test_setup(on_ack__rising, setup),
-		cmocka_unit_test_setup(on_loss__time_outs_only, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

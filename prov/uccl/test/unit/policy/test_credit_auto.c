@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #define KIB 1024ull
 
@@ -27,12 +23,11 @@ static uint64_t limit(void)
 }
 
 /* It begins and is paced as with EQDS; 50 us are more than four round trips of 12. */
-static void pull__sizes(void **state)
+TEST(pull__sizes)
 {
 	struct uccl_policy_cfg slow = cfg;
 	struct uccl_pull_cfg pull, eqds;
 
-	(void)state;
 	uccl_credit_auto.init(cs, &cfg, 0);
 	assert_int_equal(limit(), 32 * KIB);
 	assert_int_equal(uccl_credit_auto.whole(cs), 32 * KIB);
@@ -50,9 +45,8 @@ static void pull__sizes(void **state)
 }
 
 /* PROTOCOL R65 */
-static void on_credit__turns(void **state)
+TEST(on_credit__turns)
 {
-	(void)state;
 	uccl_credit_auto.init(cs, &cfg, 0);
 	credit(128 * KIB, 0);
 	assert_int_equal(limit(), 128 * KIB);
@@ -72,9 +66,8 @@ static void on_credit__turns(void **state)
 }
 
 /* A receiver that knows of no turns grants as it likes. PROTOCOL R64 */
-static void on_credit__no_turns(void **state)
+TEST(on_credit__no_turns)
 {
-	(void)state;
 	uccl_credit_auto.init(cs, &cfg, 0);
 	credit(UINT64_MAX, 0);
 	assert_true(limit() == UINT64_MAX);
@@ -82,13 +75,4 @@ static void on_credit__no_turns(void **state)
 	assert_true(limit() == UINT64_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pull__sizes),
-		cmocka_unit_test(on_credit__turns),
-		cmocka_unit_test(on_credit__no_turns),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #define KIB 1024ull
 
@@ -32,9 +28,8 @@ static void expect_window(uint64_t longer, uint64_t window)
 }
 
 /* 400 Gb/s and 12 us are 600,000 bytes; a sixteenth is less than two chunks. */
-static void init__sizes(void **state)
+TEST(init__sizes)
 {
-	(void)state;
 	start(32 * KIB, 400000000000ull, 12000);
 	expect_window(32 * KIB, 64 * KIB);
 	assert_int_equal(pull.quantum, 32 * KIB);
@@ -60,13 +55,12 @@ static void init__sizes(void **state)
 }
 
 /* A part of the speculative window is a chunk at least; 1: no difference is made. */
-static void init__long_share(void **state)
+TEST(init__long_share)
 {
 	struct uccl_policy_cfg cfg = {.chunk_bytes = 32 * KIB, .link_bps = 400000000000ull, .delay_ns = 12000};
 	static const char *const text[] = {"eqds:long_share=1", "eqds:long_share=4"};
 	double k[UCCL_CONSTANTS_MAX];
 
-	(void)state;
 	cfg.params = k;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(uccl_policy_values(UCCL_POLICY_CREDIT, text[i], k, NULL, 0), 0);
@@ -76,9 +70,8 @@ static void init__long_share(void **state)
 	}
 }
 
-static void on_credit__cumulative(void **state)
+TEST(on_credit__cumulative)
 {
-	(void)state;
 	start(32 * KIB, 400000000000ull, 12000);
 	uccl_credit_eqds.on_credit(cs, 16 * KIB, 0, 1);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 32 * KIB);
@@ -89,13 +82,4 @@ static void on_credit__cumulative(void **state)
 	assert_int_equal(uccl_credit_eqds.limit(cs), UINT64_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__sizes),
-		cmocka_unit_test(init__long_share),
-		cmocka_unit_test(on_credit__cumulative),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #define KIB 1024ull
 
@@ -17,13 +13,12 @@ static const struct uccl_policy_cfg cfg = {.chunk_bytes = 32 * KIB,
 static uint64_t cs[UCCL_CREDIT_STATE / 8];
 
 /* It begins and is paced as with EQDS; the numbers of its own are Homa's. */
-static void pull__sizes(void **state)
+TEST(pull__sizes)
 {
 	double k[UCCL_CONSTANTS_MAX];
 	struct uccl_policy_cfg other = cfg;
 	struct uccl_pull_cfg pull, eqds;
 
-	(void)state;
 	uccl_credit_eqds.pull(&cfg, &eqds);
 	uccl_credit_srpt.pull(&cfg, &pull);
 	assert_int_equal(pull.idle, eqds.idle);
@@ -39,9 +34,8 @@ static void pull__sizes(void **state)
 	assert_int_equal(pull.fair, 0);
 }
 
-static void on_credit__limit(void **state)
+TEST(on_credit__limit)
 {
-	(void)state;
 	uccl_credit_srpt.init(cs, &cfg, 0);
 	assert_int_equal(uccl_credit_srpt.limit(cs), 32 * KIB);
 	assert_int_equal(uccl_credit_srpt.whole(cs), 32 * KIB);
@@ -53,22 +47,12 @@ static void on_credit__limit(void **state)
 	assert_true(uccl_credit_srpt.limit(cs) == UINT64_MAX);
 }
 
-static void rank__what_is_left(void **state)
+TEST(rank__what_is_left)
 {
 	const struct uccl_sender lacks = {.left = 10, .demand = 1000, .ahead = 500, .turn = 9, .lost = true};
 	const struct uccl_sender more = {.left = 11, .demand = 11};
 
-	(void)state;
 	assert_true(uccl_credit_srpt.rank(&lacks) < uccl_credit_srpt.rank(&more));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pull__sizes),
-		cmocka_unit_test(on_credit__limit),
-		cmocka_unit_test(rank__what_is_left),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -22,18 +18,16 @@ static void start(uint32_t chunk, uint64_t window)
 	uccl_credit_window.init(cs, &cfg, 0);
 }
 
-static void limit__speculative(void **state)
+TEST(limit__speculative)
 {
-	(void)state;
 	start(32 * KIB, 8 * MIB);
 	assert_int_equal(uccl_credit_window.limit(cs), 2 * MIB);
 	start(32 * KIB, 64 * KIB);
 	assert_int_equal(uccl_credit_window.limit(cs), 128 * KIB);
 }
 
-static void on_credit__cumulative(void **state)
+TEST(on_credit__cumulative)
 {
-	(void)state;
 	start(4 * KIB, MIB);
 	/* Below the speculative window a grant changes nothing. */
 	uccl_credit_window.on_credit(cs, 100 * KIB, 0, 1);
@@ -47,9 +41,8 @@ static void on_credit__cumulative(void **state)
 	assert_int_equal(uccl_credit_window.limit(cs), 3 * MIB);
 }
 
-static void grant__cap(void **state)
+TEST(grant__cap)
 {
-	(void)state;
 	start(32 * KIB, MIB);
 	assert_int_equal(uccl_credit_window.grant(cs, 0, 0, 1), MIB);
 	assert_int_equal(uccl_credit_window.grant(cs, 10 * MIB, 100 * MIB, 2), 11 * MIB);
@@ -60,20 +53,18 @@ static void grant__cap(void **state)
 	assert_int_equal(uccl_credit_window.grant(cs, 0, 0, 1), 8 * KIB);
 }
 
-static void grant__monotonic(void **state)
+TEST(grant__monotonic)
 {
-	(void)state;
 	start(32 * KIB, MIB);
 	assert_int_equal(uccl_credit_window.grant(cs, 10 * MIB, 0, 1), 11 * MIB);
 	assert_int_equal(uccl_credit_window.grant(cs, 9 * MIB, 0, 2), 11 * MIB);
 }
 
 /* The two directions of a flow share the block and nothing in it. */
-static void grant__not_the_senders(void **state)
+TEST(grant__not_the_senders)
 {
 	uint64_t limit;
 
-	(void)state;
 	start(32 * KIB, MIB);
 	limit = uccl_credit_window.limit(cs);
 	uccl_credit_window.grant(cs, 100 * MIB, 0, 1);
@@ -84,13 +75,12 @@ static void grant__not_the_senders(void **state)
 }
 
 /* A sender and a receiver, half of all credits lost: everything gets across, never more than the cap under way. */
-static void grant__closed_loop(void **state)
+TEST(grant__closed_loop)
 {
 	const uint64_t total = 100 * MIB, chunk = 32 * KIB;
 	uint64_t sent = 0, received = 0, rounds = 0;
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 31);
 	start((uint32_t)chunk, 4 * MIB);
 	while (received < total) {
@@ -109,16 +99,4 @@ static void grant__closed_loop(void **state)
 	assert_int_equal(sent, total);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(limit__speculative),
-		cmocka_unit_test(on_credit__cumulative),
-		cmocka_unit_test(grant__cap),
-		cmocka_unit_test(grant__monotonic),
-		cmocka_unit_test(grant__not_the_senders),
-		cmocka_unit_test(grant__closed_loop),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

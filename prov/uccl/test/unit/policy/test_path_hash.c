@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 
@@ -27,24 +23,22 @@ static uint16_t pick(const uint16_t *usable, uint16_t n)
 	return uccl_path_hash.select(ps, paths, usable, n, &(struct uccl_chunk_info){.bytes = 4096}, &rng, 1);
 }
 
-static void select__stays(void **state)
+TEST_IN(select__stays, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
 	uint16_t first;
 
-	(void)state;
 	first = pick(usable, 8);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(pick(usable, 8), first);
 }
 
 /* Flows spread: each path is some flow's. */
-static void select__drawn_at_random(void **state)
+TEST_IN(select__drawn_at_random, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
 	unsigned int seen[8] = {0};
 
-	(void)state;
 	for (int i = 0; i < 8000; i++) {
 		uccl_path_hash.init(ps, &cfg, 8);
 		seen[pick(usable, 8)]++;
@@ -54,23 +48,21 @@ static void select__drawn_at_random(void **state)
 }
 
 /* Others come and go around it, before and behind it in the list. */
-static void select__stays_when_the_list_changes(void **state)
+TEST_IN(select__stays_when_the_list_changes, setup, NULL)
 {
 	const uint16_t one[] = {4}, many[] = {1, 2, 4, 6}, last[] = {0, 1, 2, 3, 4};
 
-	(void)state;
 	assert_int_equal(pick(one, 1), 4);
 	assert_int_equal(pick(many, 4), 4);
 	assert_int_equal(pick(last, 5), 4);
 	assert_int_equal(pick(one, 1), 4);
 }
 
-static void select__moves_when_it_must(void **state)
+TEST_IN(select__moves_when_it_must, setup, NULL)
 {
 	const uint16_t one[] = {4}, others[] = {1, 2}, all[] = {1, 2, 4};
 	uint16_t second;
 
-	(void)state;
 	assert_int_equal(pick(one, 1), 4);
 	second = pick(others, 2);
 	assert_true(second == 1 || second == 2);
@@ -79,14 +71,4 @@ static void select__moves_when_it_must(void **state)
 		assert_int_equal(pick(all, 3), second);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(select__stays, setup),
-		cmocka_unit_test_setup(select__drawn_at_random, setup),
-		cmocka_unit_test_setup(select__stays_when_the_list_changes, setup),
-		cmocka_unit_test_setup(select__moves_when_it_must, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

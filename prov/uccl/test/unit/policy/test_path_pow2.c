@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -33,21 +29,19 @@ static uint16_t pick(const uint16_t *usable, uint16_t n)
 	return uccl_path_pow2.select(ps, paths, usable, n, &(struct uccl_chunk_info){.bytes = 32768}, &rng, 1);
 }
 
-static void select__only_one(void **state)
+TEST_IN(select__only_one, setup, NULL)
 {
 	const uint16_t usable[] = {5};
 
-	(void)state;
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(pick(usable, 1), 5);
 }
 
 /* Of two paths both are drawn always: the better one wins every time. */
-static void select__lower_rtt(void **state)
+TEST_IN(select__lower_rtt, setup, NULL)
 {
 	const uint16_t usable[] = {3, 6};
 
-	(void)state;
 	paths[3].srtt_ns = 20000;
 	paths[3].inflight = 0;
 	paths[6].srtt_ns = 19999;
@@ -59,23 +53,21 @@ static void select__lower_rtt(void **state)
 		assert_int_equal(pick(usable, 2), 3);
 }
 
-static void select__inflight_breaks_ties(void **state)
+TEST_IN(select__inflight_breaks_ties, setup, NULL)
 {
 	const uint16_t usable[] = {3, 6};
 
-	(void)state;
 	paths[3].inflight = 2;
 	paths[6].inflight = 1;
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(pick(usable, 2), 6);
 }
 
-static void select__equal_at_random(void **state)
+TEST_IN(select__equal_at_random, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
 	unsigned int seen[PATHS] = {0};
 
-	(void)state;
 	for (int i = 0; i < 8000; i++)
 		seen[pick(usable, PATHS)]++;
 	/* Standard deviation: 30. */
@@ -83,12 +75,11 @@ static void select__equal_at_random(void **state)
 		assert_in_range(seen[i], 850, 1150);
 }
 
-static void select__two_distinct(void **state)
+TEST_IN(select__two_distinct, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
 	unsigned int seen[PATHS] = {0};
 
-	(void)state;
 	for (int i = 0; i < PATHS; i++)
 		paths[i].srtt_ns = 1000 + (uint64_t)i;
 	for (int i = 0; i < 28000; i++)
@@ -98,11 +89,10 @@ static void select__two_distinct(void **state)
 		assert_in_range(seen[i], 1000 * (7 - i) - (i < 7 ? 200 : 0), 1000 * (7 - i) + (i < 7 ? 400 : 0));
 }
 
-static void select__explores(void **state)
+TEST_IN(select__explores, setup, NULL)
 {
 	const uint16_t usable[] = {2, 4};
 
-	(void)state;
 	paths[2].srtt_ns = 1;
 	paths[4].srtt_ns = 0;
 	for (int i = 0; i < 100; i++)
@@ -110,11 +100,10 @@ static void select__explores(void **state)
 }
 
 /* Before its first answer a path gets no more than others have under way. */
-static void select__explores_with_measure(void **state)
+TEST_IN(select__explores_with_measure, setup, NULL)
 {
 	const uint16_t usable[] = {2, 4};
 
-	(void)state;
 	paths[4].srtt_ns = 0;
 	for (int i = 0; i < 100; i++)
 		paths[pick(usable, 2)].inflight += 1000;
@@ -123,11 +112,10 @@ static void select__explores_with_measure(void **state)
 }
 
 /* No path has a sample yet: the first window spreads over all of them. */
-static void select__spreads_at_start(void **state)
+TEST_IN(select__spreads_at_start, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-	(void)state;
 	for (int i = 0; i < PATHS; i++)
 		paths[i].srtt_ns = 0;
 	for (int i = 0; i < 800; i++)
@@ -137,12 +125,11 @@ static void select__spreads_at_start(void **state)
 }
 
 /* Paths whose RTT grows with what they carry: a slow path gets less, none starves, and RTTs even out. */
-static void select__balances(void **state)
+TEST_IN(select__balances, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3};
 	uint64_t sent[4] = {0};
 
-	(void)state;
 	for (int step = 0; step < 40000; step++) {
 		uint16_t p = pick(usable, 4);
 
@@ -160,19 +147,4 @@ static void select__balances(void **state)
 	assert_true(sent[3] > 1000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(select__only_one, setup),
-		cmocka_unit_test_setup(select__lower_rtt, setup),
-		cmocka_unit_test_setup(select__inflight_breaks_ties, setup),
-		cmocka_unit_test_setup(select__equal_at_random, setup),
-		cmocka_unit_test_setup(select__two_distinct, setup),
-		cmocka_unit_test_setup(select__explores, setup),
-		cmocka_unit_test_setup(select__explores_with_measure, setup),
-		cmocka_unit_test_setup(select__spreads_at_start, setup),
-		cmocka_unit_test_setup(select__balances, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

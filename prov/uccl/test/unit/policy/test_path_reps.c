@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -89,11 +85,10 @@ static void explored(uint16_t n, const uint16_t *first)
 
 #define EXPLORED(...) explored(sizeof((uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t), (uint16_t[]){__VA_ARGS__})
 
-static void select__explores_first(void **state)
+TEST_IN(select__explores_first, setup, NULL)
 {
 	uint64_t seen = 0;
 
-	(void)state;
 	use(3);
 	answer(3, 10 * US);
 	for (int i = 0; i < 15; i++)
@@ -103,9 +98,8 @@ static void select__explores_first(void **state)
 	assert_int_equal(pick(), 3);
 }
 
-static void select__recycles_in_order(void **state)
+TEST_IN(select__recycles_in_order, setup, NULL)
 {
-	(void)state;
 	EXPLORED(5, 9);
 	answer(5, 10 * US);
 	answer(9, 12 * US);
@@ -116,9 +110,8 @@ static void select__recycles_in_order(void **state)
 }
 
 /* Several chunks of one choice are reported: it is recycled once, or they would stay together. */
-static void on_ack__once(void **state)
+TEST_IN(on_ack__once, setup, NULL)
 {
-	(void)state;
 	EXPLORED(5, 6);
 	answer(5, 10 * US);
 	answer(5, 10 * US);
@@ -128,11 +121,10 @@ static void on_ack__once(void **state)
 }
 
 /* Two choices are in flight: the first chunk of each brings one back. */
-static void on_ack__once_a_choice(void **state)
+TEST_IN(on_ack__once_a_choice, setup, NULL)
 {
 	const uint16_t seven = 7;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		uccl_path_reps.select(ps, paths, &seven, 1, &(struct uccl_chunk_info){.bytes = 3 * 4096}, &rng, now);
 		paths[7].inflight += 3 * 4096;
@@ -151,11 +143,10 @@ static void on_ack__once_a_choice(void **state)
 }
 
 /* Of fewer choices than a quarter of the paths none is where another is: the first to come back is drawn anew. */
-static void on_ack__no_more_than_its_share(void **state)
+TEST_IN(on_ack__no_more_than_its_share, setup, NULL)
 {
 	const uint16_t seven = 7;
 
-	(void)state;
 	for (uint16_t i = 20; i < 34; i++) {
 		use(i);
 		answer(i, 10 * US);
@@ -180,9 +171,8 @@ static void on_ack__no_more_than_its_share(void **state)
 }
 
 /* One that is left has lost its place, also when more of the same choice is reported. */
-static void on_ack__left_for_good(void **state)
+TEST_IN(on_ack__left_for_good, setup, NULL)
 {
-	(void)state;
 	EXPLORED(1, 2, 3, 4);
 	/* The mean is 1 us, so two samples of 100 us make more than a whole excess. */
 	answer(1, US);
@@ -196,9 +186,8 @@ static void on_ack__left_for_good(void **state)
 }
 
 /* What carried no payload is no token, and its RTT nobody's. */
-static void on_ack__control(void **state)
+TEST_IN(on_ack__control, setup, NULL)
 {
-	(void)state;
 	EXPLORED(5, 6, 7);
 	answer(5, 100 * US);
 	for (int i = 0; i < 1000; i++)
@@ -212,7 +201,7 @@ static void on_ack__control(void **state)
  * A path that is slower than others is left as soon marked as where nothing is marked; where the network marks, and not
  * this one, half as soon. One that is not slower stays, marked or not.
  */
-static void on_ack__marked(void **state)
+TEST_IN(on_ack__marked, setup, NULL)
 {
 	int kept[3] = { 0 };
 
@@ -237,7 +226,7 @@ static void on_ack__marked(void **state)
 }
 
 /* A mark of long ago says nothing of the network. */
-static void on_ack__marks_end(void **state)
+TEST_IN(on_ack__marks_end, setup, NULL)
 {
 	uint64_t later = now;
 	int kept[2] = { 0 };
@@ -259,9 +248,8 @@ static void on_ack__marks_end(void **state)
 }
 
 /* Its acknowledgement was overtaken by one that tells of more: no sample is left, the place is. */
-static void on_land__without_a_sample(void **state)
+TEST_IN(on_land__without_a_sample, setup, NULL)
 {
-	(void)state;
 	EXPLORED(5, 6);
 	paths[5].inflight = paths[6].inflight = 4096;
 	landed(6, 4096);
@@ -271,9 +259,8 @@ static void on_land__without_a_sample(void **state)
 }
 
 /* Two choices of one path come at once. */
-static void on_land__two_at_once(void **state)
+TEST_IN(on_land__two_at_once, setup, NULL)
 {
-	(void)state;
 	use(5);
 	paths[5].inflight = 4096;
 	EXPLORED(5, 6);
@@ -287,9 +274,8 @@ static void on_land__two_at_once(void **state)
 }
 
 /* A choice that was left for its sample is not used once more because it landed. */
-static void on_land__what_was_left(void **state)
+TEST_IN(on_land__what_was_left, setup, NULL)
 {
-	(void)state;
 	EXPLORED(4, 5);
 	paths[4].inflight = paths[5].inflight = 4096;
 	uccl_path_reps.on_ack(ps, paths, 5, 10 * US, 0, now);
@@ -309,12 +295,11 @@ static void on_land__what_was_left(void **state)
  * One path of ten is at twice the RTT of the others: above the mean by x parts of its RTT, it is left every 1/x times,
  * and the others never are.
  */
-static void on_ack__leaves_by_excess(void **state)
+TEST_IN(on_ack__leaves_by_excess, setup, NULL)
 {
 	double mean = 10 * US, excess = 0;
 	uint32_t left = 0, want = 0;
 
-	(void)state;
 	EXPLORED(1, 2, 3, 4, 5, 6, 7, 8, 9);
 	for (int i = 0; i < 2000; i++) {
 		uint16_t path = (uint16_t)(i % 10);
@@ -339,9 +324,8 @@ static void on_ack__leaves_by_excess(void **state)
 }
 
 /* Nothing left: drawn, so that in the long run all come. */
-static void select__draws_all(void **state)
+TEST_IN(select__draws_all, setup, NULL)
 {
-	(void)state;
 	EXPLORED(0);
 	for (uint64_t seen = 0, i = 0; seen != (1ull << N) - 1; i++) {
 		seen |= 1ull << pick();
@@ -375,11 +359,10 @@ static void draws(uint32_t *busy, uint32_t *other)
 }
 
 /* Of eight, one that carries nothing; then the quickest, as far as known. */
-static void select__draws_the_better(void **state)
+TEST_IN(select__draws_the_better, setup, NULL)
 {
 	uint32_t busy, slow;
 
-	(void)state;
 	measured(10 * US, 0, 20 * US);
 	draws(&busy, &slow);
 	/* All are busy one time in 256. None is idle and quick one time in ten. */
@@ -388,11 +371,10 @@ static void select__draws_the_better(void **state)
 }
 
 /* What was measured longer ago than a round trip takes says nothing of now. */
-static void select__draws_by_what_is_new(void **state)
+TEST_IN(select__draws_by_what_is_new, setup, NULL)
 {
 	uint32_t busy, other;
 
-	(void)state;
 	measured(10 * US, 15 * US, 12 * US);
 	draws(&busy, &other);
 	assert_in_range(other, 310, 460);
@@ -404,9 +386,8 @@ static void select__draws_by_what_is_new(void **state)
 	assert_in_range(other, 3520, 3680);
 }
 
-static void on_ack__ring_keeps_the_latest(void **state)
+TEST_IN(on_ack__ring_keeps_the_latest, setup, NULL)
 {
-	(void)state;
 	EXPLORED(0);
 	for (uint16_t i = 0; i < 70; i++)
 		use(i);
@@ -416,9 +397,8 @@ static void on_ack__ring_keeps_the_latest(void **state)
 		assert_int_equal(pick(), i);
 }
 
-static void select__not_what_left_service(void **state)
+TEST_IN(select__not_what_left_service, setup, NULL)
 {
-	(void)state;
 	EXPLORED(1, 2);
 	answer(1, 10 * US);
 	answer(2, 10 * US);
@@ -431,12 +411,11 @@ static void select__not_what_left_service(void **state)
 }
 
 /* After a time-out those that worked go round, also those that had been used up, but not the silent one. */
-static void on_loss__freezes(void **state)
+TEST_IN(on_loss__freezes, setup, NULL)
 {
 	static const uint16_t want[] = {1, 2, 4};
 	uint32_t count[N] = {0};
 
-	(void)state;
 	EXPLORED(1, 2, 3, 4);
 	for (uint16_t i = 1; i <= 4; i++)
 		answer(i, 10 * US);
@@ -462,39 +441,12 @@ static void on_loss__freezes(void **state)
 	}
 }
 
-static void on_loss__nothing_known(void **state)
+TEST_IN(on_loss__nothing_known, setup, NULL)
 {
-	(void)state;
 	EXPLORED(0);
 	uccl_path_reps.on_loss(ps, 3, UCCL_LOSS_RTO, now);
 	for (int i = 0; i < 100; i++)
 		assert_true(pick() < N);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(select__explores_first, setup),
-		cmocka_unit_test_setup(select__recycles_in_order, setup),
-		cmocka_unit_test_setup(select__not_what_left_service, setup),
-		cmocka_unit_test_setup(select__draws_all, setup),
-		cmocka_unit_test_setup(select__draws_the_better, setup),
-		cmocka_unit_test_setup(select__draws_by_what_is_new, setup),
-		cmocka_unit_test_setup(on_ack__once, setup),
-		cmocka_unit_test_setup(on_ack__once_a_choice, setup),
-		cmocka_unit_test_setup(on_ack__no_more_than_its_share, setup),
-		cmocka_unit_test_setup(on_ack__left_for_good, setup),
-		cmocka_unit_test_setup(on_ack__control, setup),
-		cmocka_unit_test_setup(on_ack__marked, setup),
-		cmocka_unit_test_setup(on_ack__marks_end, setup),
-		cmocka_unit_test_setup(on_land__without_a_sample, setup),
-		cmocka_unit_test_setup(on_land__two_at_once, setup),
-		cmocka_unit_test_setup(on_land__what_was_left, setup),
-		cmocka_unit_test_setup(on_ack__leaves_by_excess, setup),
-		cmocka_unit_test_setup(on_ack__ring_keeps_the_latest, setup),
-		cmocka_unit_test_setup(on_loss__freezes, setup),
-		cmocka_unit_test_setup(on_loss__nothing_known, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 
@@ -28,20 +24,18 @@ static uint16_t pick(const uint16_t *usable, uint16_t n)
 	return uccl_path_rr.select(ps, paths, usable, n, &(struct uccl_chunk_info){.bytes = 4096}, &rng, 1);
 }
 
-static void select__in_turn(void **state)
+TEST_IN(select__in_turn, setup, NULL)
 {
 	const uint16_t usable[] = {1, 3, 7};
 
-	(void)state;
 	for (int i = 0; i < 30; i++)
 		assert_int_equal(pick(usable, 3), usable[i % 3]);
 }
 
-static void select__list_shrinks(void **state)
+TEST_IN(select__list_shrinks, setup, NULL)
 {
 	const uint16_t usable[] = {0, 1, 2, 3};
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		pick(usable, 4);
 	assert_int_equal(pick(usable, 2), 0);
@@ -51,12 +45,4 @@ static void select__list_shrinks(void **state)
 	assert_int_equal(pick(usable, 4), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(select__in_turn, setup),
-		cmocka_unit_test_setup(select__list_shrinks, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

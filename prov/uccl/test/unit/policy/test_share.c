@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Congestion control of lanes: a full link, one flow that is alone, and several that share what one would have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "link.h"
 
@@ -71,9 +68,8 @@ static const char *next(const char *cc)
  * Four that know nothing of each other have four parts of five. Now they have what one has, or somewhat less.
  * PROTOCOL R289
  */
-static void share__as_one(void **state)
+TEST(share__as_one)
 {
-	(void)state;
 	for (uint64_t times = 1; times <= 10; times += 9)
 		for (const char *cc = next(NULL); cc; cc = next(cc)) {
 			double alone, lanes;
@@ -93,9 +89,8 @@ static void share__as_one(void **state)
 }
 
 /* They fill a link that they have for themselves; and one does that is left. */
-static void share__fills_the_link(void **state)
+TEST(share__fills_the_link)
 {
-	(void)state;
 	for (const char *cc = next(NULL); cc; cc = next(cc)) {
 		double lanes;
 		uint64_t got;
@@ -116,9 +111,8 @@ static void share__fills_the_link(void **state)
 }
 
 /* What they have in flight is divided, and as it was when they are alone again. */
-static void share__and_back(void **state)
+TEST(share__and_back)
 {
-	(void)state;
 	for (const char *cc = next(NULL); cc; cc = next(cc)) {
 		double was, is;
 
@@ -136,9 +130,8 @@ static void share__and_back(void **state)
 }
 
 /* However many lanes share, one may grow to two chunks. */
-static void share__room(void **state)
+TEST(share__room)
 {
-	(void)state;
 	for (const char *cc = next(NULL); cc; cc = next(cc)) {
 		start(cc, 1);
 		share(16);
@@ -147,14 +140,4 @@ static void share__room(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(share__as_one),
-		cmocka_unit_test(share__fills_the_link),
-		cmocka_unit_test(share__and_back),
-		cmocka_unit_test(share__room),
-	};
-
-	return cmocka_run_group_tests_name("share", tests, NULL, NULL);
-}
+TESTS_MAIN

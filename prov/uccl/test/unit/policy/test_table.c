@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "policy/policies.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 
-static void find__every_name(void **state)
+TEST(find__every_name)
 {
-	(void)state;
 	for (const char *const *n = uccl_cc_names(); *n; n++)
 		assert_string_equal(uccl_cc_find(*n)->name, *n);
 	for (const char *const *n = uccl_path_names(); *n; n++)
@@ -21,9 +17,8 @@ static void find__every_name(void **state)
 		assert_string_equal(uccl_credit_find(*n)->name, *n);
 }
 
-static void find__the_right_one(void **state)
+TEST(find__the_right_one)
 {
-	(void)state;
 	assert_ptr_equal(uccl_cc_find("swift"), &uccl_cc_swift);
 	assert_ptr_equal(uccl_cc_find("cubic"), &uccl_cc_cubic);
 	assert_ptr_equal(uccl_cc_find("none"), &uccl_cc_none);
@@ -34,11 +29,10 @@ static void find__the_right_one(void **state)
 	assert_ptr_equal(uccl_credit_find("window"), &uccl_credit_window);
 }
 
-static void find__unknown(void **state)
+TEST(find__unknown)
 {
 	static const char *const bad[] = {NULL, "", "swif", "swift ", "Swift", "swiftly", "pow", "windows"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_null(uccl_cc_find(bad[i]));
 		assert_null(uccl_path_find(bad[i]));
@@ -50,9 +44,8 @@ static void find__unknown(void **state)
 	assert_null(uccl_credit_find("rr"));
 }
 
-static void find__required_hooks(void **state)
+TEST(find__required_hooks)
 {
-	(void)state;
 	for (const char *const *n = uccl_cc_names(); *n; n++)
 		assert_non_null(uccl_cc_find(*n)->window);
 	for (const char *const *n = uccl_path_names(); *n; n++)
@@ -62,14 +55,13 @@ static void find__required_hooks(void **state)
 }
 
 /* In the tables, and in what is made of them. */
-static void constants__make_sense(void **state)
+TEST(constants__make_sense)
 {
 	const char *const *const names[] = {uccl_cc_names(), uccl_path_names(), uccl_credit_names()};
 	double k[UCCL_CONSTANTS_MAX];
 	char why[256];
 	int n = 0;
 
-	(void)state;
 	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
 		for (const char *const *name = names[kind]; *name; name++) {
 			const struct uccl_constant *c = uccl_policy_constants(kind, *name);
@@ -94,12 +86,11 @@ static int values(const char *text, double *k, char *why)
 	return uccl_policy_values(UCCL_POLICY_CC, text, k, why, 256);
 }
 
-static void values__set(void **state)
+TEST(values__set)
 {
 	const struct uccl_constant *c = uccl_policy_constants(UCCL_POLICY_CC, "swift:beta=1");
 	double k[UCCL_CONSTANTS_MAX];
 
-	(void)state;
 	assert_int_equal(values("swift:beta=0.5,first_chunks=1e2:target_us=0.1", k, NULL), 0);
 	for (int i = 0; c[i].name; i++) {
 		double want = !strcmp(c[i].name, "beta")	 ? 0.5 :
@@ -116,7 +107,7 @@ static void values__set(void **state)
 	assert_int_equal(values("swift,beta=1", NULL, NULL), 0);
 }
 
-static void values__refused(void **state)
+TEST(values__refused)
 {
 	static const struct {
 		const char *text, *why;
@@ -142,7 +133,6 @@ static void values__refused(void **state)
 	};
 	char why[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(values(bad[i].text, NULL, why), -FI_EINVAL);
 		if (strncmp(why, bad[i].why, strlen(bad[i].why)))
@@ -150,22 +140,11 @@ static void values__refused(void **state)
 	}
 }
 
-static void names__default_first(void **state)
+TEST(names__default_first)
 {
-	(void)state;
 	assert_string_equal(uccl_cc_names()[0], "swift");
 	assert_string_equal(uccl_path_names()[0], "pow2");
 	assert_string_equal(uccl_credit_names()[0], "none");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(find__every_name),	cmocka_unit_test(find__the_right_one),
-		cmocka_unit_test(find__unknown),	cmocka_unit_test(find__required_hooks),
-		cmocka_unit_test(names__default_first),	cmocka_unit_test(constants__make_sense),
-		cmocka_unit_test(values__set),		cmocka_unit_test(values__refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

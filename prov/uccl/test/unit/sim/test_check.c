@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
-static void fill__depends_on_seed_and_place(void **state)
+TEST(fill__depends_on_seed_and_place)
 {
 	uint8_t a[100], b[100];
 
-	(void)state;
 	uccl_check_fill(1, 0, a, sizeof(a));
 	uccl_check_fill(2, 0, b, sizeof(b));
 	assert_memory_not_equal(a, b, sizeof(a));
@@ -22,12 +17,11 @@ static void fill__depends_on_seed_and_place(void **state)
 }
 
 /* Any part of the pattern can be made and checked on its own. */
-static void fill__parts_agree(void **state)
+TEST(fill__parts_agree)
 {
 	uint8_t all[64], part[64];
 	uint64_t off, len;
 
-	(void)state;
 	uccl_check_fill(7, 0, all, sizeof(all));
 	for (off = 0; off < sizeof(all); off++) {
 		for (len = 0; off + len <= sizeof(all); len++) {
@@ -38,12 +32,11 @@ static void fill__parts_agree(void **state)
 	}
 }
 
-static void match__finds_the_first_wrong_byte(void **state)
+TEST(match__finds_the_first_wrong_byte)
 {
 	uint8_t buf[40];
 	uint64_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(buf) - 3; i++) {
 		uccl_check_fill(9, 3, buf, sizeof(buf));
 		buf[i] ^= 1;
@@ -52,12 +45,11 @@ static void match__finds_the_first_wrong_byte(void **state)
 	}
 }
 
-static void whole__sees_both_canaries(void **state)
+TEST(whole__sees_both_canaries)
 {
 	uint8_t *buf = uccl_check_alloc(33);
 	int i;
 
-	(void)state;
 	assert_non_null(buf);
 	memset(buf, 0, 33);
 	assert_true(uccl_check_whole(buf, 33));
@@ -74,13 +66,12 @@ static void whole__sees_both_canaries(void **state)
 	uccl_check_free(NULL);
 }
 
-static void order__finds_a_swap_in_one_stream(void **state)
+TEST(order__finds_a_swap_in_one_stream)
 {
 	struct uccl_check_pair good[] = {{2, 5, 50}, {1, 3, 40}, {1, 1, 10}, {2, 4, 20}, {1, 2, 40}};
 	struct uccl_check_pair bad[] = {{1, 3, 20}, {2, 1, 90}, {1, 2, 30}, {1, 1, 10}};
 	uint32_t i;
 
-	(void)state;
 	assert_int_equal(uccl_check_order(good, 5), 5);
 	assert_int_equal(uccl_check_order(good, 0), 0);
 	i = uccl_check_order(bad, 4);
@@ -88,13 +79,4 @@ static void order__finds_a_swap_in_one_stream(void **state)
 	assert_int_equal(bad[i].sent, 3);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fill__depends_on_seed_and_place),   cmocka_unit_test(fill__parts_agree),
-		cmocka_unit_test(match__finds_the_first_wrong_byte), cmocka_unit_test(whole__sees_both_canaries),
-		cmocka_unit_test(order__finds_a_swap_in_one_stream),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

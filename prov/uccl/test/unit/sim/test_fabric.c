@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 #include "net.h"
 
-static void init__refuses(void **state)
+TEST_IN(init__refuses, two_tiers, NULL)
 {
-	(void)state;
 	t.hosts = 33;
 	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
 	t = tree(3);
@@ -44,9 +40,8 @@ static void all_pairs(void)
 	assert_int_equal(got.sent, got.delivered);
 }
 
-static void route__every_pair(void **state)
+TEST_IN(route__every_pair, two_tiers, NULL)
 {
-	(void)state;
 	t = tree(3);
 	all_pairs();
 	t = tree(2);
@@ -59,11 +54,10 @@ static void route__every_pair(void **state)
 }
 
 /* As many as were asked for, and what goes through their links takes as long as one_way says. */
-static void host_bps__some_slow(void **state)
+TEST_IN(host_bps__some_slow, two_tiers, NULL)
 {
 	uint32_t slow = 0;
 
-	(void)state;
 	t.slow_hosts = 5;
 	t.slow_bps = 10000000000ull;
 	all_pairs();
@@ -80,9 +74,8 @@ static void host_bps__some_slow(void **state)
 	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
 }
 
-static void one_way__counted_by_hand(void **state)
+TEST_IN(one_way__counted_by_hand, two_tiers, NULL)
 {
-	(void)state;
 	t = tree(3);
 	open_tree(1);
 	/* 20 ps a byte on a host's link, 40 between switches. */
@@ -91,9 +84,8 @@ static void one_way__counted_by_hand(void **state)
 	assert_int_equal(uccl_fab_one_way(&n, 0, 53, 1000), 6 * 500000 + 2 * 20000 + 4 * 40000);
 }
 
-static void tor__rails(void **state)
+TEST_IN(tor__rails, two_tiers, NULL)
 {
-	(void)state;
 	t.rails = 4;
 	open_tree(1);
 	/* Server 0 has NICs 0 to 3, each on a tor of its own; rail 0 of the first four servers shares one. */
@@ -117,12 +109,11 @@ static void spread(uint64_t seed, uint32_t share[4])
 		share[i] = (uint32_t)n.ports[n.nodes[uccl_fab_switch(&n, 1, 0)].up + i].packets;
 }
 
-static void route__hash(void **state)
+TEST_IN(route__hash, two_tiers, NULL)
 {
 	uint32_t a[4], b[4], c[4];
 	double chi = 0;
 
-	(void)state;
 	spread(1, a);
 	spread(1, b);
 	spread(2, c);
@@ -152,20 +143,18 @@ static uint32_t cores_used(uint8_t ecmp)
 }
 
 /* Switches that choose alike leave two of three links unused. */
-static void route__weak_hashes(void **state)
+TEST_IN(route__weak_hashes, two_tiers, NULL)
 {
-	(void)state;
 	assert_int_equal(cores_used(UCCL_FAB_ECMP_OWN), 9);
 	assert_int_equal(cores_used(UCCL_FAB_ECMP_SAME), 3);
 	assert_int_equal(cores_used(UCCL_FAB_ECMP_XOR), 3);
 }
 
 /* Two hosts at line rate into one: what does not fit is dropped, and the queue is no longer than it may be. */
-static void queue__limit(void **state)
+TEST_IN(queue__limit, two_tiers, NULL)
 {
 	uint32_t port;
 
-	(void)state;
 	open_tree(1);
 	for (uint32_t i = 0; i < 100; i++) {
 		send(0, 2, 4000, 1, UCCL_FAB_DATA, i);
@@ -181,9 +170,8 @@ static void queue__limit(void **state)
 	assert_int_equal(n.dropped, got.lost);
 }
 
-static void queue__trims(void **state)
+TEST_IN(queue__trims, two_tiers, NULL)
 {
-	(void)state;
 	t.trim = true;
 	open_tree(1);
 	for (uint32_t i = 0; i < 100; i++) {
@@ -196,9 +184,8 @@ static void queue__trims(void **state)
 	assert_int_equal(n.trimmed, got.trimmed);
 }
 
-static void queue__marks(void **state)
+TEST_IN(queue__marks, two_tiers, NULL)
 {
-	(void)state;
 	t.queue_bytes = 1000000;
 	t.ecn_lo = 100000;
 	t.ecn_hi = 300000;
@@ -215,9 +202,8 @@ static void queue__marks(void **state)
 	assert_int_equal(n.marked, got.marked);
 }
 
-static void queue__control_first(void **state)
+TEST_IN(queue__control_first, two_tiers, NULL)
 {
-	(void)state;
 	open_tree(1);
 	for (uint32_t i = 0; i < 10; i++)
 		send(0, 5, 4000, 1, UCCL_FAB_DATA, i);
@@ -230,11 +216,10 @@ static void queue__control_first(void **state)
 		assert_int_equal(got.order[i + 1], i);
 }
 
-static void fault_switch__hole_and_rate(void **state)
+TEST_IN(fault_switch__hole_and_rate, two_tiers, NULL)
 {
 	uint64_t took;
 
-	(void)state;
 	t.spines = 1;
 	open_tree(1);
 	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), true, 1);
@@ -256,11 +241,10 @@ static void fault_switch__hole_and_rate(void **state)
 	assert_int_equal(got.at[31] - took, uccl_fab_one_way(&n, 0, 31, 4000));
 }
 
-static void route__leaves_and_returns(void **state)
+TEST_IN(route__leaves_and_returns, two_tiers, NULL)
 {
 	uint32_t dead;
 
-	(void)state;
 	t.queue_bytes = 1u << 30;
 	open_tree(1);
 	dead = uccl_fab_switch(&n, 2, 2);
@@ -283,9 +267,8 @@ static void route__leaves_and_returns(void **state)
 	assert_int_equal(got.lost, 1);
 }
 
-static void fault_loss__rates(void **state)
+TEST_IN(fault_loss__rates, two_tiers, NULL)
 {
-	(void)state;
 	t.queue_bytes = 1u << 30;
 	open_tree(1);
 	uccl_fab_fault_loss(&n, 0.01, 0, 0);
@@ -306,22 +289,5 @@ static void fault_loss__rates(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__refuses, two_tiers),
-		cmocka_unit_test_setup(tor__rails, two_tiers),
-		cmocka_unit_test_setup(route__every_pair, two_tiers),
-		cmocka_unit_test_setup(host_bps__some_slow, two_tiers),
-		cmocka_unit_test_setup(route__weak_hashes, two_tiers),
-		cmocka_unit_test_setup(one_way__counted_by_hand, two_tiers),
-		cmocka_unit_test_setup(route__hash, two_tiers),
-		cmocka_unit_test_setup(queue__limit, two_tiers),
-		cmocka_unit_test_setup(queue__trims, two_tiers),
-		cmocka_unit_test_setup(queue__marks, two_tiers),
-		cmocka_unit_test_setup(queue__control_first, two_tiers),
-		cmocka_unit_test_setup(fault_switch__hole_and_rate, two_tiers),
-		cmocka_unit_test_setup(route__leaves_and_returns, two_tiers),
-		cmocka_unit_test_setup(fault_loss__rates, two_tiers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, close_tree);
+	return tests_run(NULL, close_tree);
 }

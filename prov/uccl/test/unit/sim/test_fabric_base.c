@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "play.h"
 
@@ -15,12 +12,11 @@ static double over(void)
 }
 
 /* With the network to itself everyone is nearly ideal, but for a window that is smaller than the network. */
-static void send__alone(void **state)
+TEST(send__alone)
 {
 	static const char *const sets[] = {"stack=gbn,hosts=2,tiers=2,per_tor=1,spines=1,senders=1,bytes=16m",
 					   "stack=spray,hosts=2,tiers=2,per_tor=1,spines=1,senders=1,bytes=16m"};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		play("incast", sets[i]);
 		assert_true(over() < 1);
@@ -31,9 +27,8 @@ static void send__alone(void **state)
 	assert_true(over() > 10 && over() < 25);
 }
 
-static void send__splits(void **state)
+TEST(send__splits)
 {
-	(void)state;
 	play("permutation", "stack=gbn,hosts=16,bytes=1m,qps=16");
 	assert_int_equal(p.scene.flows, 16 * 16);
 	/* Not more of them than packets. */
@@ -42,11 +37,10 @@ static void send__splits(void **state)
 }
 
 /* Go-back-N sends much more again than was lost, the others what was lost. */
-static void lost__what_comes_again(void **state)
+TEST(lost__what_comes_again)
 {
 	uint64_t gbn, lost;
 
-	(void)state;
 	play("loss", "stack=gbn,hosts=16,bytes=8m,loss=1/512");
 	gbn = p.scene.rtx_bytes;
 	lost = p.scene.net.lost * 4096;
@@ -61,11 +55,10 @@ static void lost__what_comes_again(void **state)
 }
 
 /* DCQCN keeps the queue from overflowing where nothing else does: three to one, long enough for its rates to settle. */
-static void dcqcn__answers_marks(void **state)
+TEST(dcqcn__answers_marks)
 {
 	uint64_t with, without;
 
-	(void)state;
 	play("incast", "stack=gbn,hosts=16,senders=3,bytes=16m");
 	without = p.scene.net.dropped;
 	assert_true(without > 0);
@@ -77,9 +70,8 @@ static void dcqcn__answers_marks(void **state)
 
 /* What is cut is asked for at once: nothing is dropped, and as much comes again as was cut, give or take the overdue.
  */
-static void spray__trimming(void **state)
+TEST(spray__trimming)
 {
-	(void)state;
 	play("incast", "stack=spray,hosts=54,senders=15,bytes=1m,trim=1,ecn_lo=200k,ecn_hi=800k");
 	assert_true(p.scene.net.trimmed > 100);
 	assert_int_equal(p.scene.net.dropped, 0);
@@ -91,11 +83,10 @@ static void spray__trimming(void **state)
 }
 
 /* Packets of one connection take many ways: a permutation does not suffer from collisions as with one path. */
-static void spray__spreads(void **state)
+TEST(spray__spreads)
 {
 	double one;
 
-	(void)state;
 	play("permutation", "stack=sr,hosts=54,bytes=4m");
 	one = over();
 	play("permutation", "stack=spray,hosts=54,bytes=4m,ecn_lo=200k,ecn_hi=800k");
@@ -105,14 +96,5 @@ static void spray__spreads(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send__alone),
-		cmocka_unit_test(send__splits),
-		cmocka_unit_test(lost__what_comes_again),
-		cmocka_unit_test(dcqcn__answers_marks),
-		cmocka_unit_test(spray__trimming),
-		cmocka_unit_test(spray__spreads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, play_close);
+	return tests_run(NULL, play_close);
 }

@@ -3,23 +3,19 @@
 #include "sim/fabric_stacks.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 #include "play.h"
 
 /* Alone in the network a transfer of some round trips is nearly ideal, and nothing is sent twice. */
-static void send__alone(void **state)
+TEST(send__alone)
 {
 	double over;
 
-	(void)state;
 	play("incast", "hosts=16,senders=1,bytes=16m");
 	over = (double)(p.scene.ops[0].end_ns - p.scene.ops[0].start_ns) / (double)p.ideal_ns;
 	/* The slow start of Swift takes 18 us of the 349. */
@@ -29,9 +25,8 @@ static void send__alone(void **state)
 }
 
 /* A write of which a packet is lost does not arrive, and comes again as packets: more than was lost, all in place. */
-static void deliver__torn_writes(void **state)
+TEST(deliver__torn_writes)
 {
-	(void)state;
 	play("loss", "hosts=16,bytes=4m,loss=1/128");
 	assert_true(p.scene.net.lost > 50);
 	assert_true(p.scene.stats.rtx_bytes > p.scene.net.lost * 4096);
@@ -39,9 +34,8 @@ static void deliver__torn_writes(void **state)
 	assert_true(p.scene.stats.rtx_bytes < p.scene.net.lost * 32768 * 3 / 2);
 }
 
-static void deliver__packets(void **state)
+TEST(deliver__packets)
 {
-	(void)state;
 	play("loss", "hosts=16,bytes=4m,loss=1/128,chunk=0,window=2048");
 	assert_true(p.scene.net.lost > 50);
 	/* One packet again for each, and half as much for what was asked for and not lost. */
@@ -60,11 +54,10 @@ static double over(void)
 
 /* Fifteen to one: the speculative windows fit into the queue, the rest comes as fast as the link goes, in equal parts.
  */
-static void credit__incast(void **state)
+TEST(credit__incast)
 {
 	struct uccl_fab_result r;
 
-	(void)state;
 	play("incast", "hosts=54,senders=15,bytes=2m,credit=eqds,cc=none");
 	assert_true(over() < 3);
 	assert_int_equal(p.scene.net.dropped, 0);
@@ -119,11 +112,10 @@ static void short_and_long(const char *credit, bool own)
 }
 
 /* Ranked by what they lack, short ones do not wait for long ones, and the last long one is no later. PROTOCOL R199 */
-static void credit__short_messages_first(void **state)
+TEST(credit__short_messages_first)
 {
 	double all[2], p99[2], p50[2];
 
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		short_and_long(k ? "credit=srpt" : "credit=eqds", false);
 		p50[k] = slowdown(1u << 20, 50);
@@ -136,9 +128,8 @@ static void credit__short_messages_first(void **state)
 }
 
 /* Of two messages to one host the short one that is sent later comes first. PROTOCOL R200 */
-static void credit__own_short_messages_first(void **state)
+TEST(credit__own_short_messages_first)
 {
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		short_and_long(k ? "credit=srpt" : "credit=eqds", true);
 		/* Without that it waits for turns of 4 MiB: 225 times as long as alone, and 3.2 times with it. */
@@ -150,9 +141,8 @@ static void credit__own_short_messages_first(void **state)
  * Forty-five to one: they do not fit, whole windows are lost. What comes again spends credit, too: without that
  * (PROTOCOL R63) it was lost again and again.
  */
-static void credit__no_loss_spiral(void **state)
+TEST(credit__no_loss_spiral)
 {
-	(void)state;
 	play("incast", "hosts=54,senders=45,bytes=1m,credit=eqds:long_share=1,cc=none");
 	assert_true(p.scene.net.dropped > 100);
 	assert_true(over() < 8);
@@ -161,9 +151,8 @@ static void credit__no_loss_spiral(void **state)
 }
 
 /* Credits, demands and data get lost alike, and nothing stalls. */
-static void credit__lost(void **state)
+TEST(credit__lost)
 {
-	(void)state;
 	play("loss", "hosts=16,bytes=4m,loss=1/16,credit=eqds,limit=100000000");
 	play("loss", "hosts=16,bytes=2m,loss=0,burst=0.002,mean=50,credit=eqds,limit=1000000000");
 }
@@ -173,11 +162,10 @@ static void credit__lost(void **state)
  * Half of all credits and demands are lost: it is late, by 3 to 9 times with other seeds, and nothing stands still.
  * PROTOCOL R21
  */
-static void credit__half_of_them_lost(void **state)
+TEST(credit__half_of_them_lost)
 {
 	static const char *const sets[] = {"credit=eqds", "credit=auto", "credit=auto,cc=nscc,path=reps"};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(sets); i++) {
 		char set[128];
 		double all = 0, half = 0;
@@ -196,11 +184,10 @@ static void credit__half_of_them_lost(void **state)
 }
 
 /* However many engines a connection is split over, it takes as long: within 2 % for the longest of these 54. */
-static void engines__no_matter(void **state)
+TEST(engines__no_matter)
 {
 	uint64_t one = 0, took;
 
-	(void)state;
 	for (int n = 1; n <= 8; n *= 2) {
 		char set[128];
 
@@ -232,38 +219,21 @@ static double unfair(const char *set, uint32_t ranks)
 }
 
 /* Ranks share what their NIC carries: within 5 %, eight without credits within 6. */
-static void ranks__share(void **state)
+TEST(ranks__share)
 {
-	(void)state;
 	assert_true(unfair("hosts=54,bytes=16m,cc=nscc,path=reps,ranks=2", 2) < 0.05);
 	assert_true(unfair("hosts=54,bytes=16m,cc=nscc,path=reps,ranks=4", 4) < 0.05);
 	assert_true(unfair("hosts=54,bytes=16m,cc=nscc,path=reps,ranks=8,queue=2m", 8) < 0.06);
 	assert_true(unfair("hosts=54,bytes=16m,cc=none,credit=eqds,path=reps,ranks=8", 8) < 0.05);
 }
 
-static void close__in_the_middle(void **state)
+TEST(close__in_the_middle)
 {
-	(void)state;
 	play_init("permutation", "hosts=16,bytes=16m,limit=1000");
 	assert_int_not_equal(uccl_fab_play_run(&p, NULL), 0);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send__alone),
-		cmocka_unit_test(deliver__torn_writes),
-		cmocka_unit_test(deliver__packets),
-		cmocka_unit_test(credit__incast),
-		cmocka_unit_test(credit__short_messages_first),
-		cmocka_unit_test(credit__own_short_messages_first),
-		cmocka_unit_test(credit__no_loss_spiral),
-		cmocka_unit_test(credit__lost),
-		cmocka_unit_test(credit__half_of_them_lost),
-		cmocka_unit_test(engines__no_matter),
-		cmocka_unit_test(ranks__share),
-		cmocka_unit_test(close__in_the_middle),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, play_close);
+	return tests_run(NULL, play_close);
 }

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric_load.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 #include <rdma/fi_errno.h>
 
 #include "base/units.h"
 
-static void sizes__find(void **state)
+TEST(sizes__find)
 {
-	(void)state;
 	assert_null(uccl_fab_sizes_find("nothing"));
 	for (const struct uccl_fab_sizes *d = uccl_fab_sizes; d->name; d++) {
 		int i = 1;
@@ -32,21 +28,19 @@ static void sizes__find(void **state)
 }
 
 /* The means that papers give, within what their curves can be read to. */
-static void sizes__mean(void **state)
+TEST(sizes__mean)
 {
-	(void)state;
 	assert_in_range((uint64_t)uccl_fab_sizes_mean(uccl_fab_sizes_find("websearch")), 1600000, 1800000);
 	assert_in_range((uint64_t)uccl_fab_sizes_mean(uccl_fab_sizes_find("datamining")), 7400000, 7500000);
 	assert_in_range((uint64_t)uccl_fab_sizes_mean(uccl_fab_sizes_find("storage")), 30000, 50000);
 }
 
 /* What is drawn has the shares of the points, and the mean. */
-static void sizes__draw(void **state)
+TEST(sizes__draw)
 {
 	enum { DRAWS = 400000 };
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 7);
 	for (const struct uccl_fab_sizes *d = uccl_fab_sizes; d->name; d++) {
 		double sum = 0, mean = uccl_fab_sizes_mean(d);
@@ -70,12 +64,11 @@ static void sizes__draw(void **state)
 	}
 }
 
-static void exponential__mean(void **state)
+TEST(exponential__mean)
 {
 	double sum = 0, squares = 0, v;
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 3);
 	for (int i = 0; i < 100000; i++) {
 		v = uccl_fab_exponential(&rng, 50);
@@ -101,13 +94,12 @@ static int read_text(const char *text, struct uccl_fab_transfer **list, uint32_t
 	return rc;
 }
 
-static void list__lines(void **state)
+TEST(list__lines)
 {
 	struct uccl_fab_transfer *list;
 	char why[128];
 	uint32_t n;
 
-	(void)state;
 	assert_int_equal(read_text("# what it is\n\n0 1 2 3000\r\n1.5 7 0 1e6 # late\n \t2 0 1 1", &list, &n, why), 0);
 	assert_int_equal(n, 3);
 	assert_int_equal(list[0].src, 1);
@@ -119,14 +111,13 @@ static void list__lines(void **state)
 	free(list);
 }
 
-static void list__many(void **state)
+TEST(list__many)
 {
 	enum { LINES = 5000 };
 	char *text = malloc(LINES * 16), why[128], *at = text;
 	struct uccl_fab_transfer *list;
 	uint32_t n;
 
-	(void)state;
 	for (int i = 0; i < LINES; i++)
 		at += sprintf(at, "%d 0 1 9\n", i);
 	assert_int_equal(read_text(text, &list, &n, why), 0);
@@ -137,7 +128,7 @@ static void list__many(void **state)
 }
 
 /* Each by the line that it is in. */
-static void list__refuses(void **state)
+TEST(list__refuses)
 {
 	static const char *const bad[][2] = {
 		{"x 1 2 3\n", "a.txt:1: the start"},
@@ -159,7 +150,6 @@ static void list__refuses(void **state)
 	char why[128], line[400];
 	uint32_t n;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(bad); i++) {
 		assert_int_equal(read_text(bad[i][0], &list, &n, why), -FI_EINVAL);
 		assert_null(list);
@@ -171,17 +161,4 @@ static void list__refuses(void **state)
 	assert_non_null(strstr(why, "a.txt:1: a line of more"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sizes__find),
-		cmocka_unit_test(sizes__mean),
-		cmocka_unit_test(sizes__draw),
-		cmocka_unit_test(exponential__mean),
-		cmocka_unit_test(list__lines),
-		cmocka_unit_test(list__many),
-		cmocka_unit_test(list__refuses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric_memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "net.h"
 
@@ -47,9 +44,8 @@ static void at_rest(void)
 }
 
 /* Nobody pays for what nobody asked for; and what cannot be is refused. */
-static void init__only_if_asked(void **state)
+TEST_IN(init__only_if_asked, two_tiers, NULL)
 {
-	(void)state;
 	open_tree(1);
 	assert_null(n.mem);
 	t.shared_bytes = 1000;
@@ -88,9 +84,8 @@ static uint64_t longest(double alpha, uint32_t queues)
 }
 
 /* Choudhury and Hahne: Q full queues have alpha / (1 + Q alpha) of the memory each. Whole packets fit. */
-static void admits__dynamic_thresholds(void **state)
+TEST_IN(admits__dynamic_thresholds, two_tiers, NULL)
 {
-	(void)state;
 	assert_in_range(longest(1, 1), 120000 - PKT, 120000);
 	assert_in_range(longest(2, 1), 160000 - PKT, 160000);
 	assert_in_range(longest(0.5, 1), 80000 - PKT, 80000);
@@ -100,11 +95,10 @@ static void admits__dynamic_thresholds(void **state)
 }
 
 /* Seven hosts send to one, from its tor and others: all arrives, and no link ever takes more than its headroom. */
-static void take__nothing_is_dropped(void **state)
+TEST_IN(take__nothing_is_dropped, two_tiers, NULL)
 {
 	const uint32_t senders[] = {1, 2, 4, 5, 8, 12, 28};
 
-	(void)state;
 	lossless();
 	open_tree(1);
 	burst(senders, 7, 0, 300);
@@ -126,11 +120,10 @@ static void take__nothing_is_dropped(void **state)
 }
 
 /* The same where memory is shared: what a link may have of it shrinks while it is told to stop. */
-static void take__shared(void **state)
+TEST_IN(take__shared, two_tiers, NULL)
 {
 	const uint32_t senders[] = {1, 2, 4, 5, 8, 12, 28};
 
-	(void)state;
 	lossless();
 	t.shared_bytes = 200000;
 	for (t.alpha = 0.125; t.alpha < 10; t.alpha *= 4) {
@@ -166,21 +159,19 @@ static uint64_t bystander(bool pfc)
 }
 
 /* Head-of-line blocking: who stands behind a stopped one on its link waits, whoever it is for. */
-static void heard__blocks_others(void **state)
+TEST_IN(heard__blocks_others, two_tiers, NULL)
 {
 	uint64_t alone = bystander(false), behind = bystander(true);
 
-	(void)state;
 	/* 440 packets of the link instead of 840, at most, of the receiver's. */
 	assert_true(behind > alone * 3 / 2);
 }
 
 /* Acknowledgements are not of the class that is stopped. */
-static void heard__control_goes_on(void **state)
+TEST_IN(heard__control_goes_on, two_tiers, NULL)
 {
 	uint32_t early = 0;
 
-	(void)state;
 	lossless();
 	open_tree(1);
 	burst((const uint32_t[]){1, 2, 4}, 3, 0, 300);
@@ -200,12 +191,11 @@ static void heard__control_goes_on(void **state)
 }
 
 /* Four ports, from tor to spine to tor and back: what came from each waits for the next. No tree routes like that. */
-static void circle__found(void **state)
+TEST_IN(circle__found, two_tiers, NULL)
 {
 	struct uccl_fab_pkt pkts[4];
 	uint32_t port[4], tor[2], spine[2];
 
-	(void)state;
 	lossless();
 	open_tree(1);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -235,15 +225,5 @@ static void circle__found(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__only_if_asked, two_tiers),
-		cmocka_unit_test_setup(admits__dynamic_thresholds, two_tiers),
-		cmocka_unit_test_setup(take__nothing_is_dropped, two_tiers),
-		cmocka_unit_test_setup(take__shared, two_tiers),
-		cmocka_unit_test_setup(heard__blocks_others, two_tiers),
-		cmocka_unit_test_setup(heard__control_goes_on, two_tiers),
-		cmocka_unit_test_setup(circle__found, two_tiers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, close_tree);
+	return tests_run(NULL, close_tree);
 }

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/defaults.h"
 #include "base/units.h"
 #include "play.h"
 #include "sim/fabric_memory.h"
 
-static void set__values(void **state)
+TEST(set__values)
 {
 	char text[sizeof(p.names[0]) + 4];
 
-	(void)state;
 	assert_int_not_equal(uccl_fab_play_init(&p, "nothing"), 0);
 	assert_int_equal(uccl_fab_play_init(&p, "loss"), 0);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=2m,chunk=16k,cc=cubic,loss=1/64,up_gbps=100,paths=8"),
@@ -46,11 +42,10 @@ static void set__values(void **state)
 }
 
 /* A profile is what the product has as defaults; what was asked for by name stays, before or after it. */
-static void set__profile(void **state)
+TEST(set__profile)
 {
 	const struct uccl_defaults *udp = uccl_defaults_find("udp"), *verbs = uccl_defaults_find("verbs");
 
-	(void)state;
 	assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
 	assert_string_equal(p.profile, "lab");
 	assert_int_equal(uccl_fab_play_set(&p, "profile=verbs"), 0);
@@ -82,13 +77,12 @@ static void set__profile(void **state)
 }
 
 /* All scenes, small, with writes and with packets, end, with every byte in its place once. */
-static void run__all(void **state)
+TEST(run__all)
 {
 	char file[] = "list.XXXXXX";
 	int fd = mkstemp(file);
 	FILE *f = fdopen(fd, "w");
 
-	(void)state;
 	assert_non_null(f);
 	fputs("3 1 2 70000\n0 15 0 5\n0.5 0 15 300000\n", f);
 	fclose(f);
@@ -124,9 +118,8 @@ static uint64_t dropped(const char *set)
 }
 
 /* Whoever carries it: where links are stopped nothing is dropped, with the headroom that is taken by default. */
-static void pfc__nothing_is_dropped(void **state)
+TEST(pfc__nothing_is_dropped)
 {
-	(void)state;
 #define SCENE "hosts=16,senders=14,bytes=1m,ecn_lo=200k,ecn_hi=800k,"
 	assert_true(dropped(SCENE "stack=gbn") > 0);
 	assert_int_equal(dropped(SCENE "stack=gbn,pfc=1"), 0);
@@ -137,14 +130,13 @@ static void pfc__nothing_is_dropped(void **state)
 	assert_true(dropped(SCENE "stack=gbn,pfc=1,headroom=10k") > 0);
 }
 
-static void run__same_seed_same_run(void **state)
+TEST(run__same_seed_same_run)
 {
 	char *a = text("loss", "hosts=16,bytes=1m,loss=1/64,burst=0.001,ecn_lo=100k,ecn_hi=300k", uccl_fab_play_json);
 	char *b = text("loss", "hosts=16,bytes=1m,loss=1/64,burst=0.001,ecn_lo=100k,ecn_hi=300k", uccl_fab_play_json);
 	char *c = text("loss", "hosts=16,bytes=1m,loss=1/64,burst=0.001,ecn_lo=100k,ecn_hi=300k,seed=2",
 		       uccl_fab_play_json);
 
-	(void)state;
 	assert_string_equal(a, b);
 	assert_string_not_equal(a, c);
 	free(a);
@@ -153,13 +145,12 @@ static void run__same_seed_same_run(void **state)
 }
 
 /* In the class of data acknowledgements wait behind it: somewhere a queue holds more, and it takes longer. */
-static void control__in_class_of_data(void **state)
+TEST(control__in_class_of_data)
 {
 	char *apart = text("permutation", "hosts=16,bytes=1m,profile=verbs,control=1", uccl_fab_play_json);
 	char *same = text("permutation", "hosts=16,bytes=1m,profile=verbs,control=0", uccl_fab_play_json);
 	char *defaults = text("permutation", "hosts=16,bytes=1m,profile=verbs", uccl_fab_play_json);
 
-	(void)state;
 	assert_string_not_equal(apart, same);
 	assert_string_equal(defaults, uccl_defaults_find("verbs")->control_apart ? apart : same);
 	free(apart);
@@ -174,9 +165,8 @@ static const char *useless(const char *name, const char *set)
 }
 
 /* What changes nothing is told. */
-static void useless__options(void **state)
+TEST(useless__options)
 {
-	(void)state;
 	assert_null(useless("permutation", "hosts=16,profile=udp,paths=8,chunk=0,train=9000"));
 	assert_null(useless("loss", "loss=1/64,burst=0.01,mean=4"));
 	assert_null(useless("incast", "senders=3,credit=eqds,credit_loss=0.1"));
@@ -235,9 +225,8 @@ static void useless__options(void **state)
 }
 
 /* What the network marks reaches congestion control, where the profile says so. */
-static void marks__heard(void **state)
+TEST(marks__heard)
 {
-	(void)state;
 	play("incast", "hosts=16,bytes=1m,profile=udp,ecn_lo=50k,ecn_hi=200k");
 	assert_true(p.scene.net.marked > 0);
 	assert_true(p.scene.stats.marked_rx > 0 && p.scene.stats.marked_tx > 0);
@@ -248,16 +237,5 @@ static void marks__heard(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set__values),
-		cmocka_unit_test(set__profile),
-		cmocka_unit_test(run__all),
-		cmocka_unit_test(pfc__nothing_is_dropped),
-		cmocka_unit_test(run__same_seed_same_run),
-		cmocka_unit_test(control__in_class_of_data),
-		cmocka_unit_test(useless__options),
-		cmocka_unit_test(marks__heard),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, play_close);
+	return tests_run(NULL, play_close);
 }

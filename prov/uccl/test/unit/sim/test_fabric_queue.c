@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric_queue.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -14,13 +10,12 @@
 
 static struct uccl_fab_event events[N];
 
-static void get__by_time_and_order(void **state)
+TEST(get__by_time_and_order)
 {
 	static const uint64_t at[] = {5000000000ull, 7, 7, 0, 600, 512, 511, 5000000000ull, 70000000, 67108864, 1};
 	static const uint32_t want[] = {3, 10, 1, 2, 6, 5, 4, 9, 8, 0, 7};
 	struct uccl_fab_queue q;
 
-	(void)state;
 	for (uint64_t slot_ps = 0; slot_ps <= 4096; slot_ps = slot_ps ? 4 * slot_ps : 1) {
 		assert_int_equal(uccl_fab_queue_init(&q, slot_ps), 0);
 		for (uint32_t i = 0; i < uccl_array_len(at); i++) {
@@ -67,20 +62,11 @@ static void against_the_clock(uint64_t slot_ps)
 	uccl_fab_queue_fini(&q);
 }
 
-static void get__random_against_the_clock(void **state)
+TEST(get__random_against_the_clock)
 {
-	(void)state;
 	against_the_clock(512);
 	against_the_clock(8);
 	against_the_clock(1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(get__by_time_and_order),
-		cmocka_unit_test(get__random_against_the_clock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "play.h"
 
@@ -14,12 +11,11 @@ static void csv_with_heads(const struct uccl_fab_play *play, FILE *f)
 	uccl_fab_play_csv(play, f, true);
 }
 
-static void csv__columns(void **state)
+TEST(csv__columns)
 {
 	char *csv = text("incast", "hosts=16,bytes=64k,senders=5", csv_with_heads), *save, *line;
 	uint32_t lines = 0, commas[4] = {0};
 
-	(void)state;
 	for (line = strtok_r(csv, "\n", &save); line; line = strtok_r(NULL, "\n", &save), lines++)
 		for (const char *c = line; *c; c++)
 			commas[lines] += *c == ',';
@@ -30,12 +26,11 @@ static void csv__columns(void **state)
 }
 
 /* By size; what is alone in the network takes the time that it takes alone, what shares a link longer. */
-static void slowdown__by_size(void **state)
+TEST(slowdown__by_size)
 {
 	double v[UCCL_FAB_FIGURES];
 	char *table;
 
-	(void)state;
 	play("incast", "hosts=16,bytes=1m,senders=1");
 	uccl_fab_play_figures(&p, v);
 	assert_true(v[UCCL_FAB_SLOW50] >= 1 && v[UCCL_FAB_SLOW50] < 1.3 && v[UCCL_FAB_SHORT99] == 0);
@@ -52,10 +47,5 @@ static void slowdown__by_size(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(csv__columns),
-		cmocka_unit_test(slowdown__by_size),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, play_close);
+	return tests_run(NULL, play_close);
 }

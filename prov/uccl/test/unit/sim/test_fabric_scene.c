@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric_scene.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../tests.h"
 #include <rdma/fi_errno.h>
 
 #include "base/units.h"
@@ -63,9 +60,8 @@ static void open_scene(void)
 	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 }
 
-static void open__refuses(void **state)
+TEST_IN(open__refuses, config, close_scene)
 {
-	(void)state;
 	c.stack = NULL;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
 	config(state);
@@ -80,12 +76,11 @@ static void open__refuses(void **state)
 }
 
 /* Chains begin when what they wait for has arrived, others at their time. */
-static void run__starts(void **state)
+TEST_IN(run__starts, config, close_scene)
 {
 	uint32_t a, b;
 	uint64_t sum = 0;
 
-	(void)state;
 	open_scene();
 	a = uccl_fab_scene_add(&s, 0, 1, 100000, 5000, 0);
 	b = uccl_fab_scene_add(&s, 1, 5, 200000, 0, 0);
@@ -101,11 +96,10 @@ static void run__starts(void **state)
 }
 
 /* One that waits for two, and two that wait for one. */
-static void after__several(void **state)
+TEST_IN(after__several, config, close_scene)
 {
 	uint32_t op[5];
 
-	(void)state;
 	open_scene();
 	for (uint32_t i = 0; i < 5; i++)
 		op[i] = uccl_fab_scene_add(&s, i, i + 1, 100000 * (i + 1), 0, 0);
@@ -120,9 +114,8 @@ static void after__several(void **state)
 	assert_int_equal(s.ops[op[4]].start_ns, s.ops[op[2]].end_ns);
 }
 
-static void run__sorts(void **state)
+TEST_IN(run__sorts, config, close_scene)
 {
-	(void)state;
 	open_scene();
 	uccl_fab_scene_add(&s, 0, 1, 1000, 9000, 0);
 	uccl_fab_scene_add(&s, 2, 3, 1000, 4000, 0);
@@ -132,9 +125,8 @@ static void run__sorts(void **state)
 	assert_true(s.ops[0].end_ns > 4000 && s.ops[0].end_ns < 9000);
 }
 
-static void arrived__twice_or_never(void **state)
+TEST_IN(arrived__twice_or_never, config, close_scene)
 {
-	(void)state;
 	/* In any order, but each byte once: good. */
 	open_scene();
 	uccl_fab_scene_add(&s, 0, 1, 3000, 0, 0);
@@ -155,9 +147,8 @@ static void arrived__twice_or_never(void **state)
 	assert_string_not_equal(s.broken, "");
 }
 
-static void run__gives_up(void **state)
+TEST_IN(run__gives_up, config, close_scene)
 {
-	(void)state;
 	c.limit_ns = 10 * UCCL_NS_PER_MS;
 	open_scene();
 	uccl_fab_scene_add(&s, 0, 5, 1000000, 0, 0);
@@ -173,11 +164,10 @@ static void run__gives_up(void **state)
 }
 
 /* By hand: 10,000 bytes are three packets of 4 KiB and less. */
-static void ideal__by_hand(void **state)
+TEST_IN(ideal__by_hand, config, close_scene)
 {
 	uint64_t last = 10000 - 8192 + UCCL_FAB_ROCE_BYTES;
 
-	(void)state;
 	assert_int_equal(UCCL_FAB_ROCE_BYTES, 82);
 	open_scene();
 	assert_int_equal(uccl_fab_ideal(&s, 0, 1, 10000),
@@ -185,13 +175,12 @@ static void ideal__by_hand(void **state)
 }
 
 /* What others send arrives at their rate, and all that is sent beside it; the ideal knows how much is left. */
-static void background__takes_its_share(void **state)
+TEST_IN(background__takes_its_share, config, close_scene)
 {
 	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn,
 							      &uccl_fab_stack_sr, &uccl_fab_stack_spray};
 	double ns, rate;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
 		c.stack = stacks[i];
 		c.others.share = 0;
@@ -228,12 +217,11 @@ static uint64_t took(void)
 }
 
 /* What arrives while its host does something else waits, in its order, and so takes longer by as much. */
-static void jitter__waits(void **state)
+TEST_IN(jitter__waits, config, close_scene)
 {
 	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn};
 	uint64_t calm;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
 		c.stack = stacks[i];
 		c.jitter.ns = 0;
@@ -245,11 +233,10 @@ static void jitter__waits(void **state)
 	}
 }
 
-static void result__closed_form(void **state)
+TEST_IN(result__closed_form, config, close_scene)
 {
 	struct uccl_fab_result r;
 
-	(void)state;
 	open_scene();
 	for (uint32_t i = 0; i < 1000; i++) {
 		uint32_t op = uccl_fab_scene_add(&s, 0, 1, 1000 * (uint64_t)(i + 1), 100, 2);
@@ -273,20 +260,4 @@ static void result__closed_form(void **state)
 	assert_int_equal(r.n, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(open__refuses, config, close_scene),
-		cmocka_unit_test_setup_teardown(run__starts, config, close_scene),
-		cmocka_unit_test_setup_teardown(after__several, config, close_scene),
-		cmocka_unit_test_setup_teardown(run__sorts, config, close_scene),
-		cmocka_unit_test_setup_teardown(run__gives_up, config, close_scene),
-		cmocka_unit_test_setup_teardown(arrived__twice_or_never, config, close_scene),
-		cmocka_unit_test_setup_teardown(ideal__by_hand, config, close_scene),
-		cmocka_unit_test_setup_teardown(background__takes_its_share, config, close_scene),
-		cmocka_unit_test_setup_teardown(jitter__waits, config, close_scene),
-		cmocka_unit_test_setup_teardown(result__closed_form, config, close_scene),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

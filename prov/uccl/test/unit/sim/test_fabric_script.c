@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 #include "sim/fabric_load.h"
 #include "play.h"
 
-static void run__counts(void **state)
+TEST(run__counts)
 {
-	(void)state;
 	play("incast", "hosts=16,bytes=64k,senders=5");
 	assert_int_equal(p.scene.nops, 5 + 6);
 	play("alltoall", "hosts=16,bytes=60k");
@@ -27,12 +23,11 @@ static void run__counts(void **state)
 }
 
 /* The same pairs as beside an incast, without it. They are no slower then. */
-static void incast__alone(void **state)
+TEST(incast__alone)
 {
 	struct uccl_fab_op beside[6];
 	double with[UCCL_FAB_FIGURES], v[UCCL_FAB_FIGURES];
 
-	(void)state;
 	play("incast", "hosts=16,bytes=1m,senders=5,profile=verbs");
 	uccl_fab_play_figures(&p, with);
 	for (int i = 0, k = 0; i < 11; i++)
@@ -57,11 +52,10 @@ static void incast__alone(void **state)
 }
 
 /* One after the other, there and back; what flows believe of their link's rate does not change what is ideal. */
-static void turns__one_at_a_time(void **state)
+TEST(turns__one_at_a_time)
 {
 	uint64_t ideal, took;
 
-	(void)state;
 	play("turns", "hosts=2,tiers=2,per_tor=1,spines=1,bytes=1m,messages=4,cc=nscc");
 	assert_int_equal(p.scene.nops, 4);
 	for (uint32_t i = 1; i < 4; i++) {
@@ -79,11 +73,10 @@ static void turns__one_at_a_time(void **state)
 }
 
 /* Links between switches at a quarter: no permutation whose flows cross can be through in the time of a host's link. */
-static void ideal__counts_uplinks(void **state)
+TEST(ideal__counts_uplinks)
 {
 	uint64_t full, quarter;
 
-	(void)state;
 	play("permutation", "hosts=32,tiers=2,bytes=1m");
 	full = p.ideal_ns;
 	play("permutation", "hosts=32,tiers=2,bytes=1m,up_gbps=100");
@@ -97,11 +90,10 @@ static void ideal__counts_uplinks(void **state)
 }
 
 /* By Zipf's law; the one that gets the most says what is ideal. */
-static void alltoall__skewed(void **state)
+TEST(alltoall__skewed)
 {
 	uint64_t in[16] = {0}, out[16] = {0}, most = 0, least = UINT64_MAX, sum = 0;
 
-	(void)state;
 	play("alltoall", "hosts=16,bytes=1m,skew=1");
 	for (uint32_t i = 0; i < p.scene.nops; i++) {
 		in[p.scene.ops[i].dst] += p.scene.ops[i].bytes;
@@ -117,11 +109,10 @@ static void alltoall__skewed(void **state)
 	assert_true(p.ideal_ns > most * 8 / 400);
 }
 
-static void stagger__least_share(void **state)
+TEST(stagger__least_share)
 {
 	double v[UCCL_FAB_FIGURES];
 
-	(void)state;
 	play("stagger", "hosts=16,senders=4,bytes=32m,credit=eqds,path=reps");
 	assert_int_equal(p.scene.nops, 4);
 	for (uint32_t i = 1; i < 4; i++)
@@ -130,11 +121,10 @@ static void stagger__least_share(void **state)
 	assert_true(v[UCCL_FAB_LEAST] > 0.5 && v[UCCL_FAB_LEAST] <= 1);
 }
 
-static void spine__several(void **state)
+TEST(spine__several)
 {
 	uint64_t well;
 
-	(void)state;
 	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=1,victims=4");
 	well = p.scene.last_ns;
 	/* Nothing gets past all of them. */
@@ -145,11 +135,10 @@ static void spine__several(void **state)
 }
 
 /* One host at a quarter of the rate: what a ring takes longer is what its link takes longer. */
-static void ideal__counts_slow_hosts(void **state)
+TEST(ideal__counts_slow_hosts)
 {
 	uint64_t even;
 
-	(void)state;
 	play("ring", "hosts=16,bytes=4m,profile=verbs");
 	even = p.ideal_ns;
 	play("ring", "hosts=16,bytes=4m,profile=verbs,slow_hosts=1,slow_gbps=100");
@@ -168,12 +157,11 @@ static void ideal__counts_slow_hosts(void **state)
 }
 
 /* Each host but one has one above it; who is there sends nothing on before it has what it waits for. */
-static void tree__waits(void **state)
+TEST(tree__waits)
 {
 	uint64_t up[16] = {0}, down[16] = {0};
 	uint32_t begun = 0;
 
-	(void)state;
 	play("tree", "hosts=16,bytes=1000003,pieces=3");
 	assert_int_equal(p.scene.nops, 2 * 15 * 3);
 	for (uint32_t i = 0; i < p.scene.nops; i++) {
@@ -198,12 +186,11 @@ static void tree__waits(void **state)
 }
 
 /* So many bytes as the load says, spread over the span and over all hosts, the same for every transport. */
-static void arrivals__load(void **state)
+TEST(arrivals__load)
 {
 	uint64_t bytes, ops, in[16] = {0}, late = 0;
 	double mean;
 
-	(void)state;
 	play("arrivals", "hosts=16,load=0.5,sizes=storage,span=200000,seed=4");
 	bytes = p.scene.bytes;
 	ops = p.scene.nops;
@@ -244,9 +231,8 @@ static void play_lines(const char *name, const char *set, const char *lines)
 }
 
 /* What begins late counts from then. */
-static void ideal__of_a_list(void **state)
+TEST(ideal__of_a_list)
 {
-	(void)state;
 	play_lines("list", "hosts=16", "100 1 2 4096\n150 3 4 4096\n");
 	assert_int_equal(p.scene.nops, 2);
 	assert_in_range(p.ideal_ns, 50000 + 2000, 50000 + 7000);
@@ -268,13 +254,12 @@ static double bound(const char *net, const char *fault, const char *lines)
 	return times;
 }
 
-static void bound__counts_ill_switches(void **state)
+TEST(bound__counts_ill_switches)
 {
 	const char *two = "hosts=4,tiers=2,per_tor=2,spines=2", *three = "hosts=16";
 	const char *full = "0 0 2 8000000\n0 1 3 8000000\n";
 	const char *pod = "0 0 4 8000000\n0 1 5 8000000\n0 2 6 8000000\n0 3 7 8000000\n";
 
-	(void)state;
 	/* Two hosts of a rack, which has two links up. */
 	assert_true(fabs(bound(two, "at=0,rate=0.5", full) - 4.0 / 3) < 0.03);
 	/* One and a half are enough for one of them, and none is needed where they stay. */
@@ -294,14 +279,5 @@ static void bound__counts_ill_switches(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(run__counts),		cmocka_unit_test(incast__alone),
-		cmocka_unit_test(turns__one_at_a_time), cmocka_unit_test(ideal__counts_uplinks),
-		cmocka_unit_test(alltoall__skewed),	cmocka_unit_test(stagger__least_share),
-		cmocka_unit_test(spine__several),	cmocka_unit_test(ideal__counts_slow_hosts),
-		cmocka_unit_test(tree__waits),		cmocka_unit_test(arrivals__load),
-		cmocka_unit_test(ideal__of_a_list),	cmocka_unit_test(bound__counts_ill_switches),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, play_close);
+	return tests_run(NULL, play_close);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include "base/units.h"
 #include "play.h"
@@ -42,13 +39,12 @@ static uint32_t trace(const char *name, const char *set, char **lines)
 }
 
 /* Each flow at each time, with a window, a round trip that can be, and shares that are the whole together. */
-static void trace__lines(void **state)
+TEST(trace__lines)
 {
 	double time, window, inflight, srtt, rtt, share, sum, last = 0;
 	uint32_t src, dst, engine, paths, path, n, used, lines, seen = 0;
 	char *text_, *at;
 
-	(void)state;
 	lines = trace("permutation", "hosts=16,bytes=1m,profile=verbs,engines=2,trace_every=2000", &text_);
 	at = text_;
 	assert_true(lines > 200);
@@ -85,11 +81,10 @@ static void trace__lines(void **state)
 }
 
 /* Who looks changes nothing. */
-static void trace__changes_nothing(void **state)
+TEST(trace__changes_nothing)
 {
 	uint64_t calm;
 
-	(void)state;
 	play("loss", "hosts=16,bytes=1m");
 	calm = p.scene.last_ns;
 	play("loss", "hosts=16,bytes=1m,trace_every=777,trace=/dev/null");
@@ -104,10 +99,5 @@ static void trace__changes_nothing(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trace__lines),
-		cmocka_unit_test(trace__changes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, play_close);
+	return tests_run(NULL, play_close);
 }

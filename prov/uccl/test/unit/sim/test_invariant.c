@@ -2,11 +2,7 @@
 /* Each checker is shown something broken, in a world that runs. */
 #include "sim/invariant.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -63,12 +59,11 @@ static void end(void)
 	uccl_sim_world_close(&w);
 }
 
-static void look_credit__each(void **state)
+TEST(look_credit__each)
 {
 	struct uccl_policy_cfg none = {.chunk_bytes = 1, .window_max = 1};
 	uint64_t keep[UCCL_CREDIT_STATE / 8];
 
-	(void)state;
 	start("credit=1");
 	flow()->credit.used--;
 	found("I7: endpoint 0, flow to port 7001: credit that was used came back");
@@ -87,12 +82,11 @@ static void look_credit__each(void **state)
 	end();
 }
 
-static void look_engine__slots(void **state)
+TEST(look_engine__slots)
 {
 	struct uccl_grant *g;
 	uint32_t keep;
 
-	(void)state;
 	start("");
 	g = flow()->cfg.grant;
 	keep = g->believed;
@@ -104,12 +98,11 @@ static void look_engine__slots(void **state)
 	end();
 }
 
-static void look_engine__memory(void **state)
+TEST(look_engine__memory)
 {
 	struct uccl_msg_ep *m;
 	struct uccl_peer *p;
 
-	(void)state;
 	start("unexpected_kb=4");
 	m = &engine()->msg_ep;
 	p = &TAILQ_FIRST(&engine()->conns.live)->peer;
@@ -129,11 +122,10 @@ static void look_engine__memory(void **state)
  * Attempts to connect that failed are remembered for a while, and are no peers. Their number has a bound of its own,
  * which an engine keeps unless somebody holds them.
  */
-static void look_engine__attempts(void **state)
+TEST(look_engine__attempts)
 {
 	struct uccl_addr addr;
 
-	(void)state;
 	start("");
 	addr = w.addr[1][0];
 	for (uint32_t i = 0; i < 1000; i++) {
@@ -156,12 +148,11 @@ static void look_engine__attempts(void **state)
 	end();
 }
 
-static void look_engine__ended(void **state)
+TEST(look_engine__ended)
 {
 	struct uccl_addr addr;
 	struct conn *c;
 
-	(void)state;
 	start("");
 	addr = w.addr[1][0];
 	for (uint32_t i = 0; i < 257 + 2 * UCCL_SIM_LIVES + 1; i++) {
@@ -174,11 +165,10 @@ static void look_engine__ended(void **state)
 	end();
 }
 
-static void look_memory__lists(void **state)
+TEST(look_memory__lists)
 {
 	uint32_t keep, msgs;
 
-	(void)state;
 	start("nic=1");
 	keep = flow()->write_rx.ndescs;
 	flow()->write_rx.ndescs = flow()->cfg.window + 1;
@@ -197,11 +187,10 @@ static void look_memory__lists(void **state)
 }
 
 /* Two messages are on their way into a multi-receive buffer when the queue is full; it takes no third. */
-static void done__room(void **state)
+TEST(done__room)
 {
 	struct uccl_sim_life *n = &w.node[0];
 
-	(void)state;
 	start("cq=2");
 	n->unread = 1;
 	engine()->msg_ep.op_pool.used += 2;
@@ -222,12 +211,11 @@ static struct uccl_sim_pkt packet(uint8_t src, uint8_t dst, uint8_t type, uint32
 	return (struct uccl_sim_pkt){.kind = UCCL_TX_PACKET, .src = src, .dst = dst, .type = type, .len = len};
 }
 
-static void packet__strangers(void **state)
+TEST(packet__strangers)
 {
 	struct uccl_sim_pkt hello = packet(5, 6, UCCL_PKT_HELLO, 64), cookie = packet(6, 5, UCCL_PKT_COOKIE, 64);
 	struct uccl_sim_pkt data = packet(6, 5, UCCL_PKT_CHUNK, 64);
 
-	(void)state;
 	start("");
 	/* One question, lost or not, one answer. */
 	uccl_sim_inv_packet(&w, &hello, NULL);
@@ -254,26 +242,14 @@ static void packet__strangers(void **state)
 }
 
 /* Each form is refused without a trace. (What a flow without its guards does: MUTATIONS.md.) */
-static void forge__each_form(void **state)
+TEST(forge__each_form)
 {
 	uint32_t form;
 
-	(void)state;
 	start("");
 	for (form = 0; form < UCCL_SIM_INV_FORMS; form++)
 		assert_null(uccl_sim_inv_forge(flow(), form, w.net.now));
 	end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(look_credit__each),   cmocka_unit_test(look_engine__slots),
-		cmocka_unit_test(look_engine__memory), cmocka_unit_test(look_engine__attempts),
-		cmocka_unit_test(look_engine__ended),  cmocka_unit_test(look_memory__lists),
-		cmocka_unit_test(done__room),	       cmocka_unit_test(packet__strangers),
-		cmocka_unit_test(forge__each_form),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

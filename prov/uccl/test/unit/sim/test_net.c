@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/net.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -99,9 +95,8 @@ static void alarm_fire(struct uccl_sim_event *ev)
 	rung[nrung++] = uccl_container_of(ev, struct alarm, ev)->id;
 }
 
-static void init__refuses_bad_sizes(void **state)
+TEST_IN(init__refuses_bad_sizes, setup, NULL)
 {
-	(void)state;
 	cfg.nodes = UCCL_SIM_NODES + 1;
 	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), -FI_EINVAL);
 	setup(state);
@@ -109,14 +104,13 @@ static void init__refuses_bad_sizes(void **state)
 	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), -FI_EINVAL);
 }
 
-static void at__orders_by_time_then_sequence(void **state)
+TEST_IN(at__orders_by_time_then_sequence, setup, NULL)
 {
 	struct alarm a[300];
 	struct uccl_rng rng;
 	uint64_t last_at = 0;
 	uint32_t i, gone = 0;
 
-	(void)state;
 	begin(0, 50);
 	uccl_rng_seed(&rng, 7);
 	for (i = 0; i < 300; i++) {
@@ -146,11 +140,10 @@ static void at__orders_by_time_then_sequence(void **state)
 	assert_int_equal(net.now, last_at);
 }
 
-static void at__past_means_now(void **state)
+TEST_IN(at__past_means_now, setup, NULL)
 {
 	struct alarm a = {.ev.fire = alarm_fire};
 
-	(void)state;
 	begin(0, 5000);
 	uccl_sim_at(&net, &a.ev, 10);
 	assert_int_equal(uccl_sim_next(&net), 5000);
@@ -159,9 +152,8 @@ static void at__past_means_now(void **state)
 	assert_int_equal(uccl_sim_next(&net), UCCL_NEVER);
 }
 
-static void depart__arrives_after_the_delay(void **state)
+TEST_IN(depart__arrives_after_the_delay, setup, NULL)
 {
-	(void)state;
 	begin(1, 100);
 	assert_true(send_one(0, 1, 0, 42, 300));
 	assert_true(uccl_sim_step(&net));
@@ -172,9 +164,8 @@ static void depart__arrives_after_the_delay(void **state)
 	assert_false(uccl_sim_step(&net));
 }
 
-static void depart__tells_the_sender_of_a_closed_port(void **state)
+TEST_IN(depart__tells_the_sender_of_a_closed_port, setup, NULL)
 {
-	(void)state;
 	begin(0, 100);
 	send_one(0, 1, 0, 1, 300);
 	uccl_sim_run(&net, 10000);
@@ -183,11 +174,10 @@ static void depart__tells_the_sender_of_a_closed_port(void **state)
 }
 
 /* A rate makes packets leave one by one, fills the queue, and the queue refuses then. */
-static void egress__serializes_and_refuses(void **state)
+TEST_IN(egress__serializes_and_refuses, setup, NULL)
 {
 	uint32_t i, taken = 0;
 
-	(void)state;
 	cfg.rate_bps = 8 * UCCL_NS_PER_S; /* a byte a ns */
 	begin(1, 100);
 	for (i = 0; i < 20; i++)
@@ -202,11 +192,10 @@ static void egress__serializes_and_refuses(void **state)
 }
 
 /* A port that was stopped sends all the same, later and in order; what does not fit before it waits outside. */
-static void egress__paused(void **state)
+TEST_IN(egress__paused, setup, NULL)
 {
 	uint32_t i;
 
-	(void)state;
 	cfg.rate_bps = 8 * UCCL_NS_PER_S;
 	cfg.faults.pause = 0.1;
 	cfg.faults.pause_ns = 100000;
@@ -229,11 +218,10 @@ static void egress__paused(void **state)
 }
 
 /* Two senders at full rate into one port: half of it does not fit. */
-static void arrive__drops_what_the_port_cannot_hold(void **state)
+TEST_IN(arrive__drops_what_the_port_cannot_hold, setup, NULL)
 {
 	uint32_t i;
 
-	(void)state;
 	cfg.rate_bps = 8 * UCCL_NS_PER_S;
 	cfg.queue_bytes = 4000;
 	begin(2, 100);
@@ -247,12 +235,11 @@ static void arrive__drops_what_the_port_cannot_hold(void **state)
 	assert_in_range(s.n, 100, 108);
 }
 
-static void route_of__spreads_labels(void **state)
+TEST_IN(route_of__spreads_labels, setup, NULL)
 {
 	uint32_t hits[4] = {0};
 	uint16_t label;
 
-	(void)state;
 	begin(0, 0);
 	for (label = 0; label < 400; label++)
 		hits[uccl_sim_route_of(&net, 0, 1, label)]++;
@@ -260,12 +247,11 @@ static void route_of__spreads_labels(void **state)
 		assert_in_range(hits[label], 60, 140);
 }
 
-static void hole__swallows_one_route_for_its_time(void **state)
+TEST_IN(hole__swallows_one_route_for_its_time, setup, NULL)
 {
 	struct uccl_sim_hole hole = {.src = 0, .dst = -1, .start = 2000, .end = 3000};
 	uint16_t bad = 0, good = 0;
 
-	(void)state;
 	begin(1, 0);
 	while (uccl_sim_route_of(&net, 0, 1, bad) != 2)
 		bad++;
@@ -286,11 +272,10 @@ static void hole__swallows_one_route_for_its_time(void **state)
 	assert_int_equal(net.stats.lost_hole, 1);
 }
 
-static void hole__of_long_packets(void **state)
+TEST_IN(hole__of_long_packets, setup, NULL)
 {
 	struct uccl_sim_hole hole = {.src = -1, .dst = -1, .route = -1, .above = 500, .end = UCCL_NEVER};
 
-	(void)state;
 	begin(1, 0);
 	assert_true(uccl_sim_hole_add(&net, &hole));
 	send_one(0, 1, 0, 1, 500);
@@ -314,7 +299,7 @@ static void storm(uint64_t seed, uint32_t n)
 	uccl_sim_run(&net, net.now + 20 * UCCL_NS_PER_S);
 }
 
-static void faults__have_their_rates(void **state)
+TEST_IN(faults__have_their_rates, setup, NULL)
 {
 	static const struct {
 		struct uccl_sim_faults faults;
@@ -334,7 +319,6 @@ static void faults__have_their_rates(void **state)
 		{{.flap_ns = 20000}, false, 1000, 490, 510, 0, 0},
 	};
 
-	(void)state;
 	for (size_t k = 0; k < uccl_array_len(cases); k++) {
 		uint32_t copies = 0, odd = 0;
 
@@ -352,11 +336,10 @@ static void faults__have_their_rates(void **state)
 }
 
 /* One route that never reorders, though every packet is delayed differently. */
-static void faults__fifo_routes_keep_order(void **state)
+TEST_IN(faults__fifo_routes_keep_order, setup, NULL)
 {
 	uint32_t i;
 
-	(void)state;
 	cfg.fifo = true;
 	cfg.routes = 1;
 	cfg.jitter_ns = 3000;
@@ -368,11 +351,10 @@ static void faults__fifo_routes_keep_order(void **state)
 		assert_int_equal(s.id[i], (uint8_t)i);
 }
 
-static void heal__ends_all_faults(void **state)
+TEST_IN(heal__ends_all_faults, setup, NULL)
 {
 	struct uccl_sim_hole hole = {.src = -1, .dst = -1, .route = -1, .start = 0, .end = UCCL_NEVER};
 
-	(void)state;
 	cfg.faults.loss = 1;
 	begin(1, 0);
 	uccl_sim_hole_add(&net, &hole);
@@ -393,11 +375,10 @@ static uint32_t script_third(void *arg, const struct uccl_sim_pkt *p, uint64_t *
 	return p->number == 2 ? UCCL_SIM_DROP : p->number == 3 ? UCCL_SIM_DUP : 0;
 }
 
-static void script__decides_each_packet(void **state)
+TEST_IN(script__decides_each_packet, setup, NULL)
 {
 	uint8_t i;
 
-	(void)state;
 	begin(1, 0);
 	net.script = script_third;
 	for (i = 0; i < 5; i++)
@@ -409,12 +390,11 @@ static void script__decides_each_packet(void **state)
 	assert_int_equal(net.stats.lost_script, 1);
 }
 
-static void trace__is_the_seed(void **state)
+TEST_IN(trace__is_the_seed, setup, NULL)
 {
 	uint64_t trace[3];
 	uint32_t i;
 
-	(void)state;
 	cfg.jitter_ns = 500;
 	cfg.faults = (struct uccl_sim_faults){.loss = 0.1, .dup = 0.1, .reorder = 0.1, .reorder_ns = 4000};
 	for (i = 0; i < 3; i++) {
@@ -425,12 +405,11 @@ static void trace__is_the_seed(void **state)
 	assert_int_not_equal(trace[0], trace[2]);
 }
 
-static void addr__round_trip(void **state)
+TEST_IN(addr__round_trip, setup, NULL)
 {
 	struct uccl_nic_addr a;
 	int i;
 
-	(void)state;
 	for (i = 0; i < UCCL_SIM_NODES; i++) {
 		uccl_sim_addr((uint8_t)i, 0, &a);
 		assert_int_equal(uccl_sim_node_of(&a), i);
@@ -446,25 +425,5 @@ static void addr__round_trip(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__refuses_bad_sizes, setup),
-		cmocka_unit_test_setup(at__orders_by_time_then_sequence, setup),
-		cmocka_unit_test_setup(at__past_means_now, setup),
-		cmocka_unit_test_setup(depart__arrives_after_the_delay, setup),
-		cmocka_unit_test_setup(depart__tells_the_sender_of_a_closed_port, setup),
-		cmocka_unit_test_setup(egress__serializes_and_refuses, setup),
-		cmocka_unit_test_setup(egress__paused, setup),
-		cmocka_unit_test_setup(arrive__drops_what_the_port_cannot_hold, setup),
-		cmocka_unit_test_setup(route_of__spreads_labels, setup),
-		cmocka_unit_test_setup(hole__swallows_one_route_for_its_time, setup),
-		cmocka_unit_test_setup(hole__of_long_packets, setup),
-		cmocka_unit_test_setup(faults__have_their_rates, setup),
-		cmocka_unit_test_setup(faults__fifo_routes_keep_order, setup),
-		cmocka_unit_test_setup(heal__ends_all_faults, setup),
-		cmocka_unit_test_setup(script__decides_each_packet, setup),
-		cmocka_unit_test_setup(trace__is_the_seed, setup),
-		cmocka_unit_test_setup(addr__round_trip, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, end);
+	return tests_run(NULL, end);
 }

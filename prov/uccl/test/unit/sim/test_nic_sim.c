@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/nic_sim.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -179,11 +175,10 @@ static int send_write(uint16_t path, uint64_t rkey, uint64_t raddr)
 	return b->nic[0]->ops->tx(b->nic[0], &b->tx, 1);
 }
 
-static void open__checks_its_arguments(void **state)
+TEST_IN(open__checks_its_arguments, packets, bench_close)
 {
 	struct uccl_nic *nic;
 
-	(void)state;
 	assert_int_equal(uccl_sim_nic_open(&b->net, 0, &b->cfg, &nic), -FI_EADDRINUSE);
 	assert_int_equal(uccl_sim_nic_open(&b->net, 2, &b->cfg, &nic), -FI_EINVAL);
 	b->cfg.rx_slots = 0;
@@ -192,11 +187,10 @@ static void open__checks_its_arguments(void **state)
 	assert_true(b->nic[0]->caps.tx_sync);
 }
 
-static void tx__packet_arrives_whole(void **state)
+TEST_IN(tx__packet_arrives_whole, packets, bench_close)
 {
 	uint8_t body[100];
 
-	(void)state;
 	memset(body, 9, sizeof(body));
 	assert_int_equal(send_packet(7, body, sizeof(body)), 1);
 	memset(body, 0, sizeof(body)); /* tx_sync: ours again */
@@ -217,11 +211,10 @@ static void tx__packet_arrives_whole(void **state)
 }
 
 /* With trains, what waits goes up as one: from one place, of one length but for the last. */
-static void rx__together(void **state)
+TEST_IN(rx__together, packets, bench_close)
 {
 	static const uint32_t len[] = {100, 100, 40, 100, 70, 90};
 
-	(void)state;
 	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
 	b->cfg.rx_slots = 16;
 	bench_again();
@@ -241,23 +234,21 @@ static void rx__together(void **state)
 	assert_int_equal(b->rx[2].len, 157);
 }
 
-static void tx__refuses_what_does_not_fit(void **state)
+TEST_IN(tx__refuses_what_does_not_fit, packets, bench_close)
 {
 	static uint8_t body[8000];
 
-	(void)state;
 	assert_int_equal(send_packet(7, body, 4096 - 64 - 3), 1);
 	assert_int_equal(send_packet(7, body, 4096 - 64 - 3 + 1), -FI_EINVAL);
 	assert_int_equal(send_write(0, 0, 0), -FI_EINVAL);
 }
 
 /* The payload is read later than tx(): who changes it before SENT is found out. */
-static void tx__async_reads_until_sent(void **state)
+TEST_IN(tx__async_reads_until_sent, writes, bench_close)
 {
 	uint8_t body[100];
 	int i, n = 0;
 
-	(void)state;
 	memset(body, 1, sizeof(body));
 	uccl_owner_add(&b->owner, body, sizeof(body), 0, sizeof(body));
 	uccl_owner_give(&b->owner, body, UCCL_OWNER_READ);
@@ -279,12 +270,11 @@ static void tx__async_reads_until_sent(void **state)
 	assert_int_equal(send_packet(9, body, 0), 1);
 }
 
-static void rx__splits_at_a_hint(void **state)
+TEST_IN(rx__splits_at_a_hint, packets, bench_close)
 {
 	uint8_t place[60] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
-	(void)state;
 	send_packet(7, b->nines, sizeof(b->nines));
 	send_packet(8, NULL, 0);
 	uccl_sim_run(&b->net, 5000);
@@ -300,12 +290,11 @@ static void rx__splits_at_a_hint(void **state)
 	assert_false(b->rx[1].split);
 }
 
-static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
+TEST_IN(rx__hint_into_a_completed_buffer_is_a_violation, packets, bench_close)
 {
 	uint8_t place[60] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
-	(void)state;
 	uccl_owner_add(&b->owner, place, sizeof(place), 0, sizeof(place));
 	rx_at(&hint, 1);
 	assert_int_equal(b->broken, 1); /* also when nothing comes there */
@@ -315,12 +304,11 @@ static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
 	assert_int_equal(b->broken, 3); /* three bytes of tail went there */
 }
 
-static void rx__hints_with_common_bytes_are_a_violation(void **state)
+TEST_IN(rx__hints_with_common_bytes_are_a_violation, packets, bench_close)
 {
 	struct uccl_rx_placement hints[HINTS];
 	uint8_t to[HINTS * 10];
 
-	(void)state;
 	places(hints, to, 10);
 	rx_at(hints, HINTS);
 	assert_int_equal(b->broken, 0);
@@ -331,9 +319,8 @@ static void rx__hints_with_common_bytes_are_a_violation(void **state)
 }
 
 /* One takes three places at once, one none. */
-static void rx__hints_most(void **state)
+TEST_IN(rx__hints_most, packets, bench_close)
 {
-	(void)state;
 	for (int blind = 0; blind < 2; blind++) {
 		struct uccl_rx_placement hints[HINTS];
 		uint8_t to[HINTS * 10] = {0};
@@ -355,14 +342,13 @@ static void rx__hints_most(void **state)
 }
 
 /* Something else comes to a place: it is written, and told as refused. Never alone, and packets come all the same. */
-static void rx__strays(void **state)
+TEST_IN(rx__strays, packets, bench_close)
 {
 	const struct uccl_sim_nic_stats *st;
 	struct uccl_rx_placement hints[HINTS];
 	uint8_t to[HINTS * 10] = {0};
 	int packets = 0;
 
-	(void)state;
 	b->cfg.strays = 0.5;
 	bench_again();
 	st = uccl_sim_nic_stats(b->nic[1]);
@@ -388,12 +374,11 @@ static void rx__strays(void **state)
 }
 
 /* What goes up as one is whole, and yet a part of it was at the place. */
-static void rx__together_at_a_hint(void **state)
+TEST_IN(rx__together_at_a_hint, packets, bench_close)
 {
 	uint8_t place[130] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
-	(void)state;
 	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
 	bench_again();
 	for (uint8_t i = 0; i < 2; i++)
@@ -411,9 +396,8 @@ static void rx__together_at_a_hint(void **state)
 /*
  * Packets of that length lie where a row was predicted, headers and all, and the others behind it; other ones do not.
  */
-static void rx__row_at_a_hint(void **state)
+TEST_IN(rx__row_at_a_hint, packets, bench_close)
 {
-	(void)state;
 	for (uint32_t each = 166; each <= 167; each++) {
 		uint8_t place[2 * 167 + 1];
 		struct uccl_rx_placement hint = {.dst = place, .len = 2 * each, .each = each};
@@ -445,12 +429,11 @@ static void rx__row_at_a_hint(void **state)
 	}
 }
 
-static void rx__no_slot_means_a_counted_drop(void **state)
+TEST_IN(rx__no_slot_means_a_counted_drop, packets, bench_close)
 {
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
 	int i;
 
-	(void)state;
 	for (i = 0; i < 6; i++)
 		send_packet((uint8_t)i, NULL, 0);
 	for (i = 0; i < 3; i++) { /* another queue */
@@ -470,9 +453,8 @@ static void rx__no_slot_means_a_counted_drop(void **state)
 	assert_int_equal(bench_rx(1), 4);
 }
 
-static void write__lands_then_tells(void **state)
+TEST_IN(write__lands_then_tells, writes, bench_close)
 {
-	(void)state;
 	assert_int_equal(send_write(2, b->rkey, b->raddr + 200), 1);
 	uccl_sim_run(&b->net, 10000);
 	assert_int_equal(b->to[199], 0);
@@ -488,12 +470,11 @@ static void write__lands_then_tells(void **state)
 	assert_int_equal(b->rx[0].cookie, 77);
 }
 
-static void write__outside_or_unregistered_touches_nothing(void **state)
+TEST_IN(write__outside_or_unregistered_touches_nothing, writes, bench_close)
 {
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
 	int i;
 
-	(void)state;
 	send_write(0, b->rkey, b->raddr + 201);
 	send_write(0, b->rkey, b->raddr - 1);
 	send_write(0, b->rkey + 1, b->raddr);
@@ -507,9 +488,8 @@ static void write__outside_or_unregistered_touches_nothing(void **state)
 	assert_int_equal(bench_rx(1), 0);
 }
 
-static void write__into_a_completed_buffer_is_a_violation(void **state)
+TEST_IN(write__into_a_completed_buffer_is_a_violation, writes, bench_close)
 {
-	(void)state;
 	uccl_owner_add(&b->owner, b->to, sizeof(b->to), 0, sizeof(b->to));
 	uccl_owner_give(&b->owner, b->to, UCCL_OWNER_WRITE);
 	send_write(0, b->rkey, b->raddr);
@@ -521,11 +501,10 @@ static void write__into_a_completed_buffer_is_a_violation(void **state)
 	assert_int_equal(b->broken, 1);
 }
 
-static void fence__stops_earlier_writes_on_its_path(void **state)
+TEST_IN(fence__stops_earlier_writes_on_its_path, writes, bench_close)
 {
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
 
-	(void)state;
 	assert_int_equal(b->nic[1]->ops->fence(b->nic[1], b->peer[1], 4), -FI_EINVAL);
 	b->net.cfg.delay_ns = 0;
 	send_write(1, b->rkey, b->raddr);
@@ -546,9 +525,8 @@ static void fence__stops_earlier_writes_on_its_path(void **state)
 }
 
 /* A write from before a restart finds nobody, also when the new NIC has a handle for the same peer. */
-static void write__stale_peer_is_refused(void **state)
+TEST_IN(write__stale_peer_is_refused, writes, bench_close)
 {
-	(void)state;
 	send_write(1, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, b->net.now + 501); /* it has left */
 	b->nic[1]->ops->disconnect(b->nic[1], b->peer[1]);
@@ -558,9 +536,8 @@ static void write__stale_peer_is_refused(void **state)
 	assert_int_equal(b->to[0], 0);
 }
 
-static void close__tells_the_mate(void **state)
+TEST_IN(close__tells_the_mate, packets, bench_close)
 {
-	(void)state;
 	b->nic[1]->ops->close(b->nic[1]);
 	b->nic[1] = NULL;
 	uccl_sim_run(&b->net, 10000);
@@ -575,11 +552,10 @@ static void close__tells_the_mate(void **state)
 }
 
 /* The handle of an earlier life says nothing of a later one when it goes. */
-static void close__later_life(void **state)
+TEST_IN(close__later_life, packets, bench_close)
 {
 	struct uccl_nic_peer *old = b->peer[0];
 
-	(void)state;
 	b->nic[1]->ops->close(b->nic[1]);
 	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &b->nic[1]), 0);
 	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 9, 4, &b->peer[1]), 0);
@@ -593,11 +569,10 @@ static void close__later_life(void **state)
 	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
 }
 
-static void kill__leaves_the_owner_a_dead_nic(void **state)
+TEST_IN(kill__leaves_the_owner_a_dead_nic, writes, bench_close)
 {
 	uint8_t body[100] = {0};
 
-	(void)state;
 	b->nic[0]->ops->reg(b->nic[0], body, sizeof(body), &b->mr, &b->rkey, &b->raddr);
 	send_packet(1, body, sizeof(body));
 	uccl_sim_nic_kill(b->nic[0]);
@@ -610,9 +585,8 @@ static void kill__leaves_the_owner_a_dead_nic(void **state)
 	b->nic[0]->ops->disconnect(b->nic[0], b->peer[0]);
 }
 
-static void break__loses_writes_and_tells(void **state)
+TEST_IN(break__loses_writes_and_tells, writes, bench_close)
 {
-	(void)state;
 	send_write(3, b->rkey, b->raddr);
 	uccl_sim_run(&b->net, b->net.now + 1);
 	uccl_sim_nic_break(b->nic[1], 0, 3);
@@ -624,9 +598,8 @@ static void break__loses_writes_and_tells(void **state)
 }
 
 /* A broken NIC, for the tests of the checkers: the write lands after fence and dereg. */
-static void leaky__writes_anyway(void **state)
+TEST_IN(leaky__writes_anyway, writes, bench_close)
 {
-	(void)state;
 	b->cfg.leaky = true;
 	bench_again();
 	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 1, 4, &b->peer[1]), 0);
@@ -640,12 +613,11 @@ static void leaky__writes_anyway(void **state)
 }
 
 /* The same of a place: what comes later is written there, too. */
-static void leaky__remembers_places(void **state)
+TEST_IN(leaky__remembers_places, packets, bench_close)
 {
 	uint8_t place[60] = {0};
 	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
-	(void)state;
 	for (int leaky = 0; leaky < 2; leaky++) {
 		b->cfg.leaky = leaky;
 		bench_again();
@@ -658,36 +630,4 @@ static void leaky__remembers_places(void **state)
 	}
 }
 
-#define T(name, open) cmocka_unit_test_setup_teardown(name, open, bench_close)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(open__checks_its_arguments, packets),
-		T(tx__packet_arrives_whole, packets),
-		T(rx__together, packets),
-		T(tx__refuses_what_does_not_fit, packets),
-		T(tx__async_reads_until_sent, writes),
-		T(rx__splits_at_a_hint, packets),
-		T(rx__hint_into_a_completed_buffer_is_a_violation, packets),
-		T(rx__hints_with_common_bytes_are_a_violation, packets),
-		T(rx__hints_most, packets),
-		T(rx__strays, packets),
-		T(rx__together_at_a_hint, packets),
-		T(rx__row_at_a_hint, packets),
-		T(rx__no_slot_means_a_counted_drop, packets),
-		T(write__lands_then_tells, writes),
-		T(write__outside_or_unregistered_touches_nothing, writes),
-		T(write__into_a_completed_buffer_is_a_violation, writes),
-		T(fence__stops_earlier_writes_on_its_path, writes),
-		T(write__stale_peer_is_refused, writes),
-		T(close__tells_the_mate, packets),
-		T(close__later_life, packets),
-		T(kill__leaves_the_owner_a_dead_nic, writes),
-		T(break__loses_writes_and_tells, writes),
-		T(leaky__writes_anyway, writes),
-		T(leaky__remembers_places, packets),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

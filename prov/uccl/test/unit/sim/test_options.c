@@ -3,21 +3,16 @@
 #include "lanes/reassembly.h"
 #include "sim/options.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 #include "flow/policy.h"
 #include <string.h>
 
-static void set__reads_pairs(void **state)
+TEST(set__reads_pairs)
 {
 	struct uccl_sim_options o;
 
-	(void)state;
 	uccl_sim_options_default(&o);
 	assert_int_equal(uccl_sim_options_set(&o, ""), 0);
 	assert_int_equal(uccl_sim_options_set(&o, "nodes=5,loss=0.25 mtu=9000, routes=3"), 0);
@@ -25,13 +20,12 @@ static void set__reads_pairs(void **state)
 }
 
 /* By name, and by number as seeds were once printed. */
-static void set__policies(void **state)
+TEST(set__policies)
 {
 	static const char *const bad[] = {"cc=nosuch", "cc=", "cc=6", "cc=-1", "cc=1.5", "path=swift", "credit=5",
 					  "cc=swiftx", "cc=swif"};
 	struct uccl_sim_options o, numbers;
 
-	(void)state;
 	uccl_sim_options_default(&o);
 	numbers = o;
 	assert_int_equal(uccl_sim_options_set(&o, "cc=nscc,path=reps credit=eqds"), 0);
@@ -42,25 +36,23 @@ static void set__policies(void **state)
 		assert_int_equal(uccl_sim_options_set(&o, bad[i]), -FI_EINVAL);
 }
 
-static void set__refuses_nonsense(void **state)
+TEST(set__refuses_nonsense)
 {
 	static const char *const bad[] = {"nodes",  "nodes=", "nodes=x",  "nodes=3x",
 					  "node=3", "=3",     "nodess=3", "loss 3"};
 	struct uccl_sim_options o;
 	size_t i;
 
-	(void)state;
 	uccl_sim_options_default(&o);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(uccl_sim_options_set(&o, bad[i]), -FI_EINVAL);
 }
 
-static void draw__is_the_seed(void **state)
+TEST(draw__is_the_seed)
 {
 	struct uccl_sim_options a, b;
 	uint64_t seed, same = 0;
 
-	(void)state;
 	for (seed = 0; seed < 50; seed++) {
 		uccl_sim_options_draw(&a, seed, NULL);
 		uccl_sim_options_draw(&b, seed, NULL);
@@ -71,12 +63,11 @@ static void draw__is_the_seed(void **state)
 	assert_int_equal(same, 0);
 }
 
-static void draw__forced_options_win(void **state)
+TEST(draw__forced_options_win)
 {
 	struct uccl_sim_options o;
 	uint64_t seed;
 
-	(void)state;
 	for (seed = 0; seed < 50; seed++) {
 		uccl_sim_options_draw(&o, seed, "nic=1,nodes=3,loss=0.125");
 		assert_true(o.nic == 1 && o.nodes == 3 && o.loss == 0.125);
@@ -84,12 +75,11 @@ static void draw__forced_options_win(void **state)
 }
 
 /* With lanes messages are long, but no more than a packet a round trip carries in time, unless they are few. */
-static void draw__lanes_come_through(void **state)
+TEST(draw__lanes_come_through)
 {
 	struct uccl_sim_options o;
 	int many = 0;
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		double rtt_us, packet;
 
@@ -106,12 +96,11 @@ static void draw__lanes_come_through(void **state)
 }
 
 /* A tenth of all seeds foresees places; the others, and all with predict=0, are what they would be without. */
-static void draw__foresight(void **state)
+TEST(draw__foresight)
 {
 	struct uccl_sim_options o, without;
 	int drawn = 0;
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 500; seed++) {
 		uccl_sim_options_draw(&without, seed, "predict=0");
 		assert_true(without.hints_most == 0 && without.strays == 0);
@@ -128,12 +117,11 @@ static void draw__foresight(void **state)
 }
 
 /* A tenth of those whose NIC carries packets has lanes. The others, and all with lanes=0, are as they were. */
-static void draw__lanes(void **state)
+TEST(draw__lanes)
 {
 	struct uccl_sim_options o, without;
 	int drawn[3] = {0}, packets = 0;
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		uccl_sim_options_draw(&without, seed, "lanes=0");
 		assert_true(without.lanes == 0 && without.cmd_us == 0 && without.lane_sleeps == 0);
@@ -158,13 +146,12 @@ static void draw__lanes(void **state)
 }
 
 /* What is printed on a failure makes the same run when it is read again. */
-static void print__round_trip(void **state)
+TEST(print__round_trip)
 {
 	struct uccl_sim_options a, b;
 	char text[8192];
 	uint64_t seed;
 
-	(void)state;
 	for (seed = 0; seed < 200; seed++) {
 		uccl_sim_options_draw(&a, seed, NULL);
 		assert_true(uccl_sim_options_print(&a, text, sizeof(text)) < sizeof(text));
@@ -184,14 +171,13 @@ static void print__round_trip(void **state)
 }
 
 /* A seed names its policies, whatever others there are; and none is forgotten. */
-static void names__fixed(void **state)
+TEST(names__fixed)
 {
 	const char *const *const fixed[] = {uccl_sim_cc, uccl_sim_path, uccl_sim_credit};
 	const char *const *const all[] = {uccl_cc_names(), uccl_path_names(), uccl_credit_names()};
 	struct uccl_sim_options o;
 	int later = 0, newest = 0;
 
-	(void)state;
 	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
 		for (const char *const *n = all[kind]; *n; n++) {
 			const char *const *f = fixed[kind];
@@ -223,27 +209,10 @@ static void help_line(const char *name, double value, const char *text)
 	lines++;
 }
 
-static void help__shows_each(void **state)
+TEST(help__shows_each)
 {
-	(void)state;
 	uccl_sim_options_help(help_line);
 	assert_int_equal(lines, sizeof(struct uccl_sim_options) / sizeof(double));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set__reads_pairs),
-		cmocka_unit_test(set__policies),
-		cmocka_unit_test(set__refuses_nonsense),
-		cmocka_unit_test(draw__is_the_seed),
-		cmocka_unit_test(draw__forced_options_win),
-		cmocka_unit_test(draw__lanes_come_through),
-		cmocka_unit_test(draw__foresight),
-		cmocka_unit_test(draw__lanes),
-		cmocka_unit_test(names__fixed),
-		cmocka_unit_test(print__round_trip), cmocka_unit_test(help__shows_each),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/owner.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
-static void owner__knows_parts_and_edges(void **state)
+TEST(owner__knows_parts_and_edges)
 {
 	static uint8_t mem[1000];
 	struct uccl_owner o;
 
-	(void)state;
 	uccl_owner_init(&o);
 	assert_int_equal(uccl_owner_add(&o, mem + 500, 100, 10, 80), 0);
 	assert_int_equal(uccl_owner_add(&o, mem + 100, 100, 10, 80), 0);
@@ -37,11 +32,4 @@ static void owner__knows_parts_and_edges(void **state)
 	uccl_owner_fini(&o);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(owner__knows_parts_and_edges),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,7 @@
 /* Schedules of collectives: all members at once, over channels that keep the order of each pair and phase. */
 #include "msg/collective/schedule.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,9 +156,8 @@ static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 40};
 		for (uint32_t n = sizes[k_], root = 0; root < n; root += 1 + n / 5)
 
 /* Nobody leaves before everybody came: with one that never begins, nobody ends. */
-static void barrier__all_or_none(void **state)
+TEST(barrier__all_or_none)
 {
-	(void)state;
 	each(n, last) {
 		run(UCCL_BARRIER, n, 0);
 		for (uint32_t r = 0; r < n; r++) {
@@ -186,9 +181,8 @@ static void barrier__all_or_none(void **state)
 	}
 }
 
-static void broadcast__everybody(void **state)
+TEST(broadcast__everybody)
 {
-	(void)state;
 	each(n, root) {
 		run(UCCL_BROADCAST, n, root);
 		for (uint32_t r = 0; r < n; r++) {
@@ -198,9 +192,8 @@ static void broadcast__everybody(void **state)
 	}
 }
 
-static void reduce__at_the_root(void **state)
+TEST(reduce__at_the_root)
 {
-	(void)state;
 	each(n, root) {
 		run(UCCL_REDUCE, n, root);
 		for (uint64_t i = 0; i < LEN; i++)
@@ -210,9 +203,8 @@ static void reduce__at_the_root(void **state)
 	}
 }
 
-static void allreduce__everybody(void **state)
+TEST(allreduce__everybody)
 {
-	(void)state;
 	each(n, root) {
 		run(UCCL_ALLREDUCE, n, root);
 		for (uint32_t r = 0; r < n; r++) {
@@ -223,9 +215,8 @@ static void allreduce__everybody(void **state)
 	}
 }
 
-static void reduce_scatter__own_part(void **state)
+TEST(reduce_scatter__own_part)
 {
-	(void)state;
 	each(n, root) {
 		run(UCCL_REDUCE_SCATTER, n, root);
 		for (uint32_t r = 0; r < n; r++) {
@@ -236,9 +227,8 @@ static void reduce_scatter__own_part(void **state)
 	}
 }
 
-static void scatter_gather__parts(void **state)
+TEST(scatter_gather__parts)
 {
-	(void)state;
 	each(n, root) {
 		run(UCCL_SCATTER, n, root);
 		for (uint32_t r = 0; r < n; r++) {
@@ -253,9 +243,8 @@ static void scatter_gather__parts(void **state)
 	}
 }
 
-static void allgather_alltoall__parts(void **state)
+TEST(allgather_alltoall__parts)
 {
-	(void)state;
 	each(n, root) {
 		run(UCCL_ALLGATHER, n, root);
 		for (uint32_t r = 0; r < n; r++)
@@ -269,7 +258,7 @@ static void allgather_alltoall__parts(void **state)
 }
 
 /* Of four members, at the root 1 and at another one. */
-static void given_got__how_much(void **state)
+TEST(given_got__how_much)
 {
 	static const struct {
 		enum uccl_coll_kind kind;
@@ -286,7 +275,6 @@ static void given_got__how_much(void **state)
 		{UCCL_GATHER, 3, 3, 12, 0},
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < sizeof(want) / sizeof(*want); i++) {
 		struct uccl_coll_plan p = {.kind = want[i].kind, .n = 4, .rank = 1, .root = 1, .len = 3};
 
@@ -299,9 +287,8 @@ static void given_got__how_much(void **state)
 }
 
 /* A step that does not wait touches nothing that an earlier one still reads or writes. */
-static void step__apart_unless_it_waits(void **state)
+TEST(step__apart_unless_it_waits)
 {
-	(void)state;
 	for (int kind = 0; kind < UCCL_COLLS; kind++)
 		each(n, root) {
 			run(kind, n, root);
@@ -327,19 +314,4 @@ static void step__apart_unless_it_waits(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(barrier__all_or_none),
-		cmocka_unit_test(broadcast__everybody),
-		cmocka_unit_test(reduce__at_the_root),
-		cmocka_unit_test(allreduce__everybody),
-		cmocka_unit_test(reduce_scatter__own_part),
-		cmocka_unit_test(scatter_gather__parts),
-		cmocka_unit_test(allgather_alltoall__parts),
-		cmocka_unit_test(given_got__how_much),
-		cmocka_unit_test(step__apart_unless_it_waits),
-	};
-
-	return cmocka_run_group_tests_name("coll", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -3,6 +3,7 @@
 
 #include "../duo.h"
 #include "msg/rma/atomic_math.h"
+#include "../../tests.h"
 
 static uint8_t host[2][300000], other[300000];
 
@@ -25,7 +26,7 @@ static void expect(struct duo *d, int s, void *context, int err)
 	assert_int_equal(c->err, err);
 }
 
-static void copies__pieces_of_both_kinds(void **state)
+TEST_IN(copies__pieces_of_both_kinds, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -64,7 +65,7 @@ static void record(struct uccl_copy *c, uint64_t now)
 	fired[nfired++] = (int)(c - waiter);
 }
 
-static void copies__by_their_numbers(void **state)
+TEST_IN(copies__by_their_numbers, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -95,7 +96,7 @@ static void copies__by_their_numbers(void **state)
 }
 
 /* A receive is complete when its bytes are there, whichever way the message comes. */
-static void recv__waits_for_its_copies(void **state)
+TEST(recv__waits_for_its_copies)
 {
 	static const uint64_t sizes[] = {1, 700, 8000, 20000, 200000};
 
@@ -120,7 +121,7 @@ static void recv__waits_for_its_copies(void **state)
  * A NIC that may write to the device does; what came in packets is copied. The device sees it when the receive is
  * complete, which is after a flush. PROTOCOL R191
  */
-static void recv__written_by_the_nic(void **state)
+TEST(recv__written_by_the_nic)
 {
 	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
 
@@ -150,7 +151,7 @@ static void recv__written_by_the_nic(void **state)
 }
 
 /* What nobody can say that the device sees was not received. */
-static void recv__flush_fails(void **state)
+TEST_IN(recv__flush_fails, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -170,7 +171,7 @@ static enum duo_verdict every_third_lost(struct duo *d, const struct duo_pkt *p)
  * A NIC that may read the device does, for writes and for packets, also for those that are lost and leave again; nobody
  * copies. PROTOCOL R221
  */
-static void send__read_by_the_nic(void **state)
+TEST(send__read_by_the_nic)
 {
 	static const uint64_t sizes[] = {65537, 65536 + 4095, 200001};
 
@@ -195,7 +196,7 @@ static void send__read_by_the_nic(void **state)
 }
 
 /* One that may not leaves it to copies, and what is read ends with its peer. */
-static void send__not_read_by_the_nic(void **state)
+TEST_IN(send__not_read_by_the_nic, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -219,7 +220,7 @@ static void send__not_read_by_the_nic(void **state)
 }
 
 /* Nothing was written, nothing needs a flush: the NIC does not reach the device, or all came in packets. */
-static void recv__no_flush_for_copies(void **state)
+TEST(recv__no_flush_for_copies)
 {
 	for (int direct = 0; direct < 2; direct++) {
 		struct duo *d = duo_open_writes();
@@ -252,7 +253,7 @@ static enum duo_verdict lost_and_doubled(struct duo *d, const struct duo_pkt *p)
  * What is asked for comes to the device by itself, and is moved to its place; what comes before that, or again, is
  * copied there. PROTOCOL R291
  */
-static void recv__gathered(void **state)
+TEST(recv__gathered)
 {
 	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
 
@@ -283,7 +284,7 @@ static void recv__gathered(void **state)
 }
 
 /* Not what is short, or in several buffers, or for memory of the host; and what is cut ends where it is cut. */
-static void recv__gathered_or_not(void **state)
+TEST_IN(recv__gathered_or_not, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -327,7 +328,7 @@ static enum duo_verdict to_the_queue(struct duo *d, const struct duo_pkt *p)
 }
 
 /* Then nothing of the payload is read, and the message is not there. PROTOCOL R292 */
-static void recv__gathered_unsolicited(void **state)
+TEST(recv__gathered_unsolicited)
 {
 	for (int device = 0; device < 2; device++) {
 		struct duo *d = duo_open();
@@ -344,7 +345,7 @@ static void recv__gathered_unsolicited(void **state)
 }
 
 /* A copy within the device fails, and no place for payload of the host is none of its business. */
-static void recv__gathered_copy_fails(void **state)
+TEST_IN(recv__gathered_copy_fails, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -386,7 +387,7 @@ static void read_there(struct duo *d, struct duo_gpu *g)
 }
 
 /* What is written to a region, and what comes back for reads. */
-static void rma__gathered(void **state)
+TEST_IN(rma__gathered, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -401,7 +402,7 @@ static void rma__gathered(void **state)
 }
 
 /* Unsolicited data are copied: while its device has a queue, a receiver wants none. PROTOCOL R264 */
-static void recv__gathered_none_unsolicited(void **state)
+TEST(recv__gathered_none_unsolicited)
 {
 	for (int gathers = 0; gathers < 2; gathers++) {
 		struct duo *d = duo_open_unsolicited();
@@ -423,7 +424,7 @@ static void recv__gathered_none_unsolicited(void **state)
 }
 
 /* A write that was lost comes in packets, which are copied. It is in doubt: then the flush comes last. */
-static void recv__written_and_copied(void **state)
+TEST_IN(recv__written_and_copied, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -444,7 +445,7 @@ static void recv__written_and_copied(void **state)
 }
 
 /* Writes of RMA to a device, and what comes back for reads. */
-static void rma__written_by_the_nic(void **state)
+TEST_IN(rma__written_by_the_nic, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -459,7 +460,7 @@ static void rma__written_by_the_nic(void **state)
 }
 
 /* PROTOCOL R33: what the sender hears is that the bytes are in their place, not that they are on the way there. */
-static void send__delivery_waits_for_copies(void **state)
+TEST(send__delivery_waits_for_copies)
 {
 	static const uint64_t sizes[] = {100, 8000, 100000};
 
@@ -477,7 +478,7 @@ static void send__delivery_waits_for_copies(void **state)
 	}
 }
 
-static void send__in_order_behind_a_copy(void **state)
+TEST_IN(send__in_order_behind_a_copy, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -503,7 +504,7 @@ static void send__in_order_behind_a_copy(void **state)
 }
 
 /* The caller has its buffer back, so it is read before. */
-static void send__injected_at_once(void **state)
+TEST_IN(send__injected_at_once, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -519,7 +520,7 @@ static void send__injected_at_once(void **state)
 	duo_check(host[1], 600, 1);
 }
 
-static void send__copy_fails(void **state)
+TEST_IN(send__copy_fails, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -537,7 +538,7 @@ static void send__copy_fails(void **state)
 	duo_check(host[1], 100, 3);
 }
 
-static void recv__copy_fails(void **state)
+TEST_IN(recv__copy_fails, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -553,7 +554,7 @@ static void recv__copy_fails(void **state)
 }
 
 /* Payload for which there is no room now is not had, and comes again. */
-static void recv__no_room(void **state)
+TEST_IN(recv__no_room, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -571,7 +572,7 @@ static void recv__no_room(void **state)
 }
 
 /* Nobody is told of a write that is not there, and what comes later stays behind it. */
-static void write__answered_when_copied(void **state)
+TEST(write__answered_when_copied)
 {
 	static const uint64_t sizes[] = {8, 3000, 60000, 200000};
 
@@ -602,7 +603,7 @@ static void write__answered_when_copied(void **state)
 	}
 }
 
-static void write__copy_fails(void **state)
+TEST(write__copy_fails)
 {
 	static const uint64_t sizes[] = {8, 60000, 200000};
 
@@ -620,7 +621,7 @@ static void write__copy_fails(void **state)
 	}
 }
 
-static void rma__between_devices(void **state)
+TEST(rma__between_devices)
 {
 	static const uint64_t sizes[] = {8, 3000, 60000, 200000, 2000000};
 
@@ -643,7 +644,7 @@ static void rma__between_devices(void **state)
 	}
 }
 
-static void read__told_when_copied(void **state)
+TEST_IN(read__told_when_copied, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -666,7 +667,7 @@ static uint64_t *gpu_words(struct duo_gpu *g, uint64_t at)
 }
 
 /* On a device at the target, with operands and results of either kind, alone and together. PROTOCOL R193 */
-static void atomic__on_devices(void **state)
+TEST(atomic__on_devices)
 {
 	for (int bits = 0; bits < 16; bits++) {
 		struct duo *d = duo_open();
@@ -738,7 +739,7 @@ static void fetch_add(struct duo *d, struct uccl_peer *to, const void *add, void
 }
 
 /* What is behind it waits; it waits for one that is under way at another endpoint. */
-static void atomic__one_at_a_time(void **state)
+TEST_IN(atomic__one_at_a_time, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -764,7 +765,7 @@ static void atomic__one_at_a_time(void **state)
 }
 
 /* On the way there or back: told, and nobody else has to wait for ever. */
-static void atomic__copy_fails(void **state)
+TEST(atomic__copy_fails)
 {
 	for (int k = 0; k < 2; k++) {
 		struct duo *d = duo_open();
@@ -792,7 +793,7 @@ static void atomic__copy_fails(void **state)
 }
 
 /* An operand that cannot be read is not sent. */
-static void atomic__operand_fails(void **state)
+TEST_IN(atomic__operand_fails, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -807,7 +808,7 @@ static void atomic__operand_fails(void **state)
 }
 
 /* The region ends, or the peer, while one is on its way: it is refused or forgotten, and the claim is given back. */
-static void atomic__ends_on_the_way(void **state)
+TEST(atomic__ends_on_the_way)
 {
 	for (int k = 0; k < 2; k++) {
 		struct duo *d = duo_open();
@@ -841,7 +842,7 @@ static void atomic__ends_on_the_way(void **state)
 }
 
 /* On our own memory. */
-static void atomic__self(void **state)
+TEST_IN(atomic__self, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -880,7 +881,7 @@ static void atomic__self(void **state)
 }
 
 /* When this returns nothing touches it any more, and nobody is told of it. */
-static void revoke__on_the_way(void **state)
+TEST(revoke__on_the_way)
 {
 	static const uint64_t sizes[] = {3000, 200000, 200000};
 
@@ -906,7 +907,7 @@ static void revoke__on_the_way(void **state)
 }
 
 /* Operations end with the peer, but not before what reads or writes their buffers. */
-static void peer_fail__on_the_way(void **state)
+TEST(peer_fail__on_the_way)
 {
 	for (int how = 0; how < 4; how++) {
 		struct duo *d = duo_open();
@@ -931,7 +932,7 @@ static void peer_fail__on_the_way(void **state)
 	}
 }
 
-static void peer_fail__read_on_the_way(void **state)
+TEST_IN(peer_fail__read_on_the_way, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -948,7 +949,7 @@ static void peer_fail__read_on_the_way(void **state)
 	assert_true(TAILQ_EMPTY(&d->side[1].m.device.copies));
 }
 
-static void self__between_devices(void **state)
+TEST_IN(self__between_devices, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -985,7 +986,7 @@ static void self__between_devices(void **state)
 }
 
 /* What the NIC could scatter or write by itself, the processor must copy. */
-static void place__not_on_a_device(void **state)
+TEST_IN(place__not_on_a_device, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
@@ -1009,47 +1010,4 @@ static void place__not_on_a_device(void **state)
 	duo_check(g->mem, 200000, 5);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		duo_test(copies__pieces_of_both_kinds),
-		duo_test(copies__by_their_numbers),
-		cmocka_unit_test(recv__waits_for_its_copies),
-		cmocka_unit_test(recv__written_by_the_nic),
-		duo_test_writes(recv__flush_fails),
-		cmocka_unit_test(send__read_by_the_nic),
-		duo_test_writes(send__not_read_by_the_nic),
-		cmocka_unit_test(recv__no_flush_for_copies),
-		cmocka_unit_test(recv__gathered),
-		duo_test(recv__gathered_or_not),
-		cmocka_unit_test(recv__gathered_unsolicited),
-		duo_test(recv__gathered_copy_fails),
-		duo_test(rma__gathered),
-		cmocka_unit_test(recv__gathered_none_unsolicited),
-		duo_test_writes(recv__written_and_copied),
-		duo_test_writes(rma__written_by_the_nic),
-		cmocka_unit_test(send__delivery_waits_for_copies),
-		duo_test(send__in_order_behind_a_copy),
-		duo_test(send__injected_at_once),
-		duo_test(send__copy_fails),
-		duo_test(recv__copy_fails),
-		duo_test(recv__no_room),
-		cmocka_unit_test(write__answered_when_copied),
-		cmocka_unit_test(write__copy_fails),
-		cmocka_unit_test(rma__between_devices),
-		duo_test(read__told_when_copied),
-		cmocka_unit_test(atomic__on_devices),
-		duo_test(atomic__one_at_a_time),
-		cmocka_unit_test(atomic__copy_fails),
-		duo_test(atomic__operand_fails),
-		cmocka_unit_test(atomic__ends_on_the_way),
-		duo_test(atomic__self),
-		cmocka_unit_test(revoke__on_the_way),
-		cmocka_unit_test(peer_fail__on_the_way),
-		duo_test(peer_fail__read_on_the_way),
-		duo_test(self__between_devices),
-		duo_test_writes(place__not_on_a_device),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,12 +2,13 @@
 #include "msg/device/pump.h"
 
 #include "../duo.h"
+#include "../../tests.h"
 
 #define LARGE (3u << 20)
 
 static uint8_t host[LARGE];
 
-static void pump__whole_payload(void **state)
+TEST(pump__whole_payload)
 {
 	static const uint64_t sizes[] = {10000, UCCL_PUMP_BUF_BYTES, UCCL_PUMP_BUF_BYTES + 1, LARGE};
 
@@ -31,7 +32,7 @@ static void pump__whole_payload(void **state)
 }
 
 /* Nothing of the payload is held in the host's memory before it is asked for, and then only some parts. */
-static void pump__holds_little(void **state)
+TEST_IN(pump__holds_little, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -59,7 +60,7 @@ static void pump__holds_little(void **state)
 	duo_check(host, LARGE, 7);
 }
 
-static void pump__waits_for_memory(void **state)
+TEST_IN(pump__waits_for_memory, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -85,7 +86,7 @@ static void pump__waits_for_memory(void **state)
 }
 
 /* The host had no memory, and nobody has some that will come back: who waits is looked at again. PROTOCOL R312 */
-static void pump__tries_again(void **state)
+TEST_IN(pump__tries_again, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[0].m;
@@ -102,7 +103,7 @@ static void pump__tries_again(void **state)
 }
 
 /* Those that wait, and those under way, end with their peer. */
-static void pump__ends_with_the_peer(void **state)
+TEST_IN(pump__ends_with_the_peer, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[0].m;
@@ -124,7 +125,7 @@ static void pump__ends_with_the_peer(void **state)
 }
 
 /* The peer was promised bytes that cannot be had: nothing else is left than to part. */
-static void pump__copy_fails(void **state)
+TEST_IN(pump__copy_fails, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
@@ -141,16 +142,4 @@ static void pump__copy_fails(void **state)
 	assert_true(c && c->err == FI_EFAULT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pump__whole_payload),
-		duo_test(pump__holds_little),
-		duo_test(pump__waits_for_memory),
-		duo_test(pump__tries_again),
-		duo_test(pump__ends_with_the_peer),
-		duo_test(pump__copy_fails),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

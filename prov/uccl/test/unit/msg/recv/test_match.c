@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/recv/match.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include "base/rng.h"
 #include "msg/msg_ep.h"
@@ -32,8 +28,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define match_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 static struct uccl_op recv_op(uint32_t flags, uint64_t tag, uint64_t ignore)
 {
 	return (struct uccl_op){.type = UCCL_OP_RECV,
@@ -48,7 +42,7 @@ static struct uccl_msg_rx message(struct uccl_peer *from, bool tagged, uint64_t 
 	return (struct uccl_msg_rx){.peer = from, .env.tag = tag, .env.flags = tagged ? UCCL_ENV_TAGGED : 0};
 }
 
-static void init__empty(void **state)
+TEST_IN(init__empty, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX);
 	struct uccl_match *m = *state;
@@ -60,7 +54,7 @@ static void init__empty(void **state)
 }
 
 /* PROTOCOL R36 */
-static void posted__exact_tag(void **state)
+TEST_IN(posted__exact_tag, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0x8000000000000001, 0);
 	struct uccl_match *m = *state;
@@ -73,7 +67,7 @@ static void posted__exact_tag(void **state)
 }
 
 /* PROTOCOL R36 */
-static void posted__ignored_bits(void **state)
+TEST_IN(posted__ignored_bits, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0xab00, 0xff);
 	struct uccl_op any = recv_op(UCCL_OPF_TAGGED, 0x1234, UINT64_MAX);
@@ -90,7 +84,7 @@ static void posted__ignored_bits(void **state)
 }
 
 /* A bit set in the receive's own tag and ignored does not matter either. */
-static void posted__ignored_bits_of_the_receive(void **state)
+TEST_IN(posted__ignored_bits_of_the_receive, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 0xabff, 0xff);
 	struct uccl_match *m = *state;
@@ -100,7 +94,7 @@ static void posted__ignored_bits_of_the_receive(void **state)
 }
 
 /* PROTOCOL R37 */
-static void posted__in_post_order(void **state)
+TEST_IN(posted__in_post_order, setup, teardown)
 {
 	struct uccl_op wild = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), exact = recv_op(UCCL_OPF_TAGGED, 5, 0);
 	struct uccl_op again = recv_op(UCCL_OPF_TAGGED, 5, 0);
@@ -121,7 +115,7 @@ static void posted__in_post_order(void **state)
 }
 
 /* PROTOCOL R38 */
-static void posted__directed(void **state)
+TEST_IN(posted__directed, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 0, UINT64_MAX);
 	struct uccl_op plain = recv_op(UCCL_OPF_DIRECTED, 0, 0);
@@ -136,7 +130,7 @@ static void posted__directed(void **state)
 }
 
 /* Without the flag the peer that an op happens to name does not matter. */
-static void posted__peer_without_flag(void **state)
+TEST_IN(posted__peer_without_flag, setup, teardown)
 {
 	struct uccl_op op = recv_op(0, 0, 0);
 	struct uccl_match *m = *state;
@@ -147,7 +141,7 @@ static void posted__peer_without_flag(void **state)
 }
 
 /* PROTOCOL R35 */
-static void posted__tagged_and_untagged_apart(void **state)
+TEST_IN(posted__tagged_and_untagged_apart, setup, teardown)
 {
 	struct uccl_op tagged = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), plain = recv_op(0, 0, 0);
 	struct uccl_match *m = *state;
@@ -163,7 +157,7 @@ static void posted__tagged_and_untagged_apart(void **state)
 }
 
 /* PROTOCOL R35 */
-static void posted__collective_apart(void **state)
+TEST_IN(posted__collective_apart, setup, teardown)
 {
 	struct uccl_op all = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), plain = recv_op(0, 0, 0);
 	struct uccl_op coll = recv_op(UCCL_OPF_COLL, 7, 1);
@@ -188,7 +182,7 @@ static void posted__collective_apart(void **state)
 }
 
 /* PROTOCOL R35 R37 */
-static void unexpected__in_order_of_arrival(void **state)
+TEST_IN(unexpected__in_order_of_arrival, setup, teardown)
 {
 	struct uccl_msg_rx a = message(&alice, true, 1), b = message(&bob, true, 2), c = message(&alice, true, 2);
 	struct uccl_msg_rx plain = message(&alice, false, 2);
@@ -218,7 +212,7 @@ static void unexpected__in_order_of_arrival(void **state)
 }
 
 /* PROTOCOL R39 */
-static void claim__kept_for_its_context(void **state)
+TEST_IN(claim__kept_for_its_context, setup, teardown)
 {
 	struct uccl_msg_rx a = message(&alice, true, 1), b = message(&alice, true, 1), c = message(&alice, true, 1);
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 1, 0);
@@ -245,7 +239,7 @@ static void claim__kept_for_its_context(void **state)
 }
 
 /* Who is named by receives finds them, each kind in its order; others are not among them. */
-static void post__found_from_the_peer(void **state)
+TEST_IN(post__found_from_the_peer, setup, teardown)
 {
 	struct uccl_op any = recv_op(0, 0, 0), first = recv_op(UCCL_OPF_DIRECTED, 0, 0);
 	struct uccl_op second = recv_op(UCCL_OPF_DIRECTED, 0, 0), cm = recv_op(UCCL_OPF_DIRECTED | UCCL_OPF_CM, 0, 0);
@@ -268,7 +262,7 @@ static void post__found_from_the_peer(void **state)
 }
 
 /* A name that turns out to be another one: its receives are posted as before, and found from that one. */
-static void rename__moves_receives(void **state)
+TEST_IN(rename__moves_receives, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 1, 0), other = op, any = recv_op(0, 0, 0);
 	struct uccl_match *m = *state;
@@ -290,7 +284,7 @@ static void rename__moves_receives(void **state)
 }
 
 /* Receives that name a peer by its other name keep their places among those that name it already. */
-static void rename__keeps_the_order(void **state)
+TEST_IN(rename__keeps_the_order, setup, teardown)
 {
 	static struct uccl_op op[60];
 	struct uccl_match *m = *state;
@@ -322,7 +316,7 @@ static uint64_t scramble(uint64_t i)
 	return i * 7919 % MANY;
 }
 
-static void posted__steps_do_not_grow(void **state)
+TEST_IN(posted__steps_do_not_grow, setup, teardown)
 {
 	struct uccl_match *m = *state;
 	uint64_t steps;
@@ -343,7 +337,7 @@ static void posted__steps_do_not_grow(void **state)
 }
 
 /* Each bit of the tag is ignored by some receives: the tables are as many, and no more. */
-static void posted__many_masks(void **state)
+TEST_IN(posted__many_masks, setup, teardown)
 {
 	struct uccl_match *m = *state;
 	uint64_t steps;
@@ -362,7 +356,7 @@ static void posted__many_masks(void **state)
 	}
 }
 
-static void context__steps_do_not_grow(void **state)
+TEST_IN(context__steps_do_not_grow, setup, teardown)
 {
 	struct uccl_match *m = *state;
 	uint64_t steps;
@@ -387,7 +381,7 @@ static void context__steps_do_not_grow(void **state)
 }
 
 /* By tag, by tag and source, by source, by a part of the tag: each in an order that is not that of arrival. */
-static void unexpected__steps_do_not_grow(void **state)
+TEST_IN(unexpected__steps_do_not_grow, setup, teardown)
 {
 	static const struct {
 		uint32_t flags;
@@ -417,7 +411,7 @@ static void unexpected__steps_do_not_grow(void **state)
 }
 
 /* With more masks by turns than there are tables the list is read, and nothing else is done each time. */
-static void unexpected__more_masks_than_tables(void **state)
+TEST_IN(unexpected__more_masks_than_tables, setup, teardown)
 {
 	struct uccl_match *m = *state;
 	uint64_t steps;
@@ -448,7 +442,7 @@ static void unexpected__more_masks_than_tables(void **state)
 }
 
 /* Without memory for a table the list is read; what is there is found as before. */
-static void unexpected__no_memory_for_a_table(void **state)
+TEST_IN(unexpected__no_memory_for_a_table, setup, teardown)
 {
 	struct uccl_op op = recv_op(UCCL_OPF_TAGGED, 900, 0), wide = recv_op(UCCL_OPF_TAGGED, 900, 1);
 	struct uccl_match *m = *state;
@@ -475,7 +469,7 @@ static void unexpected__no_memory_for_a_table(void **state)
 		uccl_match_unlist(m, &rxs[i]);
 }
 
-static void claimed__steps_do_not_grow(void **state)
+TEST_IN(claimed__steps_do_not_grow, setup, teardown)
 {
 	struct uccl_match *m = *state;
 	uint64_t steps;
@@ -538,13 +532,12 @@ static struct uccl_msg_rx *plain_unexpected(const struct plain *l, const struct 
 }
 
 /* Whatever is posted and comes, tables find what lists find: few masks or many, with memory and without. */
-static void match__as_lists(void **state)
+TEST_IN(match__as_lists, setup, teardown)
 {
 	static struct uccl_op op[LIVE];
 	static struct plain l;
 	struct uccl_rng rng;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		uint64_t masks = seed % 3 ? 4 : 90, grows = 50 + seed % 5 * 3;
 		bool used[LIVE] = {false}, here[LIVE] = {false};
@@ -630,7 +623,7 @@ static void match__as_lists(void **state)
 }
 
 /* A buffer that starves is found once; what is posted behind it, when it is posted no more. */
-static void starve__and_those_behind(void **state)
+TEST_IN(starve__and_those_behind, setup, teardown)
 {
 	struct uccl_op multi = recv_op(UCCL_OPF_MULTI, 0, 0), again = multi, one = recv_op(0, 0, 0), before = one;
 	struct uccl_op tagged = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX);
@@ -663,33 +656,4 @@ static void starve__and_those_behind(void **state)
 	assert_true(TAILQ_EMPTY(&m->passed));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		match_test(init__empty),
-		match_test(posted__exact_tag),
-		match_test(posted__ignored_bits),
-		match_test(posted__ignored_bits_of_the_receive),
-		match_test(posted__in_post_order),
-		match_test(posted__directed),
-		match_test(posted__peer_without_flag),
-		match_test(posted__tagged_and_untagged_apart),
-		match_test(posted__collective_apart),
-		match_test(unexpected__in_order_of_arrival),
-		match_test(claim__kept_for_its_context),
-		match_test(post__found_from_the_peer),
-		match_test(rename__moves_receives),
-		match_test(rename__keeps_the_order),
-		match_test(posted__steps_do_not_grow),
-		match_test(posted__many_masks),
-		match_test(context__steps_do_not_grow),
-		match_test(unexpected__steps_do_not_grow),
-		match_test(unexpected__more_masks_than_tables),
-		match_test(unexpected__no_memory_for_a_table),
-		match_test(claimed__steps_do_not_grow),
-		match_test(match__as_lists),
-		match_test(starve__and_those_behind),
-	};
-
-	return cmocka_run_group_tests_name("match", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R29 */
-static void eager__malformed(void **state)
+TEST_IN(eager__malformed, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 100);
@@ -33,7 +34,7 @@ static void eager__malformed(void **state)
 }
 
 /* Of messages that are not whole one is found without a table; whichever that is, each gets what is its own. */
-static void find__lone_and_others(void **state)
+TEST(find__lone_and_others)
 {
 	for (int order = 0; order < 6; order++) {
 		static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -69,7 +70,7 @@ static void find__lone_and_others(void **state)
 }
 
 /* A receive posted between the chunks gets what came and what comes. PROTOCOL R29 */
-static void eager__matched_half_way(void **state)
+TEST(eager__matched_half_way)
 {
 	for (int gap = 0; gap < 2; gap++)
 		for (uint64_t room = 0; room <= 120; room += 30) {
@@ -101,7 +102,7 @@ static void eager__matched_half_way(void **state)
 }
 
 /* A GRO batch, into one buffer or several, of a receive with room for all of it or for less. */
-static void eager__parts_in_a_row(void **state)
+TEST(eager__parts_in_a_row)
 {
 	static uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
 
@@ -151,7 +152,7 @@ static void eager__parts_in_a_row(void **state)
 }
 
 /* How far it came is known, for the places of what comes next. */
-static void eager__row_and_more_to_come(void **state)
+TEST_IN(eager__row_and_more_to_come, duo_setup, duo_teardown)
 {
 	static uint8_t row[2 * (1000 + UCCL_HDR_LEN)];
 	struct duo *d = *state;
@@ -170,7 +171,7 @@ static void eager__row_and_more_to_come(void **state)
 }
 
 /* It lies at its place, with the headers between: nothing before, behind or of it is lost. PROTOCOL R282 */
-static void eager__row_at_its_place(void **state)
+TEST(eager__row_at_its_place)
 {
 	for (uint32_t last = 1; last <= 1000; last += 333) {
 		struct duo *d = duo_open();
@@ -204,7 +205,7 @@ static void eager__row_at_its_place(void **state)
 }
 
 /* What was asked for may come before the last unsolicited data. PROTOCOL R119 R263 */
-static void unsolicited__behind_the_rest(void **state)
+TEST(unsolicited__behind_the_rest)
 {
 	static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
@@ -252,7 +253,7 @@ static void unsolicited__behind_the_rest(void **state)
 }
 
 /* The last unsolicited data look at all of the message, if the rest came before it. PROTOCOL R119 R263 */
-static void unsolicited__seen_at_the_end(void **state)
+TEST(unsolicited__seen_at_the_end)
 {
 	for (int lie = 0; lie < 2; lie++) {
 		struct uccl_env env = duo_unsolicited_env(0, 1, 1400, 1000);
@@ -281,7 +282,7 @@ static void unsolicited__seen_at_the_end(void **state)
 }
 
 /* CTS says whether a receive waited, to who knows of it. PROTOCOL R264 */
-static void cts__says_met(void **state)
+TEST(cts__says_met)
 {
 	for (int unexpected = 0; unexpected < 2; unexpected++)
 		for (int knows = 0; knows < 2; knows++) {
@@ -304,7 +305,7 @@ static void cts__says_met(void **state)
 }
 
 /* PROTOCOL R31 */
-static void data__malformed(void **state)
+TEST_IN(data__malformed, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 10000, .id = 77, .tag = 1};
@@ -351,7 +352,7 @@ static void data__malformed(void **state)
 }
 
 /* Each byte once: as many bytes as a message has are not the message. PROTOCOL R119 */
-static void overlap__eager(void **state)
+TEST(overlap__eager)
 {
 	static const uint64_t again[] = {40, 41, 35, 11};
 
@@ -378,7 +379,7 @@ static void overlap__eager(void **state)
 }
 
 /* So many ranges that they are not kept one by one; the last of them tells. PROTOCOL R119 */
-static void overlap__seen_at_the_end(void **state)
+TEST(overlap__seen_at_the_end)
 {
 	for (int lie = 0; lie < 2; lie++) {
 		struct uccl_env env = duo_eager_env(0, 1, 1000);
@@ -409,7 +410,7 @@ static void overlap__seen_at_the_end(void **state)
 }
 
 /* A receive that met a message of which ranges are missing shows nothing of our memory. PROTOCOL R119 */
-static void overlap__gaps_are_empty(void **state)
+TEST_IN(overlap__gaps_are_empty, duo_setup, duo_teardown)
 {
 	struct uccl_env env = duo_eager_env(0, 1, 4000);
 	struct duo *d = *state;
@@ -433,7 +434,7 @@ static void overlap__gaps_are_empty(void **state)
 }
 
 /* What follows CTS, too, by packets and by direct writes. PROTOCOL R119 */
-static void overlap__granted(void **state)
+TEST_IN(overlap__granted, duo_setup, duo_teardown)
 {
 	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 4000, .id = 77, .tag = 1};
 	struct duo *d = *state;
@@ -462,7 +463,7 @@ static void overlap__granted(void **state)
 }
 
 /* A million messages under way: there is no handle for the next, whose sender would wait for ever. PROTOCOL R312 */
-static void cts__no_handle(void **state)
+TEST_IN(cts__no_handle, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_ids *ids = &d->side[1].m.rx_ids;
@@ -480,7 +481,7 @@ static void cts__no_handle(void **state)
 }
 
 /* Direct writes: same bytes, fewer copies. PROTOCOL R24 */
-static void direct__whole(void **state)
+TEST(direct__whole)
 {
 	static const uint64_t sizes[] = {20000, 65536, 65536 + 4095, 200001};
 
@@ -505,7 +506,7 @@ static void direct__whole(void **state)
 }
 
 /* Truncated to the receive; split receives, small ones and failed registrations go by packets. PROTOCOL R24 */
-static void direct__only_where_it_fits(void **state)
+TEST_IN(direct__only_where_it_fits, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -555,7 +556,7 @@ static enum duo_verdict lose_last_write(struct duo *d, const struct duo_pkt *p)
 }
 
 /* A write was lost and came again as packets: the buffer is held until the fence. PROTOCOL R25 R26 */
-static void direct__held_until_fenced(void **state)
+TEST(direct__held_until_fenced)
 {
 	enum duo_verdict (*lose[])(struct duo *, const struct duo_pkt *) = {lose_write, lose_last_write};
 
@@ -587,7 +588,7 @@ static enum duo_verdict delay_write(struct duo *d, const struct duo_pkt *p)
 }
 
 /* The late original settles its own doubt. PROTOCOL R25 */
-static void direct__held_until_the_late_write(void **state)
+TEST_IN(direct__held_until_the_late_write, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -610,7 +611,7 @@ static enum duo_verdict double_write(struct duo *d, const struct duo_pkt *p)
 }
 
 /* The network doubles writes: no more are granted, packets do. PROTOCOL R27 */
-static void direct__none_after_a_double(void **state)
+TEST_IN(direct__none_after_a_double, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -630,7 +631,7 @@ static void direct__none_after_a_double(void **state)
  * Where the end of a registration keeps writes out, a doubt costs nothing: the message is complete, and what still
  * comes finds no place. PROTOCOL R83
  */
-static void direct__closed_in_doubt(void **state)
+TEST_IN(direct__closed_in_doubt, duo_setup_writes, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -653,31 +654,4 @@ static void direct__closed_in_doubt(void **state)
 	assert_int_equal(d->side[1].stats.dup_writes, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		duo_test(cts__no_handle),
-		cmocka_unit_test(find__lone_and_others),
-		duo_test(eager__malformed),
-		cmocka_unit_test(eager__matched_half_way),
-		cmocka_unit_test(eager__parts_in_a_row),
-		duo_test(eager__row_and_more_to_come),
-		cmocka_unit_test(eager__row_at_its_place),
-		cmocka_unit_test(unsolicited__behind_the_rest),
-		cmocka_unit_test(unsolicited__seen_at_the_end),
-		cmocka_unit_test(cts__says_met),
-		duo_test(data__malformed),
-		cmocka_unit_test(overlap__eager),
-		cmocka_unit_test(overlap__seen_at_the_end),
-		duo_test(overlap__gaps_are_empty),
-		duo_test(overlap__granted),
-		cmocka_unit_test(direct__whole),
-		duo_test_writes(direct__only_where_it_fits),
-		cmocka_unit_test(direct__held_until_fenced),
-		duo_test_writes(direct__held_until_the_late_write),
-		duo_test_writes(direct__none_after_a_double),
-		duo_test_writes(direct__closed_in_doubt),
-	};
-
-	return cmocka_run_group_tests_name("rx", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,13 +2,14 @@
 #include "../duo.h"
 
 #include "lanes/reassembly.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
 #define PLACED 16384u
 
 /* Predicted places follow the stream; place() agrees with them. PROTOCOL R44 */
-static void placement__follow_the_stream(void **state)
+TEST_IN(placement__follow_the_stream, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
@@ -72,7 +73,7 @@ static void placement__follow_the_stream(void **state)
 }
 
 /* An envelope is taken alone while unsolicited data follow, where places are predicted at all. PROTOCOL R263 */
-static void placement__envelope_alone(void **state)
+TEST_IN(placement__envelope_alone, duo_setup_unsolicited, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
@@ -96,7 +97,7 @@ static void placement__envelope_alone(void **state)
 }
 
 /* Of unsolicited data the place is known as soon as its receive is. PROTOCOL R44 R263 */
-static void placement__of_unsolicited_data(void **state)
+TEST_IN(placement__of_unsolicited_data, duo_setup_unsolicited, duo_teardown)
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
 	struct duo *d = *state;
@@ -126,7 +127,7 @@ static void placement__of_unsolicited_data(void **state)
 }
 
 /* Where lanes put bytes, asked for or not, nothing may be that was only predicted. PROTOCOL R44 R266 */
-static void placement__not_where_lanes_are(void **state)
+TEST_IN(placement__not_where_lanes_are, duo_setup_unsolicited, duo_teardown)
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
 	struct duo *d = *state;
@@ -156,7 +157,7 @@ static void placement__not_where_lanes_are(void **state)
  * What of unsolicited data overtook its envelope stays as it came: a place is predicted behind it, as a wrong guess
  * would write over it. PROTOCOL R276
  */
-static void placement__behind_what_came_early(void **state)
+TEST_IN(placement__behind_what_came_early, duo_setup_unsolicited, duo_teardown)
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
 	struct duo *d = *state;
@@ -173,7 +174,7 @@ static void placement__behind_what_came_early(void **state)
 }
 
 /* Messages that wait for a receive, and those that are there but for what was lost, take no time from the others. */
-static void placement__steps_do_not_grow(void **state)
+TEST_IN(placement__steps_do_not_grow, duo_setup, duo_teardown)
 {
 	enum { WAIT = 1000, GAPS = 100 };
 	struct uccl_env env = {.len = 6 * PLACED, .id = 9, .mseq = 2 * WAIT + GAPS};
@@ -218,7 +219,7 @@ static void placement__steps_do_not_grow(void **state)
 }
 
 /* Two reads into one place: what is predicted ends before the second. PROTOCOL R276 */
-static void placement__one_place_twice(void **state)
+TEST_IN(placement__one_place_twice, duo_setup, duo_teardown)
 {
 	struct uccl_env env = {.len = 3 * PLACED, .id = 9};
 	struct duo *d = *state;
@@ -247,7 +248,7 @@ static int looks(struct duo *d)
 }
 
 /* Nothing is predicted of a peer of whom most of it was wrong; it is tried again after a while. */
-static void placement__wrong(void **state)
+TEST_IN(placement__wrong, duo_setup, duo_teardown)
 {
 	struct uccl_env env = {.len = 6 * PLACED, .id = 9};
 	struct duo *d = *state;
@@ -292,7 +293,7 @@ static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
 }
 
 /* No single place: nothing is predicted. */
-static void placement__split_receive(void **state)
+TEST_IN(placement__split_receive, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
@@ -330,7 +331,7 @@ static enum uccl_drop row_came(struct duo *d, const struct uccl_msg_rx *rx, uint
 }
 
 /* Behind a row the next one is predicted, as much of it as has room with its headers; not for ever. PROTOCOL R282 */
-static void placement__of_a_row(void **state)
+TEST_IN(placement__of_a_row, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = {.len = 100 + 60 * EACH, .id = 9};
@@ -375,7 +376,7 @@ static void placement__of_a_row(void **state)
 }
 
 /* Where a row of segments belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
-static void place__of_a_row(void **state)
+TEST_IN(place__of_a_row, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = {.len = 100 + 20 * EACH, .id = 9};
@@ -408,21 +409,4 @@ static void place__of_a_row(void **state)
 	assert_null(uccl_msg_place(p, &hdr, EACH));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		duo_test(placement__follow_the_stream),
-		duo_test_unsolicited(placement__envelope_alone),
-		duo_test_unsolicited(placement__of_unsolicited_data),
-		duo_test_unsolicited(placement__not_where_lanes_are),
-		duo_test_unsolicited(placement__behind_what_came_early),
-		duo_test(placement__steps_do_not_grow),
-		duo_test(placement__one_place_twice),
-		duo_test(placement__wrong),
-		duo_test(placement__split_receive),
-		duo_test(placement__of_a_row),
-		duo_test(place__of_a_row),
-	};
-
-	return cmocka_run_group_tests_name("hints", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
@@ -22,7 +23,7 @@ static void multi_post(struct duo *d, uint64_t len, uint64_t min, void *context)
 }
 
 /* Messages lie one behind the other; the last that fits says that the buffer is free. PROTOCOL R40 */
-static void multi__fills_and_releases(void **state)
+TEST(multi__fills_and_releases)
 {
 	for (int unexpected = 0; unexpected < 2; unexpected++) {
 		struct duo *d = duo_open();
@@ -54,7 +55,7 @@ static void multi__fills_and_releases(void **state)
 }
 
 /* The buffer is free with the last message to be complete, whichever came first. PROTOCOL R40 */
-static void multi__released_by_the_last_complete(void **state)
+TEST_IN(multi__released_by_the_last_complete, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -87,7 +88,7 @@ static void multi__released_by_the_last_complete(void **state)
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
 }
 
-static void multi__truncates_the_last(void **state)
+TEST_IN(multi__truncates_the_last, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -104,7 +105,7 @@ static void multi__truncates_the_last(void **state)
 	assert_int_equal(dst[100], 0xee);
 }
 
-static void multi__gone(void **state)
+TEST_IN(multi__gone, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -129,7 +130,7 @@ static void multi__gone(void **state)
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
 }
 
-static void multi__cancel(void **state)
+TEST_IN(multi__cancel, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -165,7 +166,7 @@ static void multi__cancel(void **state)
 
 /* No op for a message in a multi-receive buffer: nothing is lost, nothing overtakes, it goes on when one is free.
  * PROTOCOL R40 */
-static void multi__out_of_ops(void **state)
+TEST_IN(multi__out_of_ops, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *held[3];
@@ -205,7 +206,7 @@ static bool no_room(void *arg)
 }
 
 /* The same when nobody has read the completions of earlier ones. PROTOCOL R40 */
-static void multi__no_room(void **state)
+TEST_IN(multi__no_room, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	bool room = false;
@@ -252,7 +253,7 @@ static void takes_room(struct duo_side *s, struct uccl_op *op)
  * A flood waits for room, which comes for one message at a time, beside messages that nobody has asked for. What a
  * message costs does not depend on how many wait, also when its buffer is full and the next one takes what waited.
  */
-static void multi__steps_do_not_grow(void **state)
+TEST_IN(multi__steps_do_not_grow, duo_setup, duo_teardown)
 {
 	enum { OTHERS = 500, FLOOD = 1000, EACH = 100 };
 	struct duo *d = *state;
@@ -291,7 +292,7 @@ static void multi__steps_do_not_grow(void **state)
 }
 
 /* The buffer that starved is used up when room comes: what still waits is for those behind it. */
-static void multi__used_up_for_those_behind(void **state)
+TEST_IN(multi__used_up_for_those_behind, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
@@ -318,7 +319,7 @@ static void multi__used_up_for_those_behind(void **state)
 }
 
 /* The buffer that starved is posted no more: what waited goes to the receives behind it, which need no room. */
-static void multi__cancelled_for_those_behind(void **state)
+TEST_IN(multi__cancelled_for_those_behind, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
@@ -349,7 +350,7 @@ static void multi__cancelled_for_those_behind(void **state)
 
 /* Receives for single messages need no further op: what waits for one does not stop them, and is not overtaken.
  * PROTOCOL R40 */
-static void multi__out_of_ops_others_go_on(void **state)
+TEST_IN(multi__out_of_ops_others_go_on, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env;
@@ -379,7 +380,7 @@ static void multi__out_of_ops_others_go_on(void **state)
 }
 
 /* The same for messages that were unexpected, that came early, and that are our own. PROTOCOL R40 */
-static void multi__out_of_ops_unexpected(void **state)
+TEST_IN(multi__out_of_ops_unexpected, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *held[8], *self, *plain;
@@ -421,7 +422,7 @@ static void multi__out_of_ops_unexpected(void **state)
 		uccl_msg_ep_op_put(&d->side[1].m, held[i]);
 }
 
-static void cancel__posted(void **state)
+TEST_IN(cancel__posted, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -445,7 +446,7 @@ static void cancel__posted(void **state)
 }
 
 /* Too late: the message has begun to come. */
-static void cancel__matched(void **state)
+TEST_IN(cancel__matched, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -457,24 +458,4 @@ static void cancel__matched(void **state)
 	duo_expect(d, 1, DUO_CTX(1), 0, 20000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(multi__fills_and_releases),
-		duo_test(multi__released_by_the_last_complete),
-		duo_test(multi__truncates_the_last),
-		duo_test(multi__gone),
-		duo_test(multi__cancel),
-		duo_test(multi__out_of_ops),
-		duo_test(multi__no_room),
-		duo_test(multi__steps_do_not_grow),
-		duo_test_apart(multi__used_up_for_those_behind),
-		duo_test_apart(multi__cancelled_for_those_behind),
-		duo_test(multi__out_of_ops_others_go_on),
-		duo_test(multi__out_of_ops_unexpected),
-		duo_test(cancel__posted),
-		duo_test(cancel__matched),
-	};
-
-	return cmocka_run_group_tests_name("posted", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* All six orders of three messages, matched and unexpected alike: received as they were sent. PROTOCOL R32 */
-static void env__out_of_order(void **state)
+TEST(env__out_of_order)
 {
 	static const int order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
@@ -37,7 +38,7 @@ static void env__out_of_order(void **state)
 }
 
 /* PROTOCOL R32 */
-static void env__early_does_not_match(void **state)
+TEST_IN(env__early_does_not_match, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env second = duo_eager_env(1, 7, 0), first = duo_eager_env(0, 7, 0);
@@ -55,7 +56,7 @@ static void env__early_does_not_match(void **state)
 }
 
 /* A whole burst turned round: chunks before their envelope, envelopes before their turn. PROTOCOL R29 R32 */
-static void env__burst_reversed(void **state)
+TEST(env__burst_reversed)
 {
 	static const uint64_t sizes[] = {5000, 0, 100, 8192, 20000, 1024, 1025};
 
@@ -91,7 +92,7 @@ static void env__burst_reversed(void **state)
 	{.flags = UCCL_ENV_TAGGED | (more), .tag = 1, .len = bytes, .unsolicited = first, __VA_ARGS__}
 
 /* Nothing of a malformed envelope stays. PROTOCOL R28 R29 */
-static void env__malformed(void **state)
+TEST_IN(env__malformed, duo_setup, duo_teardown)
 {
 	static const struct {
 		uint64_t next;
@@ -153,7 +154,7 @@ static void env__malformed(void **state)
 }
 
 /* How many data are unsolicited is decoded as it was encoded. PROTOCOL R263 */
-static void env__unsolicited(void **state)
+TEST(env__unsolicited)
 {
 	static const struct { uint64_t len; uint32_t head;
 	} says[] = {
@@ -179,7 +180,7 @@ static void env__unsolicited(void **state)
 }
 
 /* Unsolicited data that came before their envelope. PROTOCOL R29 R263 */
-static void env__unsolicited_contradicts_its_chunks(void **state)
+TEST_IN(env__unsolicited_contradicts_its_chunks, duo_setup_unsolicited, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
@@ -204,7 +205,7 @@ static void env__unsolicited_contradicts_its_chunks(void **state)
 }
 
 /* An envelope that contradicts what came before it. PROTOCOL R29 */
-static void env__contradicts_its_chunks(void **state)
+TEST_IN(env__contradicts_its_chunks, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 100);
@@ -230,7 +231,7 @@ static void env__contradicts_its_chunks(void **state)
 }
 
 /* PROTOCOL R41 */
-static void env__out_of_memory(void **state)
+TEST_IN(env__out_of_memory, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 4), later = duo_eager_env(1, 1, 4);
@@ -249,7 +250,7 @@ static void env__out_of_memory(void **state)
 }
 
 /* What cannot be taken now comes again by itself. PROTOCOL R41 */
-static void env__out_of_memory_for_a_while(void **state)
+TEST_IN(env__out_of_memory_for_a_while, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -266,7 +267,7 @@ static void env__out_of_memory_for_a_while(void **state)
 }
 
 /* PROTOCOL R38 */
-static void recv__directed(void **state)
+TEST_IN(recv__directed, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
@@ -283,7 +284,7 @@ static void recv__directed(void **state)
 }
 
 /* Tagged and untagged messages have one order between them only as far as receives can see it. PROTOCOL R35 */
-static void recv__tagged_and_untagged(void **state)
+TEST_IN(recv__tagged_and_untagged, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -298,7 +299,7 @@ static void recv__tagged_and_untagged(void **state)
 }
 
 /* Small and large, asked for before and after they come, to others and to ourselves. PROTOCOL R35 */
-static void recv__collective(void **state)
+TEST_IN(recv__collective, duo_setup, duo_teardown)
 {
 	static const uint64_t lens[] = {0, 8, 100000};
 	struct duo *d = *state;
@@ -326,7 +327,7 @@ static void recv__collective(void **state)
 }
 
 /* Asked for before and after it comes, and no other receive takes it. PROTOCOL R110 */
-static void cm__apart(void **state)
+TEST_IN(cm__apart, duo_setup, duo_teardown)
 {
 	static const uint64_t lens[] = {0, 1, 56, UCCL_CM_MAX};
 	struct duo *d = *state;
@@ -355,7 +356,7 @@ static void cm__apart(void **state)
 }
 
 /* Too long, or to an endpoint that has no connections. PROTOCOL R110 */
-static void cm__refused(void **state)
+TEST_IN(cm__refused, duo_setup, duo_teardown)
 {
 	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = UCCL_CM_MAX};
 	struct duo *d = *state;
@@ -374,7 +375,7 @@ static void cm__refused(void **state)
 }
 
 /* One that is not all here holds nobody's receive, in whatever order its parts come. PROTOCOL R110 */
-static void cm__half_a_message(void **state)
+TEST(cm__half_a_message)
 {
 	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = 300};
 	struct uccl_env whole = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 2, .len = 10, .mseq = 1};
@@ -414,7 +415,7 @@ static void cm__half_a_message(void **state)
 }
 
 /* It is said whole at once, however little the peer wants and whatever the eager limit is. PROTOCOL R110 */
-static void cm__said_whole(void **state)
+TEST(cm__said_whole)
 {
 	for (int queued = 0; queued < 2; queued++) {
 		struct duo *d = duo_open();
@@ -438,7 +439,7 @@ static void cm__said_whole(void **state)
 }
 
 /* What a connected endpoint is sent by others than its peer; the same from the peer is taken. PROTOCOL R111 */
-static void cm__strangers(void **state)
+TEST_IN(cm__strangers, duo_setup, duo_teardown)
 {
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 	uint8_t rec[UCCL_REC_LEN];
@@ -463,7 +464,7 @@ static void cm__strangers(void **state)
 }
 
 /* PROTOCOL R36 R37 */
-static void recv__wildcards_in_order(void **state)
+TEST_IN(recv__wildcards_in_order, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -490,7 +491,7 @@ static struct uccl_op *peek_op(struct duo *d, uint32_t flags, uint64_t tag, uint
 	return op;
 }
 
-static void peek__tells_and_leaves(void **state)
+TEST_IN(peek__tells_and_leaves, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 0, UINT64_MAX, NULL), *send;
@@ -523,7 +524,7 @@ static void peek__tells_and_leaves(void **state)
 }
 
 /* PROTOCOL R39 */
-static void peek__claim(void **state)
+TEST_IN(peek__claim, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
@@ -547,7 +548,7 @@ static void peek__claim(void **state)
 }
 
 /* PROTOCOL R39 */
-static void peek__claimed_then_dropped(void **state)
+TEST_IN(peek__claimed_then_dropped, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -567,7 +568,7 @@ static void peek__claimed_then_dropped(void **state)
 }
 
 /* What is thrown away is not asked for, and still completes at its sender. */
-static void peek__discard(void **state)
+TEST_IN(peek__discard, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, 0, 0, 0, NULL);
@@ -595,7 +596,7 @@ static void peek__discard(void **state)
 	duo_quiet(d);
 }
 
-static void peek__own_messages(void **state)
+TEST_IN(peek__own_messages, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, 0, 0, 0, DUO_CTX(5));
@@ -611,33 +612,4 @@ static void peek__own_messages(void **state)
 	duo_expect(d, 1, DUO_CTX(5), 0, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(env__out_of_order),
-		duo_test(env__early_does_not_match),
-		cmocka_unit_test(env__burst_reversed),
-		duo_test(env__malformed),
-		cmocka_unit_test(env__unsolicited),
-		duo_test_unsolicited(env__unsolicited_contradicts_its_chunks),
-		duo_test(env__contradicts_its_chunks),
-		duo_test(env__out_of_memory),
-		duo_test(env__out_of_memory_for_a_while),
-		duo_test(recv__directed),
-		duo_test(recv__tagged_and_untagged),
-		duo_test(recv__collective),
-		duo_test(cm__apart),
-		duo_test(cm__refused),
-		cmocka_unit_test(cm__half_a_message),
-		cmocka_unit_test(cm__said_whole),
-		duo_test(cm__strangers),
-		duo_test(recv__wildcards_in_order),
-		duo_test(peek__tells_and_leaves),
-		duo_test(peek__claim),
-		duo_test(peek__claimed_then_dropped),
-		duo_test(peek__discard),
-		duo_test(peek__own_messages),
-	};
-
-	return cmocka_run_group_tests_name("recv", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R42 */
-static void short__envelopes_only(void **state)
+TEST_IN(short__envelopes_only, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -39,7 +40,7 @@ static void short__envelopes_only(void **state)
  * What was queued before the receiver ran short follows as envelopes too: no more comes unsolicited than is in flight,
  * and every message arrives in the end, whole and in order. PROTOCOL R42
  */
-static void short__queued_too(void **state)
+TEST_IN(short__queued_too, duo_setup, duo_teardown)
 {
 	static const uint64_t sizes[] = { 1000, 0, 5000, 300, 1024, 8192 };
 	const int n = 600;
@@ -66,7 +67,7 @@ static void short__queued_too(void **state)
 }
 
 /* Heads that had not left become envelopes, too, and new ones have none. PROTOCOL R42 R263 */
-static void short__none_unsolicited(void **state)
+TEST(short__none_unsolicited)
 {
 	const int n = 300, heads = 1;
 	struct duo *d = duo_open_unsolicited();
@@ -95,7 +96,7 @@ static void short__none_unsolicited(void **state)
 }
 
 /* A peer that goes on all the same fills no more than an honest one may have had in flight. PROTOCOL R42 */
-static void short__ignored(void **state)
+TEST_IN(short__ignored, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
@@ -116,7 +117,7 @@ static void short__ignored(void **state)
 }
 
 /* What lanes keep leaves less to the primary: both have one account. PROTOCOL R313 */
-static void hold__beside_lanes(void **state)
+TEST_IN(hold__beside_lanes, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
@@ -138,7 +139,7 @@ static void hold__beside_lanes(void **state)
  * The memory of what was kept serves what is kept next, and tells that nothing: of this only a part comes, and then its
  * sender ends.
  */
-static void buffer__again(void **state)
+TEST_IN(buffer__again, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_buf_cache *spare = &d->side[1].m.unexpected.cache;
@@ -160,16 +161,4 @@ static void buffer__again(void **state)
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		duo_test(short__envelopes_only),
-		duo_test(short__queued_too),
-		cmocka_unit_test(short__none_unsolicited),
-		duo_test(short__ignored),
-		duo_test(hold__beside_lanes),
-		duo_test(buffer__again),
-	};
-
-	return cmocka_run_group_tests_name("unexpected", tests, NULL, NULL);
-}
+TESTS_MAIN

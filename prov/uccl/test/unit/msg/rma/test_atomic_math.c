@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <complex.h>
 #include <string.h>
@@ -13,21 +9,19 @@
 
 __extension__ typedef __int128 int128;
 
-static void size__all(void **state)
+TEST(size__all)
 {
 	static const size_t sizes[UCCL_DATATYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, sizeof(long double),
 						     2 * sizeof(long double), 16, 16};
 
-	(void)state;
 	for (unsigned int t = 0; t < UCCL_DATATYPES; t++)
 		assert_int_equal(uccl_atomic_size(t), sizes[t]);
 	assert_int_equal(uccl_atomic_size(UCCL_DATATYPES), 0);
 	assert_int_equal(uccl_atomic_size(~0u), 0);
 }
 
-static void valid__kinds(void **state)
+TEST(valid__kinds)
 {
-	(void)state;
 	for (unsigned int t = 0; t < UCCL_DATATYPES; t++)
 		for (unsigned int op = 0; op < UCCL_ATOMICS; op++) {
 			bool any = uccl_atomic_valid(UCCL_OP_FETCH, t, op) || uccl_atomic_valid(UCCL_OP_COMPARE, t, op);
@@ -101,11 +95,10 @@ static void valid__kinds(void **state)
 #define UINT128_HIGH (~(uint128)0)
 __extension__ typedef unsigned __int128 uint128;
 
-static void apply__integers(void **state)
+TEST(apply__integers)
 {
 	int128 high = (int128)(UINT128_HIGH >> 1);
 
-	(void)state;
 	integer(uint8_t, UCCL_UINT8, 0, UINT8_MAX);
 	integer(uint16_t, UCCL_UINT16, 0, UINT16_MAX);
 	integer(uint32_t, UCCL_UINT32, 0, UINT32_MAX);
@@ -150,9 +143,8 @@ static void apply__integers(void **state)
 		check(T, type, UCCL_CSWAP_NE, I, 7, I, I);                                                             \
 	} while (0)
 
-static void apply__reals(void **state)
+TEST(apply__reals)
 {
-	(void)state;
 	real(float, UCCL_FLOAT);
 	real(double, UCCL_DOUBLE);
 	real(long double, UCCL_LONG_DOUBLE);
@@ -160,20 +152,18 @@ static void apply__reals(void **state)
 	check(float, UCCL_FLOAT, UCCL_CSWAP_GE, 2, 9, 1, 2);
 }
 
-static void apply__complex(void **state)
+TEST(apply__complex)
 {
-	(void)state;
 	complex_(float complex, UCCL_FLOAT_COMPLEX);
 	complex_(double complex, UCCL_DOUBLE_COMPLEX);
 	complex_(long double complex, UCCL_LONG_DOUBLE_COMPLEX);
 }
 
 /* Nothing beside the elements is touched, and nothing that is not wanted is written. */
-static void apply__many(void **state)
+TEST(apply__many)
 {
 	uint32_t dst[5] = {1, 2, 3, 4, 77}, src[4] = {10, 20, 30, 40}, was[4];
 
-	(void)state;
 	uccl_atomic_apply(UCCL_UINT32, UCCL_SUM, dst, src, NULL, was, 4);
 	assert_memory_equal(dst, ((uint32_t[]){11, 22, 33, 44, 77}), sizeof(dst));
 	assert_memory_equal(was, ((uint32_t[]){1, 2, 3, 4}), sizeof(was));
@@ -183,12 +173,4 @@ static void apply__many(void **state)
 	assert_int_equal(dst[0], 11);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(size__all),	  cmocka_unit_test(valid__kinds),   cmocka_unit_test(apply__integers),
-		cmocka_unit_test(apply__reals), cmocka_unit_test(apply__complex), cmocka_unit_test(apply__many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

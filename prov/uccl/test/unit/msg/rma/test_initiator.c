@@ -3,6 +3,7 @@
 #include "../duo.h"
 
 #include "msg/rma/atomic_math.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
@@ -34,7 +35,7 @@ static const uint64_t sizes[] = {0,    1,     64,    103,	104,	105,	1000,	4096,	
 				 8192, 65535, 65536, 65537, 262144, 262145, 1048576, 1500000};
 
 /* A write and a read back of every interesting size, as packets and by direct writes. PROTOCOL R70 R71 R75 */
-static void rma__sizes(void **state)
+TEST(rma__sizes)
 {
 	for (int writes = 0; writes < 2; writes++)
 		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
@@ -69,7 +70,7 @@ static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
 }
 
 /* The same under loss and doubling. PROTOCOL R70 R73 */
-static void rma__loss(void **state)
+TEST(rma__loss)
 {
 	for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
 		struct duo *d = duo_open();
@@ -96,7 +97,7 @@ static void rma__loss(void **state)
 }
 
 /* Four buffers against three places in two regions, one of them in two buffers. PROTOCOL R70 */
-static void rma__scattered(void **state)
+TEST(rma__scattered)
 {
 	static const uint64_t lens[] = {100, 3000, 30000, 200000};
 
@@ -151,7 +152,7 @@ static void rma__scattered(void **state)
 }
 
 /* The buffer is the caller's when the post returns; the completion comes with the answer all the same. */
-static void rma__inject(void **state)
+TEST(rma__inject)
 {
 	static const uint64_t lens[] = {8, 104, 500, 4000, 60000, 70000};
 
@@ -171,7 +172,7 @@ static void rma__inject(void **state)
 }
 
 /* Every reason to refuse reaches the initiator, at every size, and nothing was touched. PROTOCOL R72 */
-static void rma__refused(void **state)
+TEST(rma__refused)
 {
 	static const uint64_t lens[] = {8, 1000, 60000, 100000};
 
@@ -207,7 +208,7 @@ static void rma__refused(void **state)
 		}
 }
 
-static void rma__data(void **state)
+TEST(rma__data)
 {
 	static const uint64_t lens[] = {0, 8, 60000, 100000};
 
@@ -228,7 +229,7 @@ static void rma__data(void **state)
 }
 
 /* What is fenced begins when all before it is complete, and what is behind it waits too. PROTOCOL R76 */
-static void rma__fence(void **state)
+TEST(rma__fence)
 {
 	struct duo *d = duo_open();
 
@@ -251,7 +252,7 @@ static void rma__fence(void **state)
 }
 
 /* A fence ends with what it waits for, when the peer dies. */
-static void rma__peer_dies(void **state)
+TEST(rma__peer_dies)
 {
 	struct duo *d = duo_open();
 
@@ -268,7 +269,7 @@ static void rma__peer_dies(void **state)
 	idle(d);
 }
 
-static void rma__not_connected(void **state)
+TEST(rma__not_connected)
 {
 	struct duo *d = duo_new(false, 16);
 
@@ -286,7 +287,7 @@ static void rma__not_connected(void **state)
 }
 
 /* To ourselves: at once, with the same checks. */
-static void rma__self(void **state)
+TEST(rma__self)
 {
 	struct duo *d = duo_new(false, 16);
 	uint64_t add = 5, was = 0, eleven = 11, five = 5;
@@ -323,7 +324,7 @@ static bool no_room(void *arg)
 }
 
 /* Nobody else could hold us back. PROTOCOL R78 */
-static void rma__self_no_room(void **state)
+TEST(rma__self_no_room)
 {
 	struct duo *d = duo_new(false, 16);
 	bool room = false;
@@ -344,7 +345,7 @@ static void rma__self_no_room(void **state)
 }
 
 /* Nothing is posted when something cannot be had. */
-static void rma__limits(void **state)
+TEST(rma__limits)
 {
 	struct duo *d = duo_open();
 
@@ -368,7 +369,7 @@ static void rma__limits(void **state)
 }
 
 /* Each kind by itself, at the one who began it; what could not be posted is none. */
-static void rma__counted(void **state)
+TEST(rma__counted)
 {
 	struct duo *d = duo_open();
 	struct uccl_stats *s = &d->side[0].stats;
@@ -402,7 +403,7 @@ static void rma__counted(void **state)
 }
 
 /* Answers that nobody waits for, or that say too much. PROTOCOL R74 */
-static void answer__bad(void **state)
+TEST_IN(answer__bad, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -437,7 +438,7 @@ static void answer__bad(void **state)
 }
 
 /* A read is not complete by as many bytes as it has. PROTOCOL R119 */
-static void answer__same_bytes_twice(void **state)
+TEST_IN(answer__same_bytes_twice, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint32_t id;
@@ -457,7 +458,7 @@ static void answer__same_bytes_twice(void **state)
 }
 
 /* Places that reads have in common are predicted once. PROTOCOL R44 */
-static void placement__apart(void **state)
+TEST_IN(placement__apart, duo_setup, duo_teardown)
 {
 	struct uccl_rx_placement hints[16];
 	struct duo *d = *state;
@@ -478,26 +479,4 @@ static void placement__apart(void **state)
 	assert_int_equal(duo_waiting(d, 0), 3);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rma__sizes),
-		cmocka_unit_test(rma__loss),
-		cmocka_unit_test(rma__scattered),
-		cmocka_unit_test(rma__inject),
-		cmocka_unit_test(rma__refused),
-		cmocka_unit_test(rma__data),
-		cmocka_unit_test(rma__fence),
-		cmocka_unit_test(rma__peer_dies),
-		cmocka_unit_test(rma__not_connected),
-		cmocka_unit_test(rma__self),
-		cmocka_unit_test(rma__self_no_room),
-		cmocka_unit_test(rma__limits),
-		cmocka_unit_test(rma__counted),
-		duo_test(answer__bad),
-		duo_test(answer__same_bytes_twice),
-		duo_test(placement__apart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,12 @@
 #include "../duo.h"
 
 #include "msg/rma/atomic_math.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
 /* What a newer peer may ask for is refused in words; the operations around it go on. PROTOCOL R72 */
-static void atomic__unknown(void **state)
+TEST(atomic__unknown)
 {
 	struct duo *d = duo_open();
 
@@ -23,7 +24,7 @@ static void atomic__unknown(void **state)
 }
 
 /* Without any registered memory. PROTOCOL R72 */
-static void serve__no_target(void **state)
+TEST_IN(serve__no_target, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t one = 1;
@@ -38,12 +39,4 @@ static void serve__no_target(void **state)
 	assert_int_equal(duo_next(d, 0)->err, FI_EKEYREJECTED);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(atomic__unknown),
-		duo_test(serve__no_target),
-	};
-
-	return cmocka_run_group_tests_name("target", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
 /* More is read at once than there is staging memory: requests wait, in order, and all are served. PROTOCOL R78 */
-static void serve__staging_limit(void **state)
+TEST(serve__staging_limit)
 {
 	struct duo *d = duo_open();
 
@@ -32,7 +33,7 @@ static void serve__staging_limit(void **state)
 	duo_all_done(d, 11);
 }
 
-static void serve__few_replies(void **state)
+TEST(serve__few_replies)
 {
 	struct duo *d = duo_open();
 
@@ -48,12 +49,4 @@ static void serve__few_replies(void **state)
 	duo_all_done(d, 60);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(serve__staging_limit),
-		cmocka_unit_test(serve__few_replies),
-	};
-
-	return cmocka_run_group_tests_name("reply", tests, NULL, NULL);
-}
+TESTS_MAIN

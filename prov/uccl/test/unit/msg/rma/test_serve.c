@@ -3,11 +3,12 @@
 #include "../duo.h"
 
 #include "msg/rma/atomic_math.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
 
 /* Writes and reads of one place, delivered backwards, in all kinds of sizes. PROTOCOL R71 */
-static void order__reversed(void **state)
+TEST(order__reversed)
 {
 	static const uint32_t lens[] = {8, 900, 3000, 40000, 65536};
 	uint8_t *back = malloc(5 * 65536);
@@ -44,7 +45,7 @@ static void order__reversed(void **state)
 }
 
 /* Large writes do not hold up what is behind them, nor do they wait for it. PROTOCOL R71 */
-static void order__large_apart(void **state)
+TEST(order__large_apart)
 {
 	struct duo *d = duo_open();
 
@@ -60,7 +61,7 @@ static void order__large_apart(void **state)
 }
 
 /* Messages keep their own order among requests. PROTOCOL R32 R70 */
-static void order__messages_between(void **state)
+TEST(order__messages_between)
 {
 	struct duo *d = duo_open();
 
@@ -90,7 +91,7 @@ static enum duo_verdict drop_and_double(struct duo *d, const struct duo_pkt *p)
 }
 
 /* Each is done once, whatever is lost or doubled, and gets what was there before it. PROTOCOL R73 */
-static void atomic__exactly_once(void **state)
+TEST(atomic__exactly_once)
 {
 	uint64_t seen[200] = {0}, was[200], one = 1, total;
 
@@ -121,7 +122,7 @@ static void atomic__exactly_once(void **state)
 }
 
 /* As many elements as there may be, in several chunks; an element across two buffers. PROTOCOL R70 */
-static void atomic__large(void **state)
+TEST(atomic__large)
 {
 	uint64_t n = UCCL_ORDER_MAX / 8, *a = malloc(UCCL_ORDER_MAX), *b = malloc(UCCL_ORDER_MAX);
 	uint64_t *cmp = malloc(UCCL_ORDER_MAX), v;
@@ -176,7 +177,7 @@ static enum uccl_drop req(struct duo *d, struct uccl_req *r, struct uccl_env *en
 }
 
 /* PROTOCOL R70 */
-static void req__malformed(void **state)
+TEST_IN(req__malformed, duo_setup, duo_teardown)
 {
 	struct uccl_req good = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 100, .key = 1}}}, r;
 	struct uccl_env env = {.id = 5, .len = 100, .flags = UCCL_ENV_EAGER}, e;
@@ -229,7 +230,7 @@ static void req__malformed(void **state)
 }
 
 /* Chunks of a write that come before its request must agree with it. PROTOCOL R29 R70 */
-static void req__contradicts_its_chunks(void **state)
+TEST_IN(req__contradicts_its_chunks, duo_setup, duo_teardown)
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
 	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
@@ -252,7 +253,7 @@ static void req__contradicts_its_chunks(void **state)
 }
 
 /* A write whose packets are as long as it is, and are not it: nothing of ours goes to the region. PROTOCOL R119 */
-static void req__pieces_overlap(void **state)
+TEST_IN(req__pieces_overlap, duo_setup, duo_teardown)
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
 	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
@@ -280,7 +281,7 @@ static void nothing_touched(uint64_t from, uint64_t to)
 }
 
 /* A region that is closed while a write comes in: what has not come goes nowhere. PROTOCOL R77 */
-static void revoke__write(void **state)
+TEST(revoke__write)
 {
 	static const uint64_t lens[] = {60000, 300000};
 
@@ -330,7 +331,7 @@ static bool read_failed(struct duo *d)
 }
 
 /* While it is read: nothing refers to it, the reader gets an error or the right bytes. PROTOCOL R75 R77 */
-static void revoke__read(void **state)
+TEST(revoke__read)
 {
 	uint64_t n = sizeof(mem);
 	int failed = 0;
@@ -354,7 +355,7 @@ static void revoke__read(void **state)
 }
 
 /* Who closes a region does not look at what has nothing to do with it. PROTOCOL R77 */
-static void revoke__steps_do_not_grow(void **state)
+TEST_IN(revoke__steps_do_not_grow, duo_setup, duo_teardown)
 {
 	enum { WAIT = 500, WRITES = 20, LEN = 100000 };
 	struct duo *d = *state;
@@ -385,7 +386,7 @@ static void revoke__steps_do_not_grow(void **state)
 }
 
 /* Another thread takes the region out between two lookups for one request: it is answered all the same. */
-static void revoke__between_looks(void **state)
+TEST(revoke__between_looks)
 {
 	int failed = 0;
 
@@ -404,7 +405,7 @@ static void revoke__between_looks(void **state)
 }
 
 /* The peer dies with requests, replies and payload under way. PROTOCOL R45 */
-static void serve__peer_dies(void **state)
+TEST(serve__peer_dies)
 {
 	for (int rounds = 0; rounds < 12; rounds++) {
 		struct duo *d = duo_open();
@@ -459,7 +460,7 @@ static void room_one(struct room *r)
 }
 
 /* Requests with remote data wait for room, whatever their size, way and order of coming. PROTOCOL R78 */
-static void room__held_back(void **state)
+TEST(room__held_back)
 {
 	static const uint64_t lens[] = {8, 8, 40000, 300000, 8, 65536, 300000, 40000, 0, 8};
 	enum { N = sizeof(lens) / sizeof(*lens) };
@@ -488,7 +489,7 @@ static void room__held_back(void **state)
 }
 
 /* Without remote data nothing waits but for its turn. PROTOCOL R71 R78 */
-static void room__none_needed(void **state)
+TEST(room__none_needed)
 {
 	struct duo *d = duo_open();
 	struct room r;
@@ -511,7 +512,7 @@ static void room__none_needed(void **state)
 }
 
 /* Large writes that were granted while there was room: only one finds it when all are in place. PROTOCOL R77 R78 */
-static void room__granted_before(void **state)
+TEST(room__granted_before)
 {
 	for (int direct = 0; direct < 2; direct++) {
 		struct duo *d = direct ? duo_open_writes() : duo_open();
@@ -540,7 +541,7 @@ static void room__granted_before(void **state)
 }
 
 /* Messages into a multi-receive buffer and requests have the room by turns. PROTOCOL R40 R78 */
-static void room__by_turns(void **state)
+TEST(room__by_turns)
 {
 	struct duo *d = duo_open();
 	struct room r;
@@ -581,7 +582,7 @@ static void expect_taken(struct duo *d, void *context, uint64_t len, uint32_t fl
  * FI_RX_CQ_DATA: data wait for a receive, in their order, and what has none does not wait;
  * receives that are tagged, or for another peer, are not taken. PROTOCOL R78
  */
-static void data__takes_a_receive(void **state)
+TEST_IN(data__takes_a_receive, duo_setup, duo_teardown)
 {
 	static const uint64_t lens[] = {0, 8, 60000, 300000};
 	struct duo *d = *state;
@@ -617,7 +618,7 @@ static void data__takes_a_receive(void **state)
 }
 
 /* In a multi-receive buffer they take no bytes, and it goes on; what is refused takes nothing. PROTOCOL R78 */
-static void data__takes_of_a_buffer(void **state)
+TEST_IN(data__takes_of_a_buffer, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -648,7 +649,7 @@ static void data__takes_of_a_buffer(void **state)
 }
 
 /* The peer dies while its requests wait for room. PROTOCOL R45 */
-static void room__peer_dies(void **state)
+TEST(room__peer_dies)
 {
 	struct duo *d = duo_open();
 	struct room r;
@@ -672,7 +673,7 @@ static void room__peer_dies(void **state)
 #define CROWD 100
 
 /* Requests of many peers wait for a receive that takes their data: each turn looks at a few, and in time at all. */
-static void retry__steps_do_not_grow(void **state)
+TEST_IN(retry__steps_do_not_grow, duo_setup, duo_teardown)
 {
 	static const struct uccl_addr addr;
 	static struct uccl_peer crowd[CROWD];
@@ -709,31 +710,4 @@ static void retry__steps_do_not_grow(void **state)
 	assert_true(TAILQ_EMPTY(blocked));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order__reversed),
-		cmocka_unit_test(order__large_apart),
-		cmocka_unit_test(order__messages_between),
-		cmocka_unit_test(atomic__exactly_once),
-		cmocka_unit_test(atomic__large),
-		duo_test(req__malformed),
-		duo_test(req__pieces_overlap),
-		duo_test(req__contradicts_its_chunks),
-		cmocka_unit_test(revoke__write),
-		cmocka_unit_test(revoke__read),
-		duo_test(revoke__steps_do_not_grow),
-		cmocka_unit_test(revoke__between_looks),
-		cmocka_unit_test(serve__peer_dies),
-		cmocka_unit_test(room__held_back),
-		cmocka_unit_test(room__none_needed),
-		cmocka_unit_test(room__granted_before),
-		cmocka_unit_test(room__by_turns),
-		duo_test(data__takes_a_receive),
-		duo_test(data__takes_of_a_buffer),
-		cmocka_unit_test(room__peer_dies),
-		duo_test(retry__steps_do_not_grow),
-	};
-
-	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);
-}
+TESTS_MAIN

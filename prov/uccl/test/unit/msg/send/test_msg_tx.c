@@ -2,11 +2,12 @@
 #include "../duo.h"
 
 #include "msg/send/msg_tx.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R34 */
-static void kick__message_limit(void **state)
+TEST_IN(kick__message_limit, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
@@ -35,7 +36,7 @@ static void kick__message_limit(void **state)
 }
 
 /* The receiver's grant wraps at 32 bits. PROTOCOL R34 */
-static void kick__message_limit_wraps(void **state)
+TEST_IN(kick__message_limit_wraps, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -59,7 +60,7 @@ static void kick__message_limit_wraps(void **state)
  * A small message that waited at the limit needs a handle when its turn comes and the peer is short of memory.
  * PROTOCOL R34 R43
  */
-static void kick__waited_until_peer_short(void **state)
+TEST_IN(kick__waited_until_peer_short, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
@@ -79,7 +80,7 @@ static void kick__waited_until_peer_short(void **state)
 }
 
 /* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
-static void kick__keeps_order(void **state)
+TEST_IN(kick__keeps_order, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
@@ -96,7 +97,7 @@ static void kick__keeps_order(void **state)
 }
 
 /* While payload waits, the beginning of a long message leaves with it, or before a short one. PROTOCOL R169 */
-static void post__long_ones_wait(void **state)
+TEST_IN(post__long_ones_wait, duo_setup, duo_teardown)
 {
 	static const struct { uint64_t len; bool leaves; } post[] = {
 		{DUO_CHUNK, true}, {DUO_EAGER, true}, {DUO_EAGER, false}, {DUO_EAGER + 1, false},
@@ -127,7 +128,7 @@ static enum uccl_drop cts(struct duo *d, uint8_t *rec, uint32_t id, uint64_t lim
 }
 
 /* PROTOCOL R31 */
-static void cts__bad(void **state)
+TEST_IN(cts__bad, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct uccl_op *op;
@@ -159,7 +160,7 @@ static void cts__bad(void **state)
 }
 
 /* The receiver may cut the message to what it has a place for, or to what it has already. PROTOCOL R31 */
-static void cts__truncates(void **state)
+TEST(cts__truncates)
 {
 	static const uint64_t room[] = {0, 1, 1023, 1024, 1025, 5000, 49999};
 
@@ -181,7 +182,7 @@ static void cts__truncates(void **state)
 }
 
 /* PROTOCOL R33 */
-static void fin__bad(void **state)
+TEST_IN(fin__bad, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -202,18 +203,4 @@ static void fin__bad(void **state)
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_UNWANTED);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		duo_test(kick__message_limit),
-		duo_test(kick__message_limit_wraps),
-		duo_test(kick__waited_until_peer_short),
-		duo_test(kick__keeps_order),
-		duo_test(post__long_ones_wait),
-		duo_test(cts__bad),
-		cmocka_unit_test(cts__truncates),
-		duo_test(fin__bad),
-	};
-
-	return cmocka_run_group_tests_name("tx", tests, NULL, NULL);
-}
+TESTS_MAIN

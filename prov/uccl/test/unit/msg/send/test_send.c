@@ -2,6 +2,7 @@
 #include "../duo.h"
 
 #include "msg/send/msg_tx.h"
+#include "../../tests.h"
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
@@ -11,7 +12,7 @@ static enum duo_verdict drop_rec_fin(struct duo *d, const struct duo_pkt *p)
 }
 
 /* One message of every interesting size, matched and unexpected. PROTOCOL R28 R29 R30 */
-static void send__sizes(void **state)
+TEST(send__sizes)
 {
 	static const uint64_t sizes[] = {0, 1, 63, 64, 128, 129, DUO_CHUNK - 1, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER - 1,
 					 DUO_EAGER, DUO_EAGER + 1, 10 * DUO_CHUNK, 100001, 200000};
@@ -35,7 +36,7 @@ static void send__sizes(void **state)
 }
 
 /* What is eager needs no answer; what is not waits for CTS. PROTOCOL R29 R30 */
-static void send__eager_limit(void **state)
+TEST_IN(send__eager_limit, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -66,7 +67,7 @@ static uint64_t head_of(uint64_t len)
 }
 
 /* What a receive probably waits for goes ahead of CTS, but not without end. PROTOCOL R263 */
-static void send__unsolicited(void **state)
+TEST(send__unsolicited)
 {
 	static const uint64_t sizes[] = {DUO_EAGER + 1, DUO_EAGER + 5, 4 * DUO_EAGER - 1, 4 * DUO_EAGER,
 					 4 * DUO_EAGER + 1, 100001};
@@ -114,7 +115,7 @@ static void send__unsolicited(void **state)
 }
 
 /* Its packets are full, whatever the eager limit: where the next ones belong can be predicted. PROTOCOL R44 R263 */
-static void send__unsolicited_in_full_packets(void **state)
+TEST(send__unsolicited_in_full_packets)
 {
 	for (uint64_t eager = 0; eager < 2000; eager += 77) {
 		struct duo *d = duo_open_unsolicited();
@@ -144,7 +145,7 @@ static void ends(struct duo *d, bool unexpected)
 }
 
 /* Its parts lie in several buffers, and it leaves in any order, with losses. PROTOCOL R263 */
-static void send__unsolicited_in_any_order(void **state)
+TEST(send__unsolicited_in_any_order)
 {
 	static const uint64_t cut[] = {1, DUO_CHUNK, 10000, 4 * DUO_EAGER, 4 * DUO_EAGER + 8};
 
@@ -200,7 +201,7 @@ static uint64_t goes_through(struct duo *d, bool unexpected)
 }
 
 /* Only to whom the last messages met receives; one that met none ends that for a while. PROTOCOL R264 */
-static void send__unsolicited_if_met(void **state)
+TEST_IN(send__unsolicited_if_met, duo_setup_unsolicited, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -235,7 +236,7 @@ static void send__unsolicited_if_met(void **state)
 }
 
 /* No more of them than CTS needs to come in time, and none behind what waits. PROTOCOL R263 */
-static void send__unsolicited_bounded(void **state)
+TEST_IN(send__unsolicited_bounded, duo_setup_unsolicited, duo_teardown)
 {
 	const int most = UCCL_UNSOLICITED_PEER_MAX / (4 * DUO_EAGER);
 	struct duo *d = *state;
@@ -278,7 +279,7 @@ static void send__unsolicited_bounded(void **state)
  * Not to a peer that does not know of unsolicited data, nor of a message so long that its envelope cannot say it.
  * PROTOCOL R263
  */
-static void send__unsolicited_not_said(void **state)
+TEST_IN(send__unsolicited_not_said, duo_setup_unsolicited, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -293,7 +294,7 @@ static void send__unsolicited_not_said(void **state)
 }
 
 /* Envelope, range, and what CTS asks for say how much of the message follows them. */
-static void send__left_of_a_message(void **state)
+TEST_IN(send__left_of_a_message, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_sendq *q = &d->side[0].peer.flow.sendq;
@@ -306,7 +307,7 @@ static void send__left_of_a_message(void **state)
 	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->small)), 100);
 }
 
-static void send__iov_splits(void **state)
+TEST(send__iov_splits)
 {
 	static const uint64_t cut[][4] = {
 		{1, 2, 3, 4},	      {0, 5, 0, 7},	    {1023, 1, 1024, 1}, {1024, 1024, 1024, 1024},
@@ -357,7 +358,7 @@ static void send__iov_splits(void **state)
 }
 
 /* The buffer is the caller's when the post returns, however long the packets wait. */
-static void send__inject_copies(void **state)
+TEST(send__inject_copies)
 {
 	static const uint64_t sizes[] = {1, 128, 129, 1024, 3000, DUO_EAGER + 5};
 
@@ -394,7 +395,7 @@ static void early(struct duo *d, int s, const void *buf, uint64_t n, void *conte
  * No level of completion, or FI_INJECT_COMPLETE: complete at once where a copy pays, which is for a small message, and
  * for a larger one if nothing else is under way. The buffer is the caller's then.
  */
-static void send__early(void **state)
+TEST_IN(send__early, duo_setup, duo_teardown)
 {
 	static uint8_t big[4 * UCCL_COPY_MAX], into[4 * UCCL_COPY_MAX];
 	struct duo *d = *state;
@@ -435,7 +436,7 @@ static void send__early(void **state)
 /*
  * What the peer has to ask for is not complete before it did: a program that makes no call after that would not answer.
  */
-static void send__early_is_unsolicited(void **state)
+TEST_IN(send__early_is_unsolicited, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -461,7 +462,7 @@ static void send__early_is_unsolicited(void **state)
 }
 
 /* What an envelope carries of a message ends on a word, if it is not all of it. PROTOCOL R216 */
-static void send__whole_words(void **state)
+TEST_IN(send__whole_words, duo_setup, duo_teardown)
 {
 	static const uint64_t eager[] = {0, 100, 101, 500, 2001}, sizes[] = {64, 65, 100, 101, 499, 1001, 1024, 3001};
 	struct duo *d = *state;
@@ -487,7 +488,7 @@ static void send__whole_words(void **state)
 }
 
 /* What is injected and not acknowledged holds memory: there is an end to it, and it comes back. */
-static void send__inject_memory(void **state)
+TEST_IN(send__inject_memory, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t n = sizeof(src), sent = 0;
@@ -506,7 +507,7 @@ static void send__inject_memory(void **state)
 }
 
 /* An injected message completes when its level of completion says, not when it was copied. */
-static void send__inject_waits(void **state)
+TEST_IN(send__inject_waits, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -531,7 +532,7 @@ static void send__inject_waits(void **state)
 }
 
 /* What is copied when it has left is complete then, or ends with its peer before. PROTOCOL R240 */
-static void send__late_copy(void **state)
+TEST(send__late_copy)
 {
 	for (int ends = 0; ends < 2; ends++) {
 		struct duo *d = duo_open();
@@ -562,7 +563,7 @@ static void send__late_copy(void **state)
 }
 
 /* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
-static void send__early_is_not_put_twice(void **state)
+TEST_IN(send__early_is_not_put_twice, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -580,7 +581,7 @@ static void send__early_is_not_put_twice(void **state)
 }
 
 /* Complete means acknowledged: not before. */
-static void send__completes_on_ack(void **state)
+TEST_IN(send__completes_on_ack, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -603,7 +604,7 @@ static enum duo_verdict count_pto(struct duo *d, const struct duo_pkt *p)
 }
 
 /* In a stream envelope and rest are cut into packets of one length; not what the peer has to ask for. PROTOCOL R260 */
-static void send__even(void **state)
+TEST(send__even)
 {
 	static const struct { uint64_t len; uint32_t each; } sent[] = {
 		{DUO_CHUNK, 0}, {DUO_CHUNK + 1, 520}, {4000, 1000}, {4001, 1008}, {DUO_EAGER, 1024}, {DUO_EAGER + 8, 0},
@@ -637,7 +638,7 @@ static void send__even(void **state)
 }
 
 /* One acknowledgement is asked for, with the last packet that leaves at once. PROTOCOL R168 */
-static void send__asks_once(void **state)
+TEST(send__asks_once)
 {
 	static const uint64_t len[] = {100, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER};
 
@@ -654,7 +655,7 @@ static void send__asks_once(void **state)
 }
 
 /* PROTOCOL R33 */
-static void send__delivery_waits_for_fin(void **state)
+TEST(send__delivery_waits_for_fin)
 {
 	static const uint64_t sizes[] = {0, 10, 3000, DUO_EAGER + 1};
 
@@ -680,7 +681,7 @@ static void send__delivery_waits_for_fin(void **state)
 }
 
 /* Nobody receives it: the peer says so when its program throws it away, not before. PROTOCOL R300 */
-static void send__delivery_by_discard(void **state)
+TEST(send__delivery_by_discard)
 {
 	static const uint64_t sizes[] = {0, 10, 3000, DUO_EAGER + 1, 100000};
 	struct uccl_op *op;
@@ -715,7 +716,7 @@ static void send__delivery_by_discard(void **state)
 }
 
 /* A message that a rendezvous carries delivers by its last byte: no FIN is asked for. */
-static void send__delivery_posted_first(void **state)
+TEST_IN(send__delivery_posted_first, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -730,7 +731,7 @@ static void send__delivery_posted_first(void **state)
 	duo_check(dst + 131072, 100, 3);
 }
 
-static void send__remote_data(void **state)
+TEST_IN(send__remote_data, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -764,7 +765,7 @@ static void send__remote_data(void **state)
 	assert_false(c->flags & UCCL_OPF_DATA);
 }
 
-static void send__without_connection(void **state)
+TEST_IN(send__without_connection, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -785,7 +786,7 @@ static void send__without_connection(void **state)
 	duo_check(dst, 3000, 4);
 }
 
-static void send__to_the_dead(void **state)
+TEST_IN(send__to_the_dead, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -796,7 +797,7 @@ static void send__to_the_dead(void **state)
 }
 
 /* No handle left: nothing happened. */
-static void send__no_handle(void **state)
+TEST_IN(send__no_handle, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_ids *ids = &d->side[0].m.tx.ids;
@@ -816,7 +817,7 @@ static void send__no_handle(void **state)
 }
 
 /* A message whose rest has left, or has even arrived, before its envelope stays what it is. PROTOCOL R42 */
-static void hold__rest_went_first(void **state)
+TEST(hold__rest_went_first)
 {
 	for (int acked = 0; acked < 2; acked++) {
 		struct duo *d = duo_open();
@@ -845,7 +846,7 @@ static void hold__rest_went_first(void **state)
 }
 
 /* A peer that is short of memory, is not, and is again: what it was told of before is not looked at again. */
-static void hold__steps_do_not_grow(void **state)
+TEST_IN(hold__steps_do_not_grow, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
@@ -872,7 +873,7 @@ static void hold__steps_do_not_grow(void **state)
 	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
 }
 
-static void self__posted(void **state)
+TEST_IN(self__posted, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 	const struct duo_comp *c;
@@ -904,7 +905,7 @@ static void self__posted(void **state)
 	duo_check(dst, 100000, 6);
 }
 
-static void self__unexpected(void **state)
+TEST_IN(self__unexpected, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -939,7 +940,7 @@ static void self__unexpected(void **state)
 }
 
 /* A directed receive from somebody else does not take it. */
-static void self__directed(void **state)
+TEST_IN(self__directed, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 	struct uccl_op *op;
@@ -956,7 +957,7 @@ static void self__directed(void **state)
 	/* The receive from the other side ended with it. */
 }
 
-static void self__out_of_memory(void **state)
+TEST_IN(self__out_of_memory, duo_setup_apart, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -971,7 +972,7 @@ static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
 	return ++d->n % 7 == 0 ? DUO_DROP : d->n % 11 == 0 ? DUO_DOUBLE : DUO_PASS;
 }
 
-static void send__many_with_loss(void **state)
+TEST_IN(send__many_with_loss, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -1005,45 +1006,4 @@ static void send__many_with_loss(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send__sizes),
-		duo_test(send__eager_limit),
-		cmocka_unit_test(send__unsolicited),
-		cmocka_unit_test(send__unsolicited_in_full_packets),
-		cmocka_unit_test(send__unsolicited_in_any_order),
-		duo_test_unsolicited(send__unsolicited_if_met),
-		duo_test_unsolicited(send__unsolicited_bounded),
-		duo_test_unsolicited(send__unsolicited_not_said),
-		duo_test(send__left_of_a_message),
-		cmocka_unit_test(send__iov_splits),
-		cmocka_unit_test(send__inject_copies),
-		duo_test(send__early),
-		duo_test(send__early_is_unsolicited),
-		cmocka_unit_test(send__late_copy),
-		duo_test(send__whole_words),
-		duo_test(send__inject_waits),
-		duo_test(send__inject_memory),
-		duo_test(send__early_is_not_put_twice),
-		duo_test(send__completes_on_ack),
-		cmocka_unit_test(send__even),
-		cmocka_unit_test(send__asks_once),
-		cmocka_unit_test(send__delivery_waits_for_fin),
-		cmocka_unit_test(send__delivery_by_discard),
-		duo_test(send__delivery_posted_first),
-		duo_test(send__remote_data),
-		duo_test_apart(send__without_connection),
-		duo_test(send__to_the_dead),
-		duo_test(send__no_handle),
-		duo_test(send__many_with_loss),
-		cmocka_unit_test(hold__rest_went_first),
-		duo_test(hold__steps_do_not_grow),
-		duo_test_apart(self__posted),
-		duo_test_apart(self__unexpected),
-		duo_test_apart(self__directed),
-		duo_test_apart(self__out_of_memory),
-	};
-
-	return cmocka_run_group_tests_name("send", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -4,11 +4,7 @@
  * reports, a cache of host memory keeps nothing, and tests that need them are reported as skipped. Device memory comes
  * from an allocation that the test makes up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <pthread.h>
 #include <rdma/fi_errno.h>
@@ -124,11 +120,10 @@ static bool watched(const void *p)
 	return is;
 }
 
-static void get__again(void **state)
+TEST_IN(get__again, begin, end)
 {
 	uint8_t *p = pages(8);
 
-	(void)state;
 	keeps_or_skip();
 	assert_false(use(p + 100, 3 * PAGE));
 	assert_true(use(p + 100, 3 * PAGE));
@@ -140,11 +135,10 @@ static void get__again(void **state)
 }
 
 /* The same address with other pages behind it: never the old registration. */
-static void gone__unmapped(void **state)
+TEST_IN(gone__unmapped, begin, end)
 {
 	uint8_t *p = pages(4);
 
-	(void)state;
 	keeps_or_skip();
 	for (int i = 0; i < 200; i++) {
 		assert_false(use(p, 4 * PAGE));
@@ -159,11 +153,10 @@ static void gone__unmapped(void **state)
 	munmap(p, 4 * PAGE);
 }
 
-static void gone__emptied_and_moved(void **state)
+TEST_IN(gone__emptied_and_moved, begin, end)
 {
 	uint8_t *p = pages(4), *q;
 
-	(void)state;
 	keeps_or_skip();
 	assert_false(use(p, 4 * PAGE));
 	assert_int_equal(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
@@ -177,12 +170,11 @@ static void gone__emptied_and_moved(void **state)
 }
 
 /* In use while its memory goes: it stays for its user, and nobody gets it after that. */
-static void gone__in_use(void **state)
+TEST_IN(gone__in_use, begin, end)
 {
 	const struct uccl_mrcache_entry *e, *again;
 	uint8_t *p = pages(2);
 
-	(void)state;
 	keeps_or_skip();
 	assert_int_equal(uccl_mrcache_get(c, p, PAGE, NULL, &e), 0);
 	munmap(p, 2 * PAGE);
@@ -197,12 +189,11 @@ static void gone__in_use(void **state)
 	munmap(p, 2 * PAGE);
 }
 
-static void trim__entries_and_bytes(void **state)
+TEST_IN(trim__entries_and_bytes, begin, end)
 {
 	const struct uccl_mrcache_entry *e;
 	uint8_t *p = pages(64);
 
-	(void)state;
 	keeps_or_skip();
 	limit(4, 8 * PAGE);
 	for (int i = 0; i < 6; i++)
@@ -223,11 +214,10 @@ static void trim__entries_and_bytes(void **state)
 }
 
 /* Two registrations cover a page; when one is thrown out, the page is still watched. */
-static void trim__overlap_stays_watched(void **state)
+TEST_IN(trim__overlap_stays_watched, begin, end)
 {
 	uint8_t *p = pages(8);
 
-	(void)state;
 	keeps_or_skip();
 	limit(1, 1 << 20);
 	assert_false(use(p, 2 * PAGE));
@@ -240,12 +230,11 @@ static void trim__overlap_stays_watched(void **state)
 }
 
 /* Its users go on with it, and the next one gets another. */
-static void spoil__ends_with_its_last_user(void **state)
+TEST_IN(spoil__ends_with_its_last_user, begin, end)
 {
 	const struct uccl_mrcache_entry *e, *f;
 	uint8_t *p = pages(2);
 
-	(void)state;
 	keeps_or_skip();
 	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, NULL, &e), 0);
 	uccl_mrcache_spoil(e);
@@ -262,12 +251,11 @@ static void spoil__ends_with_its_last_user(void **state)
 }
 
 /* What one cache gives up another one may keep: it is told still. */
-static void trim__kept_by_another(void **state)
+TEST_IN(trim__kept_by_another, begin, end)
 {
 	uint8_t *p = pages(4);
 	struct uccl_mrcache *first;
 
-	(void)state;
 	keeps_or_skip();
 	assert_false(use(p, 4 * PAGE));
 	first = c;
@@ -281,12 +269,11 @@ static void trim__kept_by_another(void **state)
 }
 
 /* Pinned memory has a limit: idle entries make room, and only if that does not help it is an error. */
-static void reg__fails(void **state)
+TEST_IN(reg__fails, begin, end)
 {
 	const struct uccl_mrcache_entry *e;
 	uint8_t *p = pages(8);
 
-	(void)state;
 	keeps_or_skip();
 	assert_false(use(p, PAGE));
 	fail_at = calls + 1;
@@ -306,14 +293,13 @@ static void reg__fails(void **state)
 }
 
 /* Memory of a file: whatever the kernel tells of it, no registration outlives what it covered. */
-static void get__file(void **state)
+TEST_IN(get__file, begin, end)
 {
 	char name[] = "uccl-test-mrcache-XXXXXX";
 	const struct uccl_mrcache_entry *e;
 	int fd = mkstemp(name), rc;
 	uint8_t *p;
 
-	(void)state;
 	assert_true(fd >= 0);
 	unlink(name);
 	assert_int_equal(ftruncate(fd, 2 * PAGE), 0);
@@ -333,12 +319,11 @@ static void get__file(void **state)
 }
 
 /* A cache without entries, as one without reports, registers nothing. */
-static void get__not_kept(void **state)
+TEST_IN(get__not_kept, begin, end)
 {
 	const struct uccl_mrcache_entry *e;
 	uint8_t *p = pages(4);
 
-	(void)state;
 	limit(0, 0);
 	assert_false(uccl_mrcache_keeps(c));
 	assert_int_equal(uccl_mrcache_get(c, p, 4 * PAGE, NULL, &e), -FI_ENOSYS);
@@ -347,12 +332,11 @@ static void get__not_kept(void **state)
 }
 
 /* Several users of one entry. */
-static void get__shared(void **state)
+TEST_IN(get__shared, begin, end)
 {
 	const struct uccl_mrcache_entry *e, *again;
 	uint8_t *p = pages(4);
 
-	(void)state;
 	keeps_or_skip();
 	assert_int_equal(uccl_mrcache_get(c, p, 4 * PAGE, NULL, &e), 0);
 	assert_int_equal(uccl_mrcache_get(c, p, 4 * PAGE, NULL, &again), 0);
@@ -386,12 +370,11 @@ static void *churn(void *arg)
 }
 
 /* Nobody waits for anybody for ever, and what is found is never older than the last time that the memory went. */
-static void all__threads(void **state)
+TEST_IN(all__threads, begin, end)
 {
 	uint8_t *shared = pages(4);
 	pthread_t t;
 
-	(void)state;
 	keeps_or_skip();
 	limit(8, 1 << 20);
 	atomic_store(&stop, false);
@@ -409,12 +392,11 @@ static void all__threads(void **state)
 }
 
 /* A child has no thread: it keeps nothing, and takes nothing from the parent. */
-static void open__in_a_child(void **state)
+TEST_IN(open__in_a_child, begin, end)
 {
 	pid_t child;
 	int status;
 
-	(void)state;
 	child = fork();
 	if (!child) {
 		struct uccl_mrcache *mine;
@@ -439,7 +421,7 @@ static void open__in_a_child(void **state)
 #endif
 
 /* Those that a child inherited can be closed there, in any order, and then it watches its own memory. */
-static void close__in_a_child(void **state)
+TEST_IN(close__in_a_child, begin, end)
 {
 	const struct uccl_mrcache_entry *e;
 	struct uccl_mrcache *other;
@@ -447,7 +429,6 @@ static void close__in_a_child(void **state)
 	pid_t child;
 	int status;
 
-	(void)state;
 	keeps_or_skip();
 	assert_int_equal(uccl_mrcache_open(&ops, NULL, false, 8, 1 << 20, &other), 0);
 	use(p, PAGE);
@@ -546,11 +527,10 @@ static const struct uccl_mrcache_entry *get(uint64_t off, uint64_t len)
 	return e;
 }
 
-static void get__whole_grains_of_the_allocation(void **state)
+TEST_IN(get__whole_grains_of_the_allocation, device_begin, end)
 {
 	const struct uccl_mrcache_entry *e = get(0, 10), *f;
 
-	(void)state;
 	/* Never what lies beside it. */
 	assert_int_equal(last_start, BASE + 512);
 	assert_int_equal(last_len, 2 * MB - 512);
@@ -582,11 +562,10 @@ static void get__whole_grains_of_the_allocation(void **state)
 		uccl_mrcache_put(e);
 }
 
-static void get__not_in_one_allocation(void **state)
+TEST_IN(get__not_in_one_allocation, device_begin, end)
 {
 	const struct uccl_mrcache_entry *e;
 
-	(void)state;
 	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start - 1), 10, &device, &e), -FI_EFAULT);
 	assert_int_equal(uccl_mrcache_get(c, (void *)there.start, there.len + 1, &device, &e), -FI_EFAULT);
 	assert_int_equal(uccl_mrcache_get(c, (void *)(there.start + there.len + 1), 1, &device, &e), -FI_EFAULT);
@@ -599,11 +578,10 @@ static void get__not_in_one_allocation(void **state)
 }
 
 /* PROTOCOL R222 */
-static void get__another_allocation_there(void **state)
+TEST_IN(get__another_allocation_there, device_begin, end)
 {
 	const struct uccl_mrcache_entry *used = get(0, 10), *idle = get(10 * MB, 10), *e;
 
-	(void)state;
 	uccl_mrcache_put(idle);
 	assert_int_equal(registered, 2);
 	there.id = 8;
@@ -632,11 +610,10 @@ static void get__another_allocation_there(void **state)
 	uccl_mrcache_put(e);
 }
 
-static void put__limits(void **state)
+TEST_IN(put__limits, device_begin, end)
 {
 	const struct uccl_mrcache_entry *e[8];
 
-	(void)state;
 	for (uint64_t i = 0; i < 8; i++)
 		e[i] = get(i * 4 * MB, 10);
 	assert_int_equal(registered, 8);
@@ -654,11 +631,10 @@ static void put__limits(void **state)
 }
 
 /* What is kept for nobody gives way to what is needed. */
-static void get__registration_fails(void **state)
+TEST_IN(get__registration_fails, device_begin, end)
 {
 	const struct uccl_mrcache_entry *e = get(0, 10), *f;
 
-	(void)state;
 	uccl_mrcache_put(get(10 * MB, 10));
 	failing = 1;
 	f = get(20 * MB, 10);
@@ -675,30 +651,4 @@ static void get__registration_fails(void **state)
 	uccl_mrcache_put(e);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(get__again, begin, end),
-		cmocka_unit_test_setup_teardown(gone__unmapped, begin, end),
-		cmocka_unit_test_setup_teardown(gone__emptied_and_moved, begin, end),
-		cmocka_unit_test_setup_teardown(gone__in_use, begin, end),
-		cmocka_unit_test_setup_teardown(trim__entries_and_bytes, begin, end),
-		cmocka_unit_test_setup_teardown(trim__overlap_stays_watched, begin, end),
-		cmocka_unit_test_setup_teardown(trim__kept_by_another, begin, end),
-		cmocka_unit_test_setup_teardown(spoil__ends_with_its_last_user, begin, end),
-		cmocka_unit_test_setup_teardown(reg__fails, begin, end),
-		cmocka_unit_test_setup_teardown(get__file, begin, end),
-		cmocka_unit_test_setup_teardown(get__not_kept, begin, end),
-		cmocka_unit_test_setup_teardown(get__shared, begin, end),
-		cmocka_unit_test_setup_teardown(all__threads, begin, end),
-		cmocka_unit_test_setup_teardown(open__in_a_child, begin, end),
-		cmocka_unit_test_setup_teardown(close__in_a_child, begin, end),
-		cmocka_unit_test_setup_teardown(get__whole_grains_of_the_allocation, device_begin, end),
-		cmocka_unit_test_setup_teardown(get__not_in_one_allocation, device_begin, end),
-		cmocka_unit_test_setup_teardown(get__another_allocation_there, device_begin, end),
-		cmocka_unit_test_setup_teardown(put__limits, device_begin, end),
-		cmocka_unit_test_setup_teardown(get__registration_fails, device_begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

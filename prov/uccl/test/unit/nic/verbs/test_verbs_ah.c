@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/verbs/verbs_ah.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -79,12 +75,11 @@ static unsigned int made(void)
 	return fake_verbs_calls(fake, "create_ah");
 }
 
-static void ah_get__one_for_each_key(void **state)
+TEST_IN(ah_get__one_for_each_key, begin, end)
 {
 	struct uccl_verbs_ah *a, *b;
 	struct uccl_nic_addr to = at(2);
 
-	(void)state;
 	assert_int_equal(get(2, 5, &a), 0);
 	/* Port, queue pair and all else of the place but its GID mean nothing to a handle. */
 	to.port++;
@@ -103,7 +98,7 @@ static void ah_get__one_for_each_key(void **state)
 	assert_int_equal(made(), 4);
 }
 
-static void ah_get__infiniband(void **state)
+TEST_IN(ah_get__infiniband, begin, end)
 {
 	static const uint8_t any[16];
 	struct uccl_nic_addr to = at(2);
@@ -111,7 +106,6 @@ static void ah_get__infiniband(void **state)
 	struct uccl_verbs_port port;
 	struct ibv_context *other;
 
-	(void)state;
 	fake_verbs_infiniband(dev, 9);
 	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &other), 0);
 	fake_verbs_lib()->close_device(other);
@@ -129,12 +123,11 @@ static void ah_get__infiniband(void **state)
 	assert_int_equal(uccl_verbs_ah_get(ahs, &to, &plain, 0, &b), -FI_EHOSTUNREACH);
 }
 
-static void room_make__oldest_goes(void **state)
+TEST_IN(room_make__oldest_goes, begin, end)
 {
 	struct uccl_verbs_ah *a;
 	uint8_t i;
 
-	(void)state;
 	for (i = 0; i < LIMIT; i++) {
 		assert_int_equal(get(i, 0, &a), 0);
 		uccl_verbs_ah_put(a);
@@ -153,12 +146,11 @@ static void room_make__oldest_goes(void **state)
 	assert_int_equal(made(), i + 1);
 }
 
-static void room_make__never_one_in_use(void **state)
+TEST_IN(room_make__never_one_in_use, begin, end)
 {
 	struct uccl_verbs_ah *a, *last = NULL;
 	uint8_t i;
 
-	(void)state;
 	for (i = 0; i < LIMIT; i++) {
 		assert_int_equal(get(i, 0, &a), 0);
 		last = i == 5 ? a : last;
@@ -170,11 +162,10 @@ static void room_make__never_one_in_use(void **state)
 	assert_int_equal(get(101, 0, &a), -FI_EAGAIN);
 }
 
-static void ah_make__fails(void **state)
+TEST_IN(ah_make__fails, begin, end)
 {
 	struct uccl_verbs_ah *a;
 
-	(void)state;
 	fake_verbs_fail(fake, "create_ah", 1, ETIMEDOUT);
 	assert_int_equal(get(2, 0, &a), -FI_EHOSTUNREACH);
 	/* With no flow label is it asked again so soon; other places are. */
@@ -189,11 +180,10 @@ static void ah_make__fails(void **state)
 }
 
 /* One that takes long to fail may not have more than a tenth of the time. */
-static void ah_make__fails_slowly(void **state)
+TEST_IN(ah_make__fails_slowly, begin, end)
 {
 	struct uccl_verbs_ah *a;
 
-	(void)state;
 	fake_verbs_fail(fake, "create_ah", 1, ETIMEDOUT);
 	step = UCCL_NS_PER_S;
 	assert_int_equal(get(2, 0, &a), -FI_EHOSTUNREACH);
@@ -205,12 +195,11 @@ static void ah_make__fails_slowly(void **state)
 	assert_int_equal(get(2, 0, &a), 0);
 }
 
-static void dead_add__many(void **state)
+TEST_IN(dead_add__many, begin, end)
 {
 	struct uccl_verbs_ah *a;
 	int i, still = 0;
 
-	(void)state;
 	fake_verbs_fail(fake, "create_ah", 0, ETIMEDOUT);
 	for (i = 0; i < 200; i++) {
 		assert_int_equal(get((uint8_t)i, 0, &a), -FI_EHOSTUNREACH);
@@ -231,11 +220,10 @@ static void dead_add__many(void **state)
 	}
 }
 
-static void ah_suspect__left_alone_then_made_anew(void **state)
+TEST_IN(ah_suspect__left_alone_then_made_anew, begin, end)
 {
 	struct uccl_verbs_ah *a, *b, *c;
 
-	(void)state;
 	assert_int_equal(get(2, 0, &a), 0);
 	assert_int_equal(get(2, 1, &b), 0);
 	assert_int_equal(get(3, 0, &c), 0);
@@ -255,21 +243,7 @@ static void ah_suspect__left_alone_then_made_anew(void **state)
 	assert_false(b->stale);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(ah_get__one_for_each_key, begin, end),
-		cmocka_unit_test_setup_teardown(ah_get__infiniband, begin, end),
-		cmocka_unit_test_setup_teardown(room_make__oldest_goes, begin, end),
-		cmocka_unit_test_setup_teardown(room_make__never_one_in_use, begin, end),
-		cmocka_unit_test_setup_teardown(ah_make__fails, begin, end),
-		cmocka_unit_test_setup_teardown(ah_make__fails_slowly, begin, end),
-		cmocka_unit_test_setup_teardown(dead_add__many, begin, end),
-		cmocka_unit_test_setup_teardown(ah_suspect__left_alone_then_made_anew, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

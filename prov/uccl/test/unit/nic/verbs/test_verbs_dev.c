@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/verbs/verbs_dev.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -63,34 +59,31 @@ static void assert_none(void)
 	assert_null(list);
 }
 
-static void list__none(void **state)
+TEST_IN(list__none, begin, end)
 {
-	(void)state;
 	assert_none();
 	/* The kernel has no such support. */
 	fake_verbs_fail(fake, "get_device_list", 1, ENOSYS);
 	assert_none();
 }
 
-static void list__host(void **state)
+TEST_IN(list__host, begin, end)
 {
 	struct uccl_verbs_port *list;
 	int n = uccl_verbs_list(NULL, false, &list);
 
-	(void)state;
 	/* Whatever this host has, libibverbs included. */
 	assert_true(n >= 0);
 	assert_int_equal(!list, n == 0);
 	free(list);
 }
 
-static void list__roce(void **state)
+TEST_IN(list__roce, begin, end)
 {
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	struct uccl_verbs_port p;
 	uint8_t ip[16];
 
-	(void)state;
 	d->attr.max_mw = 12;
 	p = only();
 	assert_string_equal(p.name, "mlx5_0");
@@ -117,11 +110,10 @@ static void list__roce(void **state)
 	assert_string_equal(p.driver, "");
 }
 
-static void list__infiniband(void **state)
+TEST_IN(list__infiniband, begin, end)
 {
 	struct uccl_verbs_port p;
 
-	(void)state;
 	fake_verbs_infiniband(fake_verbs_add(fake, "mlx5_0", 7, NULL), 0x6d0);
 	p = only();
 	assert_true(p.infiniband);
@@ -132,11 +124,10 @@ static void list__infiniband(void **state)
 	assert_string_equal(p.netdev, ""); /* no IP on it, and none needed */
 }
 
-static void list__unusable(void **state)
+TEST_IN(list__unusable, begin, end)
 {
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 
-	(void)state;
 	d->port[0].state = IBV_PORT_DOWN;
 	assert_none();
 	d->port[0].state = IBV_PORT_ACTIVE;
@@ -160,13 +151,12 @@ static void list__unusable(void **state)
 }
 
 /* Who asks for them gets ports without a link, but none without an address. */
-static void list__linkless(void **state)
+TEST_IN(list__linkless, begin, end)
 {
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	struct uccl_verbs_port *list, port;
 	struct ibv_context *ctx;
 
-	(void)state;
 	fake_verbs_add(fake, "mlx5_1", 8, NULL);
 	d->port[0].state = IBV_PORT_DOWN;
 	assert_string_equal(only().name, "mlx5_1");
@@ -187,12 +177,11 @@ static void list__linkless(void **state)
 }
 
 /* One device that cannot be asked does not hide the others. */
-static void list__failing_device(void **state)
+TEST_IN(list__failing_device, begin, end)
 {
 	static const char *const calls[] = {"open_device", "query_device", "query_port"};
 	size_t i;
 
-	(void)state;
 	fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	fake_verbs_add(fake, "mlx5_1", 8, NULL);
 	for (i = 0; i < 3; i++) {
@@ -203,12 +192,11 @@ static void list__failing_device(void **state)
 	assert_none();
 }
 
-static void list__ports(void **state)
+TEST_IN(list__ports, begin, end)
 {
 	struct fake_dev *d = fake_verbs_add(fake, "mlx4_0", 7, NULL);
 	struct uccl_verbs_port *list;
 
-	(void)state;
 	d->attr.phys_port_cnt = 2;
 	d->port[1] = d->port[0];
 	fake_verbs_add(fake, "mlx5_1", 8, NULL);
@@ -220,13 +208,12 @@ static void list__ports(void **state)
 	free(list);
 }
 
-static void gid_choose__order(void **state)
+TEST_IN(gid_choose__order, begin, end)
 {
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	struct fake_port *p = &d->port[0];
 	uint8_t v6[16] = {0x20, 0x01, [15] = 9}, ip[16];
 
-	(void)state;
 	/* All of them: IPv4 by UDP. Then without it, step by step. */
 	p->gid[4] = p->gid[1];
 	p->gid[4].gid_index = 4;
@@ -253,7 +240,7 @@ static void gid_choose__order(void **state)
 	assert_int_equal(only().gid_index, 2);
 }
 
-static void link_bps__speeds(void **state)
+TEST_IN(link_bps__speeds, begin, end)
 {
 	static const struct {
 		uint8_t speed, width;
@@ -269,7 +256,6 @@ static void link_bps__speeds(void **state)
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	size_t i;
 
-	(void)state;
 	d->port[0].gid[3].ndev_ifindex = 0;
 	for (i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
 		if (want[i].infiniband)
@@ -280,12 +266,11 @@ static void link_bps__speeds(void **state)
 	}
 }
 
-static void driver_find__sysfs(void **state)
+TEST_IN(driver_find__sysfs, begin, end)
 {
 	char dir[] = "verbs-dev-XXXXXX", path[64], link[64];
 	struct fake_dev *d;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/device", dir);
 	assert_int_equal(mkdir(path, 0700), 0);
@@ -317,12 +302,11 @@ static int open_name(const char *name, const uint8_t *ip, struct uccl_verbs_port
 	return rc;
 }
 
-static void open__by_name(void **state)
+TEST_IN(open__by_name, begin, end)
 {
 	struct fake_dev *d;
 	struct uccl_verbs_port p;
 
-	(void)state;
 	assert_int_equal(open_name(NULL, NULL, &p), -FI_ENODEV);
 	d = fake_verbs_add(fake, "mlx5_1", 1, NULL);
 	d->attr.phys_port_cnt = 2;
@@ -346,13 +330,12 @@ static void open__by_name(void **state)
 	assert_int_equal(open_name("mlx5_1:1", NULL, &p), -FI_ENODEV);
 }
 
-static void open__by_interface(void **state)
+TEST_IN(open__by_interface, begin, end)
 {
 	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 1, NULL);
 	struct uccl_verbs_port p;
 	uint32_t i;
 
-	(void)state;
 	for (i = 0; i < 4; i++)
 		d->port[0].gid[i].ndev_ifindex = 0;
 	assert_int_equal(open_name("lo", NULL, &p), -FI_ENODEV);
@@ -365,12 +348,11 @@ static void open__by_interface(void **state)
 	assert_int_equal(p.gid_index, 3);
 }
 
-static void open__by_gid(void **state)
+TEST_IN(open__by_gid, begin, end)
 {
 	struct uccl_verbs_port p;
 	uint8_t ip[16];
 
-	(void)state;
 	fake_verbs_add(fake, "mlx5_0", 1, NULL);
 	fake_verbs_add(fake, "mlx5_1", 2, NULL);
 	v4(ip, 2);
@@ -384,27 +366,7 @@ static void open__by_gid(void **state)
 	assert_int_equal(open_name("mlx5_2", ip, &p), -FI_ENODEV);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(list__none, begin, end),
-		cmocka_unit_test_setup_teardown(list__host, begin, end),
-		cmocka_unit_test_setup_teardown(list__roce, begin, end),
-		cmocka_unit_test_setup_teardown(list__infiniband, begin, end),
-		cmocka_unit_test_setup_teardown(list__unusable, begin, end),
-		cmocka_unit_test_setup_teardown(list__linkless, begin, end),
-		cmocka_unit_test_setup_teardown(list__failing_device, begin, end),
-		cmocka_unit_test_setup_teardown(list__ports, begin, end),
-		cmocka_unit_test_setup_teardown(gid_choose__order, begin, end),
-		cmocka_unit_test_setup_teardown(link_bps__speeds, begin, end),
-		cmocka_unit_test_setup_teardown(driver_find__sysfs, begin, end),
-		cmocka_unit_test_setup_teardown(open__by_name, begin, end),
-		cmocka_unit_test_setup_teardown(open__by_interface, begin, end),
-		cmocka_unit_test_setup_teardown(open__by_gid, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

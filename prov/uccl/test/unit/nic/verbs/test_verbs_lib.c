@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/verbs/verbs_lib.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -32,13 +28,12 @@ static int busy(struct ibv_mr *mr)
 	return mr ? EBUSY : 0;
 }
 
-static void verbs_dereg__says_why(void **state)
+TEST(verbs_dereg__says_why)
 {
 	const struct uccl_verbs v = {.dereg_mr = busy};
 	char want[200];
 	struct ibv_mr mr;
 
-	(void)state;
 	uccl_log_set(hear, UCCL_LOG_WARN);
 	uccl_verbs_dereg(&v, NULL, "rxe0");
 	assert_string_equal(said, "");
@@ -48,28 +43,26 @@ static void verbs_dereg__says_why(void **state)
 	assert_string_equal(said, want);
 }
 
-static void verbs_load__no_library(void **state)
+TEST(verbs_load__no_library)
 {
 	const char *missing = NULL;
 	struct uccl_verbs v;
 
-	(void)state;
 	assert_int_equal(uccl_verbs_load(&v, "libno-such-verbs.so.9", &missing), -FI_ENOSYS);
 	assert_string_equal(missing, "libno-such-verbs.so.9");
 }
 
 /* A library that is there and is not libibverbs, or an old one. */
-static void verbs_load__lacks_a_function(void **state)
+TEST(verbs_load__lacks_a_function)
 {
 	const char *missing = NULL;
 	struct uccl_verbs v;
 
-	(void)state;
 	assert_int_equal(uccl_verbs_load(&v, "libm.so.6", &missing), -FI_ENOSYS);
 	assert_string_equal(missing, "ibv_get_device_list");
 }
 
-static void verbs_load__whole(void **state)
+TEST(verbs_load__whole)
 {
 	void *lib = dlopen(UCCL_VERBS_FILE, RTLD_NOW | RTLD_LOCAL);
 	const char *missing = "?";
@@ -77,7 +70,6 @@ static void verbs_load__whole(void **state)
 	struct uccl_verbs v;
 	size_t i;
 
-	(void)state;
 	if (!lib)
 		skip(); /* headers alone */
 	memset(&v, 0, sizeof(v));
@@ -92,12 +84,11 @@ static void verbs_load__whole(void **state)
 	dlclose(lib);
 }
 
-static void verbs_lib__once(void **state)
+TEST(verbs_lib__once)
 {
 	const struct uccl_verbs *v = uccl_verbs_lib();
 	struct ibv_device **list;
 
-	(void)state;
 	assert_ptr_equal(v, uccl_verbs_lib());
 	if (!v)
 		skip();
@@ -107,18 +98,7 @@ static void verbs_lib__once(void **state)
 		v->free_device_list(list);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(verbs_dereg__says_why),
-		cmocka_unit_test(verbs_load__no_library),
-		cmocka_unit_test(verbs_load__lacks_a_function),
-		cmocka_unit_test(verbs_load__whole),
-		cmocka_unit_test(verbs_lib__once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

@@ -2,11 +2,7 @@
 /* Memory windows on a fake NIC, and what goes wrong with them. A queue pair of the test writes as a peer does. */
 #include "nic/verbs/verbs_mw.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -157,19 +153,17 @@ static unsigned int registrations(void)
 	return fake_verbs_calls(fake, "reg_mr_iova");
 }
 
-static void mws_open__none(void **state)
+TEST_IN(mws_open__none, begin, end)
 {
-	(void)state;
 	port.max_mw = 0;
 	assert_int_equal(opened(), -FI_ENOSYS);
 	m = NULL;
 }
 
-static void mws_open__errors(void **state)
+TEST_IN(mws_open__errors, begin, end)
 {
 	static const char *const calls[] = {"create_cq", "create_qp", "modify_qp"};
 
-	(void)state;
 	open_or_skip();
 	uccl_verbs_mws_close(m);
 	for (size_t i = 0; i < uccl_array_len(calls); i++) {
@@ -183,12 +177,11 @@ static void mws_open__errors(void **state)
 }
 
 /* One registration, a window for each who may write, and not beyond. */
-static void mw_get__places(void **state)
+TEST_IN(mw_get__places, begin, end)
 {
 	struct place p[8];
 	uint64_t addr = 0;
 
-	(void)state;
 	open_or_skip();
 	for (int round = 0; round < 3; round++) {
 		for (uint32_t i = 0; i < 8; i++) {
@@ -217,11 +210,10 @@ static void mw_get__places(void **state)
 }
 
 /* Memory that went away is not the one that is at its address now. */
-static void mw_get__memory_gone(void **state)
+TEST_IN(mw_get__memory_gone, begin, end)
 {
 	struct place p, q;
 
-	(void)state;
 	open_or_skip();
 	p = got(0, BYTES);
 	uccl_verbs_mw_put(m, p.at, true);
@@ -243,12 +235,11 @@ static enum fake_fate hold(void *arg, const struct fake_packet *p)
  * A write that is late finds no place: neither when its window is unbound, nor when the window has had so many other
  * keys that it has the old one again. E11, PROTOCOL R83 R241
  */
-static void mw_put__late_write(void **state)
+TEST_IN(mw_put__late_write, begin, end)
 {
 	struct place p;
 	uint32_t key;
 
-	(void)state;
 	open_or_skip();
 	p = got(0, BYTES);
 	key = p.key;
@@ -273,12 +264,11 @@ static void mw_put__late_write(void **state)
 }
 
 /* A NIC that says nothing of the end of a window: it is thrown away, and the next one has another queue pair. */
-static void mw_put__no_answer(void **state)
+TEST_IN(mw_put__no_answer, begin, end)
 {
 	struct place p, q;
 	uint64_t before;
 
-	(void)state;
 	open_or_skip();
 	p = got(0, 4096);
 	q = got(4096, 4096);
@@ -305,11 +295,10 @@ static void mw_put__no_answer(void **state)
 }
 
 /* Nobody waits until it is bound. If it never is, writes are refused, and its key is not counted on. */
-static void mw_get__never_bound(void **state)
+TEST_IN(mw_get__never_bound, begin, end)
 {
 	struct place p, q;
 
-	(void)state;
 	open_or_skip();
 	q = got(8192, 4096);
 	fake->stall = true;
@@ -331,12 +320,11 @@ static void mw_get__never_bound(void **state)
 }
 
 /* More than the queue pair holds are bound before anybody looks; and those that it does not hold are not to be had. */
-static void mw_get__more_than_fit(void **state)
+TEST_IN(mw_get__more_than_fit, begin, end)
 {
 	struct place p[200];
 	int n = 0;
 
-	(void)state;
 	open_or_skip();
 	fake->stall = true;
 	while (n < 200 && !get((uint32_t)n * 300, 300, &p[n]))
@@ -360,11 +348,10 @@ static void mw_get__more_than_fit(void **state)
 }
 
 /* A slow NIC, whose queue is full: what is to end waits for room, and then for its turn. */
-static void mw_put__slow(void **state)
+TEST_IN(mw_put__slow, begin, end)
 {
 	struct place p[64];
 
-	(void)state;
 	open_or_skip();
 	fake->stall = true;
 	for (uint32_t i = 0; i < 64; i++)
@@ -388,11 +375,10 @@ static void mw_put__slow(void **state)
 }
 
 /* As many as the NIC has. */
-static void mw_get__no_more_windows(void **state)
+TEST_IN(mw_get__no_more_windows, begin, end)
 {
 	struct place p[3];
 
-	(void)state;
 	port.max_mw = 2;
 	open_or_skip();
 	p[0] = got(0, 100);
@@ -405,12 +391,11 @@ static void mw_get__no_more_windows(void **state)
 }
 
 /* What is refused is not asked for again at once, and leaves nothing behind. */
-static void mw_get__refused(void **state)
+TEST_IN(mw_get__refused, begin, end)
 {
 	static const char *const calls[] = {"reg_mr_iova", "alloc_mw", "bind_mw"};
 	struct place p;
 
-	(void)state;
 	open_or_skip();
 	for (size_t i = 0; i < uccl_array_len(calls); i++) {
 		unsigned int before = fake_verbs_calls(fake, calls[i]);
@@ -430,11 +415,10 @@ static void mw_get__refused(void **state)
 }
 
 /* The end of a window is refused, for example since the NIC is gone: then it is thrown away. */
-static void mw_put__refused(void **state)
+TEST_IN(mw_put__refused, begin, end)
 {
 	struct place p;
 
-	(void)state;
 	open_or_skip();
 	p = got(0, 100);
 	fake_verbs_fail(fake, "bind_mw", 1, EIO);
@@ -448,11 +432,10 @@ static void mw_put__refused(void **state)
 }
 
 /* Whoever closes while peers may write leaves no way in. */
-static void mws_close__bound(void **state)
+TEST_IN(mws_close__bound, begin, end)
 {
 	struct place p;
 
-	(void)state;
 	open_or_skip();
 	p = got(0, 100);
 	uccl_verbs_mws_close(m);
@@ -460,26 +443,7 @@ static void mws_close__bound(void **state)
 	assert_false(writes(&p, 0, 0, 100));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(mws_open__none, begin, end),
-		cmocka_unit_test_setup_teardown(mws_open__errors, begin, end),
-		cmocka_unit_test_setup_teardown(mw_get__places, begin, end),
-		cmocka_unit_test_setup_teardown(mw_get__memory_gone, begin, end),
-		cmocka_unit_test_setup_teardown(mw_put__late_write, begin, end),
-		cmocka_unit_test_setup_teardown(mw_put__no_answer, begin, end),
-		cmocka_unit_test_setup_teardown(mw_get__never_bound, begin, end),
-		cmocka_unit_test_setup_teardown(mw_get__more_than_fit, begin, end),
-		cmocka_unit_test_setup_teardown(mw_put__slow, begin, end),
-		cmocka_unit_test_setup_teardown(mw_get__no_more_windows, begin, end),
-		cmocka_unit_test_setup_teardown(mw_get__refused, begin, end),
-		cmocka_unit_test_setup_teardown(mw_put__refused, begin, end),
-		cmocka_unit_test_setup_teardown(mws_close__bound, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nic/verbs/verbs_probe.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -71,9 +67,8 @@ static int probe_windows(void)
 }
 
 /* What verbs promise, and no more. */
-static void probe__plain(void **state)
+TEST_IN(probe__plain, begin, end)
 {
-	(void)state;
 	assert_int_equal(probe(), 0);
 	assert_int_equal(p.uc, UCCL_PROBE_YES);
 	assert_int_equal(p.mtu, 4096);
@@ -91,9 +86,8 @@ static void probe__plain(void **state)
 }
 
 /* As Soft-RoCE. */
-static void probe__wedges(void **state)
+TEST_IN(probe__wedges, begin, end)
 {
-	(void)state;
 	dev->wedges = true;
 	assert_int_equal(probe(), 0);
 	assert_int_equal(p.rnr_ends, UCCL_PROBE_YES);
@@ -109,9 +103,8 @@ static enum fake_fate lose_all(void *arg, const struct fake_packet *k)
 }
 
 /* Nothing arrives: nothing may be concluded. */
-static void probe__deaf(void **state)
+TEST_IN(probe__deaf, begin, end)
 {
-	(void)state;
 	fake->hook = lose_all;
 	assert_int_equal(probe(), 0);
 	assert_int_equal(p.uc, UCCL_PROBE_NO);
@@ -120,9 +113,8 @@ static void probe__deaf(void **state)
 }
 
 /* Without windows nothing is asked of them. */
-static void probe_windows__none(void **state)
+TEST_IN(probe_windows__none, begin, end)
 {
-	(void)state;
 	assert_int_equal(probe(), 0);
 	assert_int_equal(fake_verbs_calls(fake, "alloc_mw"), 0);
 	assert_int_equal(p.windows, UCCL_PROBE_UNKNOWN);
@@ -133,9 +125,8 @@ static void probe_windows__none(void **state)
 }
 
 /* E13, E11: type 1 serves all queue pairs, type 2 one; what is unbound keeps out. */
-static void probe_windows__plain(void **state)
+TEST_IN(probe_windows__plain, begin, end)
 {
-	(void)state;
 	fake_verbs_windows(dev);
 	assert_int_equal(probe(), 0);
 	assert_int_equal(p.windows, UCCL_PROBE_YES);
@@ -154,9 +145,8 @@ static void probe_windows__plain(void **state)
 	assert_true(uccl_verbs_probe_window_use(&p, false));
 }
 
-static void probe_windows__faults(void **state)
+TEST_IN(probe_windows__faults, begin, end)
 {
-	(void)state;
 	fake_verbs_windows(dev);
 	dev->loose_windows = true;
 	assert_int_equal(probe_windows(), 0);
@@ -188,11 +178,10 @@ static enum fake_fate hold_third_on(void *arg, const struct fake_packet *k)
 }
 
 /* A write beyond a window takes a while; what the writes before it left in the queue does not stand for it. */
-static void probe_windows__late(void **state)
+TEST_IN(probe_windows__late, begin, end)
 {
 	uint32_t seen = 0;
 
-	(void)state;
 	fake_verbs_windows(dev);
 	dev->loose_windows = true;
 	fake->hook = hold_third_on;
@@ -203,12 +192,11 @@ static void probe_windows__late(void **state)
 }
 
 /* Each call fails once, then for good: its error and what it was to do are told, and nothing stays behind. */
-static void probe__every_failure(void **state)
+TEST_IN(probe__every_failure, begin, end)
 {
 	static const char *const calls[] = {"alloc_pd",	 "reg_mr",    "reg_mr_iova", "create_cq",
 					    "create_srq", "create_qp", "modify_qp"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fake_verbs_fail(fake, calls[i], 1, ENOMEM);
 		assert_int_equal(probe(), -ENOMEM);
@@ -220,12 +208,11 @@ static void probe__every_failure(void **state)
 }
 
 /* A NIC that says it has windows and refuses them: all else is known. */
-static void probe_windows__refused(void **state)
+TEST_IN(probe_windows__refused, begin, end)
 {
 	static const char *const calls[] = {"alloc_mw", "bind_mw"};
 	const char *refused;
 
-	(void)state;
 	fake_verbs_windows(dev);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fake_verbs_fail(fake, calls[i], 0, EPERM);
@@ -241,31 +228,14 @@ static void probe_windows__refused(void **state)
 	}
 }
 
-static void probe__infiniband(void **state)
+TEST_IN(probe__infiniband, begin, end)
 {
-	(void)state;
 	fake_verbs_infiniband(dev, 0x11);
 	assert_int_equal(probe(), 0);
 	assert_int_equal(p.uc, UCCL_PROBE_YES);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(probe__plain, begin, end),
-		cmocka_unit_test_setup_teardown(probe__wedges, begin, end),
-		cmocka_unit_test_setup_teardown(probe__deaf, begin, end),
-		cmocka_unit_test_setup_teardown(probe__every_failure, begin, end),
-		cmocka_unit_test_setup_teardown(probe_windows__none, begin, end),
-		cmocka_unit_test_setup_teardown(probe_windows__plain, begin, end),
-		cmocka_unit_test_setup_teardown(probe_windows__faults, begin, end),
-		cmocka_unit_test_setup_teardown(probe_windows__late, begin, end),
-		cmocka_unit_test_setup_teardown(probe_windows__refused, begin, end),
-		cmocka_unit_test_setup_teardown(probe__infiniband, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

@@ -2,11 +2,7 @@
 /* verbs-uc and verbs-rc back ends on fake NICs (verbs_uc.c, verbs_uc_set.c, verbs_sq.c). */
 #include "nic/verbs/uc_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -270,9 +266,8 @@ static void write_one(int from, const struct place *p, uint16_t k, uint32_t imm,
 	assert_int_equal(nic[from]->ops->tx(nic[from], &t, 1), 1);
 }
 
-static void open__caps(void **state)
+TEST_IN(open__caps, begin, end)
 {
-	(void)state;
 	open_both(IBV_QPT_UC);
 	/* PROTOCOL R255 */
 	assert_int_equal(nic[0]->caps.write_max, 32768);
@@ -296,11 +291,10 @@ static void open__caps(void **state)
 }
 
 /* What a person wishes, from one packet to 32. */
-static void open__write_bytes(void **state)
+TEST_IN(open__write_bytes, begin, end)
 {
 	static const uint32_t wanted[][2] = {{1, 4096}, {8192, 8192}, {131072, 131072}, {1u << 30, 131072}};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(wanted); i++) {
 		struct uccl_nic_attr attr = {.ifname = "rxe0", .write_bytes = wanted[i][0]};
 
@@ -314,11 +308,10 @@ static void open__write_bytes(void **state)
 }
 
 /* The headers and bodies of writes that are copied are on the nodes of the NIC, as the memory of UD is. */
-static void open__memory_near(void **state)
+TEST_IN(open__memory_near, begin, end)
 {
 	struct uccl_nic_attr attr = {.ifname = "rxe0", .nodes = 1};
 
-	(void)state;
 	if (!fake_verbs_numa())
 		skip();
 	assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
@@ -326,9 +319,8 @@ static void open__memory_near(void **state)
 }
 
 /* A shared receive queue that holds less: fewer slots, or none at all. */
-static void open__small_srq(void **state)
+TEST_IN(open__small_srq, begin, end)
 {
-	(void)state;
 	dev[0]->attr.max_srq_wr = 300;
 	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
 	assert_int_equal(nic[0]->caps.rx_slots, 150);
@@ -338,9 +330,8 @@ static void open__small_srq(void **state)
 	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), -FI_ENOSPC);
 }
 
-static void open__none_of_that_kind(void **state)
+TEST_IN(open__none_of_that_kind, begin, end)
 {
-	(void)state;
 	/* Three of verbs-ud. */
 	fake_verbs_fail(fake, "create_qp", 4, EOPNOTSUPP);
 	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), -FI_ENOSYS);
@@ -348,13 +339,12 @@ static void open__none_of_that_kind(void **state)
 }
 
 /* Whatever fails, nothing is left. */
-static void open__errors(void **state)
+TEST_IN(open__errors, begin, end)
 {
 	static const char *const calls[] = {"open_device", "alloc_pd", "reg_mr", "create_comp_channel", "create_cq",
 					    "create_srq", "create_qp", "modify_qp", "post_srq_recv", "post_recv"};
 	int failed = 0;
 
-	(void)state;
 	for (size_t c = 0; c < uccl_array_len(calls); c++) {
 		for (unsigned int n = 1; n < 8; n++) {
 			fake_verbs_fail(fake, calls[c], n, EIO);
@@ -370,11 +360,10 @@ static void open__errors(void **state)
 	assert_true(failed > 15);
 }
 
-static void reg__elsewhere(void **state)
+TEST_IN(reg__elsewhere, begin, end)
 {
 	struct place p, q;
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	p = place(0);
 	q = place(0);
@@ -388,7 +377,7 @@ static void reg__elsewhere(void **state)
 }
 
 /* Windows where the NIC has such that keep writes out and within bounds, or as a person wishes. */
-static void reg__windows(void **state)
+TEST_IN(reg__windows, begin, end)
 {
 	static const struct {
 		bool loose, leaky, none;
@@ -406,7 +395,6 @@ static void reg__windows(void **state)
 		{.none = true, .wanted = UCCL_WINDOWS_ON},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(cases); i++) {
 		struct uccl_nic_attr attr = {.ifname = "rxe0", .windows = cases[i].wanted};
 		struct uccl_stats s;
@@ -457,11 +445,10 @@ static void log_read(int level, const char *func, int line, const char *text)
 }
 
 /* Where they cannot be had the log says why, whatever failed, and all else works. */
-static void open__why_no_windows(void **state)
+TEST_IN(open__why_no_windows, begin, end)
 {
 	unsigned int calls;
 
-	(void)state;
 	fake_verbs_windows(dev[0]);
 	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
 	nic[0]->ops->close(nic[0]);
@@ -536,13 +523,12 @@ static int gpu_reg(int i, uint32_t off, uint32_t len, struct place *p)
 }
 
 /* A way that works is the one for all that comes; the other one is not tried again. PROTOCOL R192 */
-static void reg_device__dmabuf(void **state)
+TEST_IN(reg_device__dmabuf, begin, end)
 {
 	struct place p, q;
 	unsigned int calls;
 	int free_fd;
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	gpu_begin();
 	free_fd = dup(gpu.fd);
@@ -571,11 +557,10 @@ static void reg_device__dmabuf(void **state)
 	nic[0]->ops->dereg(nic[0], p.mr, true);
 }
 
-static void reg_device__peer_memory(void **state)
+TEST_IN(reg_device__peer_memory, begin, end)
 {
 	struct place p;
 
-	(void)state;
 	open_both(IBV_QPT_RC);
 	gpu_begin();
 	gpu.err = -FI_ENOSYS;
@@ -595,14 +580,13 @@ static void reg_device__peer_memory(void **state)
 }
 
 /* Neither way works: after some tries nobody asks any more, but for want of something nothing is concluded. */
-static void reg_device__neither(void **state)
+TEST_IN(reg_device__neither, begin, end)
 {
 	static const int scarce[] = {ENOMEM, EAGAIN, EMFILE, ENFILE, EINTR};
 	struct uccl_nic_device far = gpu_device;
 	unsigned int calls;
 	struct place p;
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	gpu_begin();
 	far.number = UCCL_VERBS_GPUS;
@@ -626,11 +610,10 @@ static void reg_device__neither(void **state)
 }
 
 /* A way that works later is found as well, if it was not too late. */
-static void reg_device__one_bad_memory(void **state)
+TEST_IN(reg_device__one_bad_memory, begin, end)
 {
 	struct place p;
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	gpu_begin();
 	gpu.err = -FI_EFAULT;
@@ -648,7 +631,7 @@ static void reg_device__one_bad_memory(void **state)
 }
 
 /* Writes and packets of memory that only the NIC can read, which is held until it has. PROTOCOL R221 */
-static void source__writes_and_packets(void **state)
+TEST_IN(source__writes_and_packets, begin, end)
 {
 	size_t page = (uintptr_t)dst[0] & 4095;
 	struct uccl_nic_addr to;
@@ -658,7 +641,6 @@ static void source__writes_and_packets(void **state)
 	void *source;
 	int mrs;
 
-	(void)state;
 	join(IBV_QPT_UC);
 	assert_int_equal(nic[0]->ops->reg(nic[0], dst[1], sizeof(dst[1]), &p.mr, &p.rkey, &p.raddr), 0);
 	gpu_begin();
@@ -718,13 +700,12 @@ static void source__writes_and_packets(void **state)
 }
 
 /* It is for both or for none, and what cannot be had leaves nothing behind. */
-static void source__refused(void **state)
+TEST_IN(source__refused, begin, end)
 {
 	struct uccl_nic_device no_range = gpu_device;
 	void *source;
 	int mrs;
 
-	(void)state;
 	open_both(IBV_QPT_RC);
 	gpu_begin();
 	mrs = fake->mrs;
@@ -747,13 +728,12 @@ static void source__refused(void **state)
 }
 
 /* A library from before dmabufs. */
-static void reg_device__old_library(void **state)
+TEST_IN(reg_device__old_library, begin, end)
 {
 	struct uccl_verbs old = *fake_verbs_lib();
 	struct uccl_nic_attr attr = {.ifname = "rxe0"};
 	struct place p;
 
-	(void)state;
 	old.reg_dmabuf_mr = NULL;
 	assert_int_equal(uccl_verbs_uc_open(&old, clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
 	gpu_begin();
@@ -766,14 +746,13 @@ static void reg_device__old_library(void **state)
 }
 
 /* What a peer writes is in the device, whichever way it was registered; and nowhere else. */
-static void reg_device__written(void **state)
+TEST_IN(reg_device__written, begin, end)
 {
 	size_t page = (uintptr_t)dst[0] & 4095;
 	struct uccl_rx last;
 	struct uccl_tx tx;
 	struct place p;
 
-	(void)state;
 	join(IBV_QPT_UC);
 	gpu_begin();
 	assert_int_equal(gpu_reg(0, 1000, 5000, &p), 0);
@@ -818,26 +797,23 @@ static void tx__writes(enum ibv_qp_type type)
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
-static void tx__uc(void **state)
+TEST_IN(tx__uc, begin, end)
 {
-	(void)state;
 	tx__writes(IBV_QPT_UC);
 }
 
-static void tx__rc(void **state)
+TEST_IN(tx__rc, begin, end)
 {
-	(void)state;
 	tx__writes(IBV_QPT_RC);
 }
 
 /* Several writes of a path are one doorbell; more than there is room for wait; no receive is ever missing. */
-static void tx__chains(void **state)
+TEST_IN(tx__chains, begin_joined, end)
 {
 	struct uccl_tx v[32];
 	uint64_t doorbells;
 	int sent = 0, got = 0;
 
-	(void)state;
 	for (int i = 0; i < 32; i++)
 		v[i] = write_of(0, &target, (uint16_t)(i / 16), (uint32_t)i, (uint32_t)i * 1024, 1024);
 	doorbells = st(0).doorbells;
@@ -865,13 +841,12 @@ static void tx__chains(void **state)
 }
 
 /* Neither before, nor a path that there is not, nor without a peer. PROTOCOL R82 */
-static void tx__only_when_both_are_connected(void **state)
+TEST_IN(tx__only_when_both_are_connected, begin, end)
 {
 	struct place p;
 	struct uccl_tx t;
 	uint64_t sent;
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	p = place(1);
 	sent = fake->stats.sent;
@@ -942,31 +917,27 @@ static void late_write_window(enum ibv_qp_type type)
 	assert_int_equal(fake->mws, 2);
 }
 
-static void rx__late_write_window_uc(void **state)
+TEST_IN(rx__late_write_window_uc, begin, end)
 {
-	(void)state;
 	late_write_window(IBV_QPT_UC);
 	assert_int_equal(st(0).made, PATHS);
 	assert_int_equal(st(1).rx_errors, 50);
 }
 
-static void rx__late_write_window_rc(void **state)
+TEST_IN(rx__late_write_window_rc, begin, end)
 {
-	(void)state;
 	late_write_window(IBV_QPT_RC);
 }
 
-static void rx__late_write_uc(void **state)
+TEST_IN(rx__late_write_uc, begin, end)
 {
-	(void)state;
 	late_write(IBV_QPT_UC);
 	assert_int_equal(st(0).made, PATHS);
 	assert_int_equal(st(1).rx_errors, 50);
 }
 
-static void rx__late_write_rc(void **state)
+TEST_IN(rx__late_write_rc, begin, end)
 {
-	(void)state;
 	late_write(IBV_QPT_RC);
 	assert_true(st(0).made >= PATHS + 50);
 }
@@ -978,10 +949,8 @@ static enum fake_fate hold_uc(void *arg, const struct fake_packet *p)
 }
 
 /* What is on its way on a fenced path never lands; the path is made anew. PROTOCOL R101 */
-static void fence__late_write(void **state)
+TEST_IN(fence__late_write, begin_joined, end)
 {
-
-	(void)state;
 	fake->hook = hold_uc;
 	for (uint16_t k = 0; k < PATHS; k++) {
 		write_one(0, &target, k, k, k * 4096u, 1000);
@@ -1006,7 +975,7 @@ static void fence__late_write(void **state)
 }
 
 /* PROTOCOL R80 */
-static void accept__nonsense(void **state)
+TEST_IN(accept__nonsense, begin, end)
 {
 	static const struct {
 		uint8_t kind, mtu;
@@ -1024,7 +993,6 @@ static void accept__nonsense(void **state)
 	};
 	uint8_t buf[48];
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	meet();
 	for (size_t i = 0; i < uccl_array_len(bad); i++) {
@@ -1050,11 +1018,10 @@ static void accept__nonsense(void **state)
 }
 
 /* Random bytes break nothing. */
-static void accept__random(void **state)
+TEST_IN(accept__random, begin, end)
 {
 	uint8_t buf[256];
 
-	(void)state;
 	join(IBV_QPT_UC);
 	for (int i = 0; i < 20000; i++) {
 		uint32_t n = 1 + (uint32_t)uccl_rng_below(&rng, 4);
@@ -1076,9 +1043,8 @@ static void accept__random(void **state)
  * Both sides make and remake queue pairs whenever they like, and hear of each other in any order: in the end every path
  * is a pair of queue pairs that are connected to each other and to nothing else. PROTOCOL R81 R82
  */
-static void accept__any_order(void **state)
+TEST_IN(accept__any_order, begin, end)
 {
-	(void)state;
 	open_both(IBV_QPT_UC);
 	for (int round = 0; round < 400; round++) {
 		nic[0]->ops->prepare(nic[0], peer[0]);
@@ -1119,11 +1085,10 @@ static void accept__any_order(void **state)
 }
 
 /* Errors while queue pairs are made and connected: they come when the errors end. */
-static void accept__errors(void **state)
+TEST_IN(accept__errors, begin, end)
 {
 	static const char *const calls[] = {"create_qp", "modify_qp"};
 
-	(void)state;
 	open_both(IBV_QPT_UC);
 	for (unsigned int n = 1; n < 30; n++) {
 		fake_verbs_fail(fake, calls[n % 2], 1 + n / 2, n % 3 ? ENOMEM : EINVAL);
@@ -1140,11 +1105,10 @@ static void accept__errors(void **state)
 }
 
 /* A queue pair that breaks, by a completion or by an event, is made anew. */
-static void rx__broken(void **state)
+TEST_IN(rx__broken, begin, end)
 {
 	struct uccl_rx v[4];
 
-	(void)state;
 	join(IBV_QPT_UC);
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, path(0, 2)->qpn);
 	for (int i = 0; i < 1100; i++)
@@ -1158,11 +1122,10 @@ static void rx__broken(void **state)
 }
 
 /* Sleepers are woken by writes as by packets. */
-static void wait_fd__write(void **state)
+TEST_IN(wait_fd__write, begin_joined, end)
 {
 	struct pollfd f = {.events = POLLIN};
 
-	(void)state;
 	f.fd = nic[1]->ops->wait_fd(nic[1]);
 	assert_true(f.fd >= 0);
 	assert_int_equal(nic[1]->ops->wait_fd(nic[1]), f.fd);
@@ -1176,12 +1139,11 @@ static void wait_fd__write(void **state)
 }
 
 /* Only readable descriptors are read, and only a queue that had an event is armed again. */
-static void wait_fd__reads_what_is_there(void **state)
+TEST_IN(wait_fd__reads_what_is_there, begin_joined, end)
 {
 	static const char *const calls[] = {"get_cq_event", "get_async_event", "req_notify_cq"};
 	unsigned int before[3];
 
-	(void)state;
 	assert_true(nic[1]->ops->wait_fd(nic[1]) >= 0);
 	assert_true(nic[0]->ops->wait_fd(nic[0]) >= 0);
 	for (int i = 0; i < 5; i++) {
@@ -1221,11 +1183,10 @@ static void anew(void)
 }
 
 /* Where one packet is a write, its loss breaks nothing: the queue pair stays with its way. PROTOCOL R250 */
-static void renew__stays(void **state)
+TEST_IN(renew__stays, begin, end)
 {
 	uint32_t qpn;
 
-	(void)state;
 	join(IBV_QPT_UC);
 	qpn = path(0, 2)->qpn;
 	on[0][2] = false;
@@ -1245,11 +1206,10 @@ static void renew__stays(void **state)
 }
 
 /* One that may be broken is made anew with the same label, and so is one that was fenced. */
-static void renew__same_label(void **state)
+TEST_IN(renew__same_label, begin, end)
 {
 	uint32_t label, qpn;
 
-	(void)state;
 	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0x2c9;
 	join(IBV_QPT_UC);
 	target = place(1);
@@ -1271,10 +1231,8 @@ static void renew__same_label(void **state)
 }
 
 /* A peer that goes takes its queue pairs along, and what was in the NIC. */
-static void disconnect__all_of_it(void **state)
+TEST_IN(disconnect__all_of_it, begin_joined, end)
 {
-
-	(void)state;
 	fake->stall = true;
 	for (int i = 0; i < 20; i++)
 		write_one(0, &target, (uint16_t)(i % PATHS), 1, 0, 100);
@@ -1319,13 +1277,12 @@ static int write_from(const struct iovec *buffer, uint32_t off, uint32_t cookie)
 }
 
 /* The NIC reads what lies there when it sends, and all of the buffer is one registration, which is kept. */
-static void source__in_place(void **state)
+TEST_IN(source__in_place, begin_joined, end)
 {
 	struct iovec buffer = {.iov_len = 16 * PAGE};
 	uint8_t *mem;
 	int mrs;
 
-	(void)state;
 	needs_reports();
 	mrs = fake->mrs;
 	mem = pages(17);
@@ -1365,12 +1322,11 @@ static void four_in_flight(struct iovec *buffer, int *mrs)
  * The memory goes away while the NIC has writes from it: its registration lives until they are done, and what comes to
  * the same address later is registered anew.
  */
-static void source__unmapped_in_flight(void **state)
+TEST_IN(source__unmapped_in_flight, begin_joined, end)
 {
 	struct iovec buffer;
 	int mrs;
 
-	(void)state;
 	four_in_flight(&buffer, &mrs);
 	assert_int_equal(munmap(buffer.iov_base, 16 * PAGE), 0);
 	assert_int_equal(fake->mrs, mrs + 1);
@@ -1391,12 +1347,11 @@ static void source__unmapped_in_flight(void **state)
 }
 
 /* Memory that the NIC refuses, short buffers, memory of files: copied, and for a while the NIC is not asked again. */
-static void source__copied(void **state)
+TEST_IN(source__copied, begin_joined, end)
 {
 	struct iovec buffer = {.iov_len = 16 * PAGE}, small = {.iov_base = src, .iov_len = 8192};
 	unsigned int calls;
 
-	(void)state;
 	needs_reports();
 	buffer.iov_base = pages(16);
 	fake_verbs_fail(fake, "reg_mr", 0, ENOMEM);
@@ -1419,12 +1374,11 @@ static void source__copied(void **state)
 }
 
 /* A lost write is reported as a sent one is; a queue pair that breaks releases its registrations. */
-static void source__lost(void **state)
+TEST_IN(source__lost, begin_joined, end)
 {
 	struct iovec buffer;
 	int mrs;
 
-	(void)state;
 	four_in_flight(&buffer, &mrs);
 	nic[0]->ops->renew(nic[0], peer[0], 0, false);
 	events(0, NULL);
@@ -1446,11 +1400,10 @@ static void source__lost(void **state)
 }
 
 /* A thread that sleeps until the payload is free is woken. */
-static void source__wakes(void **state)
+TEST_IN(source__wakes, begin_joined, end)
 {
 	struct pollfd f = {.events = POLLIN};
 
-	(void)state;
 	f.fd = nic[0]->ops->wait_fd(nic[0]);
 	for (int i = 0; i < 3; i++) {
 		fake->stall = true;
@@ -1465,54 +1418,7 @@ static void source__wakes(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(open__caps, begin, end),
-		cmocka_unit_test_setup_teardown(open__write_bytes, begin, end),
-		cmocka_unit_test_setup_teardown(open__memory_near, begin, end),
-		cmocka_unit_test_setup_teardown(open__small_srq, begin, end),
-		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
-		cmocka_unit_test_setup_teardown(open__errors, begin, end),
-		cmocka_unit_test_setup_teardown(reg__elsewhere, begin, end),
-		cmocka_unit_test_setup_teardown(reg__windows, begin, end),
-		cmocka_unit_test_setup_teardown(open__why_no_windows, begin, end),
-		cmocka_unit_test_setup_teardown(source__writes_and_packets, begin, end),
-		cmocka_unit_test_setup_teardown(source__refused, begin, end),
-		cmocka_unit_test_setup_teardown(reg_device__dmabuf, begin, end),
-		cmocka_unit_test_setup_teardown(reg_device__peer_memory, begin, end),
-		cmocka_unit_test_setup_teardown(reg_device__neither, begin, end),
-		cmocka_unit_test_setup_teardown(reg_device__one_bad_memory, begin, end),
-		cmocka_unit_test_setup_teardown(reg_device__old_library, begin, end),
-		cmocka_unit_test_setup_teardown(reg_device__written, begin, end),
-		cmocka_unit_test_setup_teardown(tx__uc, begin, end),
-		cmocka_unit_test_setup_teardown(tx__rc, begin, end),
-		cmocka_unit_test_setup_teardown(tx__chains, begin_joined, end),
-		cmocka_unit_test_setup_teardown(tx__only_when_both_are_connected, begin, end),
-		cmocka_unit_test_setup_teardown(rx__late_write_uc, begin, end),
-		cmocka_unit_test_setup_teardown(rx__late_write_window_uc, begin, end),
-		cmocka_unit_test_setup_teardown(rx__late_write_window_rc, begin, end),
-		cmocka_unit_test_setup_teardown(rx__late_write_rc, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
-		cmocka_unit_test_setup_teardown(fence__late_write, begin_joined, end),
-		cmocka_unit_test_setup_teardown(accept__nonsense, begin, end),
-		cmocka_unit_test_setup_teardown(accept__random, begin, end),
-		cmocka_unit_test_setup_teardown(accept__any_order, begin, end),
-		cmocka_unit_test_setup_teardown(accept__errors, begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__write, begin_joined, end),
-		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin_joined, end),
-		cmocka_unit_test_setup_teardown(renew__stays, begin, end),
-		cmocka_unit_test_setup_teardown(renew__same_label, begin, end),
-		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin_joined, end),
-		cmocka_unit_test_setup_teardown(source__in_place, begin_joined, end),
-		cmocka_unit_test_setup_teardown(source__unmapped_in_flight, begin_joined, end),
-		cmocka_unit_test_setup_teardown(source__copied, begin_joined, end),
-		cmocka_unit_test_setup_teardown(source__lost, begin_joined, end),
-		cmocka_unit_test_setup_teardown(source__wakes, begin_joined, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

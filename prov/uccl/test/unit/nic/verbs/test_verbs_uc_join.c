@@ -2,11 +2,7 @@
 /* Endpoints of a process that share queue pairs, on fake NICs (verbs_uc_join.c, verbs_uc_dev.c). */
 #include "nic/verbs/uc_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -259,9 +255,8 @@ static void mesh_open(int n)
 			flow_open(a, b);
 }
 
-static void share__one_set(void **state)
+TEST_IN(share__one_set, begin, end)
 {
-	(void)state;
 	mesh_open(4);
 	assert_ptr_equal(dev(0), dev(2));
 	assert_ptr_not_equal(dev(0), dev(1));
@@ -280,9 +275,8 @@ static void share__one_set(void **state)
 }
 
 /* A set has room for sixteen flows; the next make another one. */
-static void share__full(void **state)
+TEST_IN(share__full, begin, end)
 {
-	(void)state;
 	mesh_open(5);
 	join();
 	assert_int_equal(dev(0)->sets.nqps, 2 * PATHS);
@@ -293,11 +287,10 @@ static void share__full(void **state)
 }
 
 /* PROTOCOL R97: the number of a flow that left is the last to be given again: a late write may carry it. */
-static void share__numbers(void **state)
+TEST_IN(share__numbers, begin, end)
 {
 	uint8_t last;
 
-	(void)state;
 	mesh_open(2);
 	join();
 	last = peer(0, 1)->number;
@@ -319,9 +312,8 @@ static void share__numbers(void **state)
 }
 
 /* Two endpoints of one process do not share with others. */
-static void share__not_with_itself(void **state)
+TEST_IN(share__not_with_itself, begin, end)
 {
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		ep_open(i == 2);
 	flow_open(0, 1);
@@ -338,12 +330,11 @@ static void share__not_with_itself(void **state)
 }
 
 /* An endpoint goes while the NIC has writes of it: they end with it, and the others' paths are made anew. */
-static void leave__writes_under_way(void **state)
+TEST_IN(leave__writes_under_way, begin, end)
 {
 	uint64_t rkey, raddr;
 	void *mr;
 
-	(void)state;
 	mesh_open(2);
 	join();
 	assert_int_equal(nic[1]->ops->reg(nic[1], dst[1], sizeof(dst[1]), &mr, &rkey, &raddr), 0);
@@ -371,12 +362,11 @@ static void leave__writes_under_way(void **state)
 }
 
 /* What came for a flow and was not taken in goes with it, and gives its receive back. */
-static void leave__not_taken_in(void **state)
+TEST_IN(leave__not_taken_in, begin, end)
 {
 	uint64_t rkey, raddr;
 	void *mr;
 
-	(void)state;
 	mesh_open(2);
 	join();
 	assert_int_equal(nic[1]->ops->reg(nic[1], dst[1], sizeof(dst[1]), &mr, &rkey, &raddr), 0);
@@ -395,11 +385,10 @@ static void leave__not_taken_in(void **state)
 }
 
 /* What was said by a flow that ended before it was heard is said again by another. */
-static void leave__before_it_was_heard(void **state)
+TEST_IN(leave__before_it_was_heard, begin, end)
 {
 	int shared = 0;
 
-	(void)state;
 	for (int seed = 0; seed < 60; seed++) {
 		uccl_rng_seed(&rng, (uint64_t)seed);
 		mesh_open(2);
@@ -436,9 +425,8 @@ static void leave__before_it_was_heard(void **state)
 }
 
 /* As above, but in between paths break on both sides. */
-static void share__any_order(void **state)
+TEST_IN(share__any_order, begin, end)
 {
-	(void)state;
 	mesh_open(3);
 	for (int round = 0; round < 60; round++) {
 		prepare_all();
@@ -466,12 +454,11 @@ static void share__any_order(void **state)
 }
 
 /* PROTOCOL R98: another process claims to be the one that shares a set: it gets its own set, and ends nothing. */
-static void unauthenticated__claims(void **state)
+TEST_IN(unauthenticated__claims, begin, end)
 {
 	uint8_t buf[UC_ENTRY];
 	struct uc_set *theirs;
 
-	(void)state;
 	mesh_open(1);
 	join();
 	theirs = peer(0, 1)->set;
@@ -501,9 +488,8 @@ static void unauthenticated__claims(void **state)
 }
 
 /* A process that claims so before it is asked to join a set: no proof, none that is made up, nor one of its own. */
-static void unauthenticated__proves_nothing(void **state)
+TEST_IN(unauthenticated__proves_nothing, begin, end)
 {
-	(void)state;
 	for (int kind = 0; kind < 3; kind++) {
 		mesh_open(1);
 		join();
@@ -536,11 +522,10 @@ static void unauthenticated__proves_nothing(void **state)
 }
 
 /* An unauthenticated process leads: it names a set that it knows of, without its key. */
-static void unauthenticated__names_a_set(void **state)
+TEST_IN(unauthenticated__names_a_set, begin, end)
 {
 	uint8_t buf[UC_ENTRY];
 
-	(void)state;
 	mesh_open(1);
 	join();
 	ep_open(2);
@@ -576,7 +561,7 @@ static void unauthenticated__names_a_set(void **state)
 }
 
 /* What cannot be said now, or not at all. */
-static void join__nonsense(void **state)
+TEST_IN(join__nonsense, begin, end)
 {
 	static const struct {
 		uint8_t kind, one;
@@ -590,7 +575,6 @@ static void join__nonsense(void **state)
 	};
 	uint8_t buf[UC_ENTRY];
 
-	(void)state;
 	for (int round = 0; round < 2; round++) {
 		for (size_t i = 0; i < uccl_array_len(bad); i++) {
 			if (!round && !i) {
@@ -619,11 +603,10 @@ static void join__nonsense(void **state)
 }
 
 /* Random bytes break nothing, and make no more than a flow may have. */
-static void join__random(void **state)
+TEST_IN(join__random, begin, end)
 {
 	uint8_t buf[64];
 
-	(void)state;
 	mesh_open(2);
 	for (int i = 0; i < 40000; i++) {
 		int a = (int)uccl_rng_below(&rng, 4), b = a ^ (1 | (int)uccl_rng_below(&rng, 2) << 1);
@@ -645,9 +628,8 @@ static void join__random(void **state)
 }
 
 /* Without memory there is no set; it comes when there is, or packets serve. */
-static void join__no_queue_pairs(void **state)
+TEST_IN(join__no_queue_pairs, begin, end)
 {
-	(void)state;
 	mesh_open(2);
 	fake_verbs_fail(fake, "create_qp", 0, ENOMEM);
 	for (int i = 0; i < 5; i++) {
@@ -663,13 +645,12 @@ static void join__no_queue_pairs(void **state)
 }
 
 /* One endpoint's thread finds what is for another: that one wakes. */
-static void wake__by_another(void **state)
+TEST_IN(wake__by_another, begin, end)
 {
 	struct pollfd f = {.events = POLLIN};
 	uint64_t rkey, raddr;
 	void *mr;
 
-	(void)state;
 	mesh_open(2);
 	join();
 	f.fd = nic[1]->ops->wait_fd(nic[1]);
@@ -691,13 +672,12 @@ static void wake__by_another(void **state)
 }
 
 /* Endpoints share the receives; and no more peers may write than there are receives for. PROTOCOL R95 */
-static void slots__shared(void **state)
+TEST_IN(slots__shared, begin, end)
 {
 	struct uccl_nic_attr attr = {.ifname = "rxe0", .srq_depth = 32};
 	uint32_t alone;
 	int ready = 0;
 
-	(void)state;
 	neps = 1;
 	assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
 	dev(0)->process = 1;
@@ -727,29 +707,7 @@ static void slots__shared(void **state)
 	assert_int_equal(nic[0]->ops->prepare(nic[0], flow[0][11]), -FI_EAGAIN);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(share__one_set, begin, end),
-		cmocka_unit_test_setup_teardown(share__full, begin, end),
-		cmocka_unit_test_setup_teardown(share__numbers, begin, end),
-		cmocka_unit_test_setup_teardown(share__not_with_itself, begin, end),
-		cmocka_unit_test_setup_teardown(share__any_order, begin, end),
-		cmocka_unit_test_setup_teardown(leave__writes_under_way, begin, end),
-		cmocka_unit_test_setup_teardown(leave__not_taken_in, begin, end),
-		cmocka_unit_test_setup_teardown(leave__before_it_was_heard, begin, end),
-		cmocka_unit_test_setup_teardown(unauthenticated__claims, begin, end),
-		cmocka_unit_test_setup_teardown(unauthenticated__proves_nothing, begin, end),
-		cmocka_unit_test_setup_teardown(unauthenticated__names_a_set, begin, end),
-		cmocka_unit_test_setup_teardown(join__nonsense, begin, end),
-		cmocka_unit_test_setup_teardown(join__random, begin, end),
-		cmocka_unit_test_setup_teardown(join__no_queue_pairs, begin, end),
-		cmocka_unit_test_setup_teardown(wake__by_another, begin, end),
-		cmocka_unit_test_setup_teardown(slots__shared, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

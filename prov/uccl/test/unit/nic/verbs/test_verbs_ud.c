@@ -2,11 +2,7 @@
 /* verbs-ud back ends on fake NICs (verbs_ud.c, verbs_ud_tx.c, verbs_ud_rx.c). */
 #include "nic/verbs/ud_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -197,11 +193,10 @@ static void expect(struct uccl_nic *nic, uint8_t mark)
 }
 
 /* What the NIC reads and writes is on its nodes, if they are known. */
-static void open__memory_near(void **state)
+TEST_IN(open__memory_near, begin, end)
 {
 	struct uccl_nic *n;
 
-	(void)state;
 	if (!fake_verbs_numa())
 		skip();
 	n = open_attr(&(struct uccl_nic_attr){.ifname = "rxe0", .nodes = 1});
@@ -218,12 +213,11 @@ static void open__memory_near(void **state)
 }
 
 /* Somebody has chosen nodes for the whole process. */
-static void open__memory_as_chosen(void **state)
+TEST_IN(open__memory_as_chosen, begin, end)
 {
 	unsigned long nodes = 1;
 	struct uccl_nic *n;
 
-	(void)state;
 	if (!fake_verbs_numa() || syscall(SYS_set_mempolicy, 2 /* MPOL_BIND */, &nodes, 65ul))
 		skip();
 	n = open_attr(&(struct uccl_nic_attr){.ifname = "rxe0", .nodes = 1});
@@ -273,12 +267,11 @@ static int distinct(size_t field)
 
 /* open */
 
-static void open__caps(void **state)
+TEST_IN(open__caps, begin, end)
 {
 	struct uccl_nic *n = open_dev("rxe0");
 	struct uccl_nic_addr a = addr_of(n);
 
-	(void)state;
 	assert_string_equal(n->ops->name, "verbs-ud");
 	assert_int_equal(n->caps.mtu, 4096);
 	assert_int_equal(n->caps.write_max, 0);
@@ -303,11 +296,10 @@ static void open__caps(void **state)
 	n->ops->close(n);
 }
 
-static void open__refuses(void **state)
+TEST_IN(open__refuses, begin, end)
 {
 	struct uccl_nic *n = NULL;
 
-	(void)state;
 	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "mlx5_0"}, &n), -FI_ENODEV);
 	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "rxe0", .mtu = 255}, &n), -FI_EINVAL);
 	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "rxe0", .bind = {.ip = {1}}}, &n),
@@ -322,14 +314,13 @@ static void open__refuses(void **state)
 }
 
 /* Whichever call fails, at whichever time: an error, or it does without; and nothing is left. */
-static void open__every_call_fails(void **state)
+TEST_IN(open__every_call_fails, begin, end)
 {
 	static const char *const calls[] = {"get_device_list", "open_device", "query_device", "query_port",
 					    "query_gid",       "alloc_pd",    "reg_mr",	      "create_comp_channel",
 					    "create_cq",       "create_qp",   "modify_qp",    "post_recv"};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		unsigned int n, before;
 
@@ -352,11 +343,10 @@ static void open__every_call_fails(void **state)
 	}
 }
 
-static void open__memory_short(void **state)
+TEST_IN(open__memory_short, begin, end)
 {
 	struct uccl_nic *n;
 
-	(void)state;
 	/* 1008, 504, 252: the limit of locked memory is met twice. */
 	fake_verbs_fail(fake, "reg_mr", 1, ENOMEM);
 	n = open_dev("rxe0");
@@ -365,12 +355,11 @@ static void open__memory_short(void **state)
 }
 
 /* Two on one NIC are two places, with secrets of their own. */
-static void addr__places(void **state)
+TEST_IN(addr__places, begin, end)
 {
 	struct uccl_nic *a = open_dev("rxe0"), *b = open_dev("rxe0");
 	struct uccl_nic_addr x = addr_of(a), y = addr_of(b);
 
-	(void)state;
 	assert_memory_equal(x.ip, y.ip, 16);
 	assert_int_not_equal(x.scope & 0xffffff, y.scope & 0xffffff);
 	assert_int_not_equal(ud_qkey(&x), ud_qkey(&y));
@@ -379,12 +368,11 @@ static void addr__places(void **state)
 	b->ops->close(b);
 }
 
-static void qkey__every_secret_bit(void **state)
+TEST_IN(qkey__every_secret_bit, begin, end)
 {
 	struct uccl_nic_addr a = {.scope = 0x12000011, .port = 77, .pad = 0xc123}, b;
 	int i;
 
-	(void)state;
 	for (i = 0; i < 8 + 16 + 14; i++) {
 		b = a;
 		if (i < 8)
@@ -406,7 +394,7 @@ static void qkey__every_secret_bit(void **state)
 
 /* tx */
 
-static void tx__there_and_back(void **state)
+TEST_IN(tx__there_and_back, pair_begin, end)
 {
 	static const struct {
 		uint32_t len;
@@ -415,7 +403,6 @@ static void tx__there_and_back(void **state)
 	struct uccl_rx v[16];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
 		struct uccl_tx t = packet(&at[1], (uint16_t)i, (uint8_t)i, shape[i].len, shape[i].tail);
 
@@ -432,11 +419,10 @@ static void tx__there_and_back(void **state)
 	assert_true(stats(0).tx_lost == 0 && stats(0).rx_bad == 0);
 }
 
-static void tx__ipv6(void **state)
+TEST_IN(tx__ipv6, begin, end)
 {
 	int i;
 
-	(void)state;
 	for (i = 0; i < 2; i++)
 		dev[i]->port[0].ngids = 2; /* link-local is all there is */
 	pair_open();
@@ -445,11 +431,10 @@ static void tx__ipv6(void **state)
 	expect(nic[1], 5);
 }
 
-static void tx__infiniband(void **state)
+TEST_IN(tx__infiniband, begin, end)
 {
 	struct uccl_rx v[16];
 
-	(void)state;
 	fake_verbs_infiniband(dev[0], 0x6d0);
 	fake_verbs_infiniband(dev[1], 0x5d6);
 	pair_open();
@@ -462,11 +447,10 @@ static void tx__infiniband(void **state)
 	assert_int_equal(v[0].src.pad, 0x6d0);
 }
 
-static void tx__label_is_a_queue_pair(void **state)
+TEST_IN(tx__label_is_a_queue_pair, pair_begin, end)
 {
 	int i;
 
-	(void)state;
 	watch_begin();
 	for (i = 0; i < 200; i++)
 		send_one(nic[0], &at[1], (uint16_t)i, 1);
@@ -478,11 +462,10 @@ static void tx__label_is_a_queue_pair(void **state)
 	assert_int_equal(drain(nic[1]), 200);
 }
 
-static void tx__label_is_a_flow_label(void **state)
+TEST_IN(tx__label_is_a_flow_label, begin, end)
 {
 	int i, k;
 
-	(void)state;
 	dev[0]->attr.vendor_id = 0x2c9;
 	pair_open();
 	watch_begin();
@@ -501,12 +484,11 @@ static void tx__label_is_a_flow_label(void **state)
 	assert_int_equal(drain(nic[1]), 256);
 }
 
-static void tx__doorbells(void **state)
+TEST_IN(tx__doorbells, pair_begin, end)
 {
 	struct uccl_tx v[64];
 	int i;
 
-	(void)state;
 	for (i = 0; i < 64; i++)
 		v[i] = packet(&at[1], 7, (uint8_t)i, 10, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 64), 32);
@@ -520,13 +502,12 @@ static void tx__doorbells(void **state)
 }
 
 /* Bytes that the NIC has not said to have sent, of packets that it will tell of. */
-static void backlog__until_told(void **state)
+TEST_IN(backlog__until_told, pair_begin, end)
 {
 	struct uccl_tx v[64];
 	uint64_t bytes;
 	int i;
 
-	(void)state;
 	assert_int_equal(nic[0]->ops->backlog(nic[0]), 0);
 	for (i = 0; i < 64; i++)
 		v[i] = packet(&at[1], 7, (uint8_t)i, 10, 0);
@@ -545,14 +526,13 @@ static void backlog__until_told(void **state)
 }
 
 /* Control packets go their own way, with their own mark, and each is told of. */
-static void tx__control(void **state)
+TEST_IN(tx__control, begin, end)
 {
 	struct uccl_nic_attr attr = {
 		.ifname = "rxe0", .data_class = 4, .data_level = 1, .control_class = 0xb8, .control_level = 5};
 	struct uccl_tx t;
 	int i;
 
-	(void)state;
 	nic[0] = open_attr(&attr);
 	nic[1] = open_dev("rxe1");
 	at[1] = addr_of(nic[1]);
@@ -571,12 +551,11 @@ static void tx__control(void **state)
 }
 
 /* The NIC reads late; the caller may use its payload at once. */
-static void tx__payload_is_copied(void **state)
+TEST_IN(tx__payload_is_copied, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	struct uccl_tx t;
 
-	(void)state;
 	fake->stall = true;
 	t = packet(&at[1], 0, 9, 100, 10);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
@@ -593,12 +572,11 @@ static void tx__payload_is_copied(void **state)
 }
 
 /* A full queue pair takes no more, and goes on when the NIC has caught up. */
-static void tx__full_queue(void **state)
+TEST_IN(tx__full_queue, pair_begin, end)
 {
 	struct uccl_tx t;
 	int i, n = 0;
 
-	(void)state;
 	fake->stall = true;
 	t = packet(&at[1], 3, 1, 10, 0);
 	while (nic[0]->ops->tx(nic[0], &t, 1))
@@ -621,12 +599,11 @@ static void tx__full_queue(void **state)
 }
 
 /* So do all of them together, and no order of labels ever stops it for good. */
-static void tx__full_memory(void **state)
+TEST_IN(tx__full_memory, pair_begin, end)
 {
 	struct uccl_tx t;
 	int round, n;
 
-	(void)state;
 	for (round = 0; round < 20; round++) {
 		fake->stall = true;
 		for (n = 0;; n++) {
@@ -641,12 +618,11 @@ static void tx__full_memory(void **state)
 	}
 }
 
-static void tx__lost_at_once(void **state)
+TEST_IN(tx__lost_at_once, pair_begin, end)
 {
 	struct uccl_tx t;
 	struct uccl_nic_addr bad;
 
-	(void)state;
 	t = packet(&at[1], 0, 1, 4033, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	t = packet(&at[1], 0, 1, 10, 0);
@@ -666,11 +642,10 @@ static void tx__lost_at_once(void **state)
 }
 
 /* Who does not know the whole address is not heard. */
-static void tx__wrong_secret(void **state)
+TEST_IN(tx__wrong_secret, pair_begin, end)
 {
 	struct uccl_nic_addr wrong;
 
-	(void)state;
 	wrong = at[1];
 	wrong.port ^= 1;
 	send_one(nic[0], &wrong, 0, 1);
@@ -681,13 +656,12 @@ static void tx__wrong_secret(void **state)
 	assert_int_equal(fake->stats.bad_qkey, 2);
 }
 
-static void tx__many_peers_few_handles(void **state)
+TEST_IN(tx__many_peers_few_handles, begin, end)
 {
 	struct uccl_nic_addr to;
 	struct uccl_tx t;
 	int i, k, lost = 0;
 
-	(void)state;
 	dev[0]->attr.max_ah = 8;
 	pair_open();
 	for (k = 0; k < 10; k++) {
@@ -718,12 +692,11 @@ static void tx__many_peers_few_handles(void **state)
 }
 
 /* One place that cannot be reached costs the others nothing. */
-static void tx__unreachable_place(void **state)
+TEST_IN(tx__unreachable_place, pair_begin, end)
 {
 	struct uccl_nic_addr gone;
 	struct uccl_tx v[3];
 
-	(void)state;
 	send_one(nic[0], &at[1], 0, 1);
 	gone = at[1];
 	gone.ip[15] = 77;
@@ -737,12 +710,11 @@ static void tx__unreachable_place(void **state)
 	assert_int_equal(stats(0).doorbells, 2);
 }
 
-static void tx__post_refused(void **state)
+TEST_IN(tx__post_refused, pair_begin, end)
 {
 	struct uccl_tx v[8];
 	int i, k;
 
-	(void)state;
 	for (i = 0; i < 8; i++)
 		v[i] = packet(&at[1], 0, (uint8_t)i, 100, 10);
 	for (k = 0; k < 200; k++) {
@@ -758,12 +730,11 @@ static void tx__post_refused(void **state)
 }
 
 /* Of a chain the NIC takes some; among the others is the one that would have been told of. */
-static void tx__chain_cut(void **state)
+TEST_IN(tx__chain_cut, pair_begin, end)
 {
 	struct uccl_tx v[8];
 	int i, k;
 
-	(void)state;
 	for (i = 0; i < 8; i++)
 		v[i] = packet(&at[1], 0, (uint8_t)i, 100, 10);
 	for (k = 1; k < 8; k++) {
@@ -778,12 +749,11 @@ static void tx__chain_cut(void **state)
 }
 
 /* A queue pair that breaks is made anew; what it had is lost, what others have is not. */
-static void qp__breaks(void **state)
+TEST_IN(qp__breaks, pair_begin, end)
 {
 	uint32_t old;
 	int i;
 
-	(void)state;
 	watch_begin();
 	send_one(nic[0], &at[1], 5, 1);
 	send_one(nic[0], &at[1], 6, 1);
@@ -808,11 +778,10 @@ static void qp__breaks(void **state)
 }
 
 /* One that was full when it broke is empty then. */
-static void qp__breaks_full(void **state)
+TEST_IN(qp__breaks_full, pair_begin, end)
 {
 	struct uccl_tx t;
 
-	(void)state;
 	watch_begin();
 	send_one(nic[0], &at[1], 5, 1);
 	fake->stall = true;
@@ -828,12 +797,11 @@ static void qp__breaks_full(void **state)
 }
 
 /* It cannot be made anew for a while: its labels go by another. */
-static void qp__not_made_anew(void **state)
+TEST_IN(qp__not_made_anew, pair_begin, end)
 {
 	uint32_t old;
 	int i;
 
-	(void)state;
 	watch_begin();
 	send_one(nic[0], &at[1], 5, 1);
 	send_one(nic[0], &at[1], 6, 1);
@@ -860,11 +828,10 @@ static void qp__not_made_anew(void **state)
 }
 
 /* There is room for fewer than there are labels. */
-static void qp__few(void **state)
+TEST_IN(qp__few, begin, end)
 {
 	int i;
 
-	(void)state;
 	dev[0]->attr.max_qp = 3 + 4; /* of both NICs, the fake counts them together */
 	pair_open();
 	watch_begin();
@@ -875,11 +842,10 @@ static void qp__few(void **state)
 }
 
 /* A place whose packets break queue pairs may not do so again and again. */
-static void qp__broken_by_a_place(void **state)
+TEST_IN(qp__broken_by_a_place, pair_begin, end)
 {
 	int i;
 
-	(void)state;
 	send_one(nic[0], &at[1], 0, 1);
 	drain(nic[1]);
 	/* The region goes away under the NIC: a local error, not a flush. */
@@ -902,11 +868,10 @@ static void qp__broken_by_a_place(void **state)
 
 /* rx */
 
-static void rx__garbage_before_ipv4(void **state)
+TEST_IN(rx__garbage_before_ipv4, begin, end)
 {
 	struct uccl_rx v[16];
 
-	(void)state;
 	dev[1]->grh_garbage = true;
 	pair_open();
 	send_one(nic[0], &at[1], 0, 1);
@@ -916,12 +881,11 @@ static void rx__garbage_before_ipv4(void **state)
 }
 
 /* What is handed up stays until the next call. */
-static void rx__buffers_stay(void **state)
+TEST_IN(rx__buffers_stay, pair_begin, end)
 {
 	struct uccl_rx v[32];
 	int i, k;
 
-	(void)state;
 	for (k = 0; k < 100; k++) {
 		for (i = 0; i < 40; i++)
 			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
@@ -937,12 +901,11 @@ static void rx__buffers_stay(void **state)
 }
 
 /* A caller that never finds nothing to do does not starve the NIC of buffers. */
-static void rx__never_idle(void **state)
+TEST_IN(rx__never_idle, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	int i, k;
 
-	(void)state;
 	for (k = 0; k < 300; k++) {
 		for (i = 0; i < 16; i++)
 			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
@@ -952,12 +915,11 @@ static void rx__never_idle(void **state)
 }
 
 /* As many as were promised arrive, wherever the caller stands; what is beyond is dropped, and nothing breaks. */
-static void rx__slots(void **state)
+TEST_IN(rx__slots, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	uint32_t i, k;
 
-	(void)state;
 	for (k = 0; k < 20; k++) {
 		for (i = 0; i < k; i++)
 			send_one(nic[0], &at[1], 0, 1);
@@ -976,11 +938,10 @@ static void rx__slots(void **state)
 }
 
 /* Packets that are longer than agreed cost nothing but themselves. */
-static void rx__too_long(void **state)
+TEST_IN(rx__too_long, begin, end)
 {
 	struct uccl_tx t;
 
-	(void)state;
 	nic[0] = open_dev("rxe0");
 	nic[1] = open_attr(&(struct uccl_nic_attr){.ifname = "rxe1", .mtu = 512});
 	at[1] = addr_of(nic[1]);
@@ -993,14 +954,13 @@ static void rx__too_long(void **state)
 }
 
 /* Ways of a packet to have no source: made by hand, as no NIC of ours sends so. */
-static void rx__no_source(void **state)
+TEST_IN(rx__no_source, begin, end)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 0}, *bad;
 	struct ibv_ah_attr attr = {.is_global = 0, .dlid = 0x5d6, .port_num = 1};
 	struct ud *u;
 	int i;
 
-	(void)state;
 	fake_verbs_infiniband(dev[0], 0x6d0);
 	fake_verbs_infiniband(dev[1], 0x5d6);
 	pair_open();
@@ -1020,12 +980,11 @@ static void rx__no_source(void **state)
 }
 
 /* The receiving queue pair breaks: the endpoint keeps its address, and hears again. */
-static void rx__broken(void **state)
+TEST_IN(rx__broken, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	int i, k;
 
-	(void)state;
 	for (k = 0; k < 5; k++) {
 		for (i = 0; i < 30; i++)
 			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
@@ -1050,12 +1009,11 @@ static void rx__broken(void **state)
 }
 
 /* It breaks without any sign but silence and an event. */
-static void rx__broken_by_event(void **state)
+TEST_IN(rx__broken_by_event, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	int i;
 
-	(void)state;
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, at[1].scope & 0xffffff);
 	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
 	for (i = 0; i < 2000; i++)
@@ -1074,13 +1032,12 @@ static void rx__broken_by_event(void **state)
 	expect(nic[1], 1);
 }
 
-static void rx__not_revived_at_once(void **state)
+TEST_IN(rx__not_revived_at_once, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	unsigned int calls;
 	int i;
 
-	(void)state;
 	fake_verbs_break(fake, at[1].scope & 0xffffff);
 	fake_verbs_fail(fake, "modify_qp", 1, EIO);
 	drain(nic[1]);
@@ -1094,11 +1051,10 @@ static void rx__not_revived_at_once(void **state)
 	expect(nic[1], 1);
 }
 
-static void rx__post_refused(void **state)
+TEST_IN(rx__post_refused, pair_begin, end)
 {
 	int i;
 
-	(void)state;
 	fake_verbs_fail(fake, "post_recv", 0, ENOMEM);
 	for (i = 0; i < 500; i++) {
 		send_one(nic[0], &at[1], 0, (uint8_t)i);
@@ -1127,12 +1083,11 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-static void wait_fd__wakes(void **state)
+TEST_IN(wait_fd__wakes, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	int fd, i;
 
-	(void)state;
 	/* Nobody waits: nobody asks for events. */
 	send_one(nic[0], &at[1], 0, 1);
 	drain(nic[1]);
@@ -1158,13 +1113,12 @@ static void wait_fd__wakes(void **state)
 }
 
 /* What has nothing to read is not asked, which is a system call each. */
-static void wait_fd__reads_what_is_there(void **state)
+TEST_IN(wait_fd__reads_what_is_there, pair_begin, end)
 {
 	static const char *const calls[] = {"get_cq_event", "get_async_event", "req_notify_cq"};
 	unsigned int before[3];
 	struct uccl_rx v[16];
 
-	(void)state;
 	nic[1]->ops->wait_fd(nic[1]);
 	drain(nic[1]);
 	for (int round = 0; round < 4; round++) {
@@ -1195,12 +1149,11 @@ static int notify_late(struct ibv_cq *cq, int solicited)
 	return real->req_notify_cq(cq, solicited);
 }
 
-static void wait_fd__no_lost_wake_up(void **state)
+TEST_IN(wait_fd__no_lost_wake_up, begin, end)
 {
 	struct uccl_rx v[16];
 	int fd, k, n;
 
-	(void)state;
 	real = fake_verbs_lib();
 	racing = *real;
 	racing.req_notify_cq = notify_late;
@@ -1224,11 +1177,10 @@ static void wait_fd__no_lost_wake_up(void **state)
 /* close */
 
 /* What was sent last leaves, if the NIC does its work; if not, it is not waited for for ever. */
-static void close__lets_control_go(void **state)
+TEST_IN(close__lets_control_go, pair_begin, end)
 {
 	struct uccl_tx t;
 
-	(void)state;
 	fake->stall = true;
 	t = packet(&at[1], 0, 1, 0, 0);
 	t.control = true;
@@ -1246,7 +1198,7 @@ static void close__lets_control_go(void **state)
 }
 
 /* Anything fails at any time; what it does then is right, and when all is well again it works as before. */
-static void all__calls_fail_by_chance(void **state)
+TEST_IN(all__calls_fail_by_chance, begin, end)
 {
 	static const char *const calls[] = {"create_qp", "modify_qp",	  "create_ah", "post_send",
 					    "post_recv", "req_notify_cq", "poll_cq"};
@@ -1254,7 +1206,6 @@ static void all__calls_fail_by_chance(void **state)
 	struct uccl_rx v[16];
 	uint32_t i, k;
 
-	(void)state;
 	uccl_rng_seed(&rng, 20261);
 	dev[0]->attr.vendor_id = 0x2c9;
 	dev[0]->attr.max_ah = 20;
@@ -1311,58 +1262,7 @@ static void all__calls_fail_by_chance(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(open__caps, begin, end),
-		cmocka_unit_test_setup_teardown(open__refuses, begin, end),
-		cmocka_unit_test_setup_teardown(open__every_call_fails, begin, end),
-		cmocka_unit_test_setup_teardown(open__memory_short, begin, end),
-		cmocka_unit_test_setup_teardown(open__memory_near, begin, end),
-		cmocka_unit_test_setup_teardown(open__memory_as_chosen, begin, end),
-		cmocka_unit_test_setup_teardown(addr__places, begin, end),
-		cmocka_unit_test_setup_teardown(qkey__every_secret_bit, begin, end),
-		cmocka_unit_test_setup_teardown(tx__there_and_back, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__ipv6, begin, end),
-		cmocka_unit_test_setup_teardown(tx__infiniband, begin, end),
-		cmocka_unit_test_setup_teardown(tx__label_is_a_queue_pair, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__label_is_a_flow_label, begin, end),
-		cmocka_unit_test_setup_teardown(tx__doorbells, pair_begin, end),
-		cmocka_unit_test_setup_teardown(backlog__until_told, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__control, begin, end),
-		cmocka_unit_test_setup_teardown(tx__payload_is_copied, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__full_queue, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__full_memory, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__lost_at_once, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__wrong_secret, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__many_peers_few_handles, begin, end),
-		cmocka_unit_test_setup_teardown(tx__unreachable_place, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__post_refused, pair_begin, end),
-		cmocka_unit_test_setup_teardown(tx__chain_cut, pair_begin, end),
-		cmocka_unit_test_setup_teardown(qp__breaks, pair_begin, end),
-		cmocka_unit_test_setup_teardown(qp__breaks_full, pair_begin, end),
-		cmocka_unit_test_setup_teardown(qp__not_made_anew, pair_begin, end),
-		cmocka_unit_test_setup_teardown(qp__few, begin, end),
-		cmocka_unit_test_setup_teardown(qp__broken_by_a_place, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__garbage_before_ipv4, begin, end),
-		cmocka_unit_test_setup_teardown(rx__buffers_stay, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__never_idle, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__slots, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__too_long, begin, end),
-		cmocka_unit_test_setup_teardown(rx__no_source, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken_by_event, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__not_revived_at_once, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__post_refused, pair_begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__wakes, pair_begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, pair_begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__no_lost_wake_up, begin, end),
-		cmocka_unit_test_setup_teardown(close__lets_control_go, pair_begin, end),
-		cmocka_unit_test_setup_teardown(all__calls_fail_by_chance, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

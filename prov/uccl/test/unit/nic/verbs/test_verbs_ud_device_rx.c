@@ -2,11 +2,7 @@
 /* Payload that a verbs-ud back end has put into memory of a device, which the processor cannot touch. */
 #include "nic/verbs/ud_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -177,11 +173,10 @@ static void accounts_check(uint32_t held)
 	assert_int_equal(posted + q->nreturned + held, q->count);
 }
 
-static void caps__what_it_takes(void **state)
+TEST_IN(caps__what_it_takes, begin, end)
 {
 	struct uccl_nic *n = open_dev("rxe0", true, 0);
 
-	(void)state;
 	assert_true(n->caps.lend_slots >= n->caps.rx_slots);
 	assert_true(n->caps.lend_bytes >= 2ull * n->caps.lend_slots * EACH);
 	n->ops->close(n);
@@ -202,12 +197,11 @@ static void caps__what_it_takes(void **state)
 }
 
 /* Headers come to the host and payload to the device, of any length, in the order in which they were sent. */
-static void lend__header_and_payload(void **state)
+TEST_IN(lend__header_and_payload, pair_begin, end)
 {
 	static const uint32_t lens[] = {0, 1, 63, 64, 1000, EACH};
 	struct uccl_rx v[16];
 
-	(void)state;
 	for (int round = 0; round < 1000; round++) {
 		for (int i = 0; i < 6; i++) {
 			send_to(queue, (uint8_t)(round + i), lens[i]);
@@ -231,12 +225,11 @@ static void lend__header_and_payload(void **state)
 }
 
 /* What the caller has stays as it is, whatever comes, and takes no place of the queue away. PROTOCOL R293 */
-static void reuse__not_before(void **state)
+TEST_IN(reuse__not_before, pair_begin, end)
 {
 	uint32_t held, slot[2000];
 	struct uccl_rx v[16];
 
-	(void)state;
 	for (held = 0; held < nic[1]->caps.lend_slots; held++) {
 		send_to(queue, (uint8_t)held, 100);
 		assert_int_equal(rx(v, 16), 1);
@@ -265,12 +258,11 @@ static void reuse__not_before(void **state)
 }
 
 /* What cannot be a packet of a flow is thrown away, and breaks nothing. */
-static void rx__not_a_packet(void **state)
+TEST_IN(rx__not_a_packet, begin, end)
 {
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .hdr_len = 63, .to = &at[1]};
 	struct uccl_rx v[16];
 
-	(void)state;
 	pair_open(512);
 	t.queue = queue;
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
@@ -284,12 +276,11 @@ static void rx__not_a_packet(void **state)
 }
 
 /* A place that no NIC has is no reason to break our own queue pair. */
-static void tx__no_such_queue(void **state)
+TEST_IN(tx__no_such_queue, pair_begin, end)
 {
 	static const uint32_t bad[] = {1, 1 << 24, UINT32_MAX};
 	struct uccl_rx v[16];
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		send_to(bad[i], 1, 10);
 	assert_int_equal(uccl_verbs_ud_stats(nic[0]).tx_lost, 3);
@@ -298,12 +289,11 @@ static void tx__no_such_queue(void **state)
 }
 
 /* Whichever call fails: there is no such queue, all else goes on, and nothing is left. */
-static void lend__every_call_fails(void **state)
+TEST_IN(lend__every_call_fails, begin, end)
 {
 	static const char *const calls[] = {"reg_mr_iova", "reg_mr", "create_qp", "modify_qp", "post_recv"};
 	struct uccl_rx v[16];
 
-	(void)state;
 	for (int i = 0; i < 5; i++) {
 		int rc = -1;
 
@@ -321,12 +311,11 @@ static void lend__every_call_fails(void **state)
 }
 
 /* One of the two queue pairs breaks, or both: each is the same again, and no slot or piece is lost. */
-static void rx__broken(void **state)
+TEST_IN(rx__broken, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	int got[2];
 
-	(void)state;
 	for (int round = 0; round < 12; round++) {
 		for (int i = 0; i < 5; i++) {
 			send_to(queue, 1, 100);
@@ -371,12 +360,11 @@ static void something_comes(void)
 }
 
 /* What completes while a queue pair is started again is lost, also of the other one; no piece is. */
-static void rx__broken_while_it_comes(void **state)
+TEST_IN(rx__broken_while_it_comes, pair_begin, end)
 {
 	struct uccl_rx v[16];
 	int got[2];
 
-	(void)state;
 	for (int round = 0; round < 6; round++) {
 		both_break = round % 2;
 		assert_true(fake_verbs_break(fake, queue));
@@ -399,11 +387,10 @@ static void rx__broken_while_it_comes(void **state)
 }
 
 /* Nobody says so but an event. */
-static void rx__broken_by_event(void **state)
+TEST_IN(rx__broken_by_event, pair_begin, end)
 {
 	struct uccl_rx v[16];
 
-	(void)state;
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, queue);
 	for (int i = 0; i < 3000; i++)
 		assert_int_equal(rx(v, 16), 0);
@@ -414,11 +401,10 @@ static void rx__broken_by_event(void **state)
 }
 
 /* Who sleeps is woken by it. */
-static void wait_fd__wakes(void **state)
+TEST_IN(wait_fd__wakes, pair_begin, end)
 {
 	struct uccl_rx v[16];
 
-	(void)state;
 	assert_true(nic[1]->ops->wait_fd(nic[1]) >= 0);
 	nic[1]->watched = true;
 	for (int i = 0; i < 5; i++) {
@@ -434,23 +420,7 @@ static void wait_fd__wakes(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(caps__what_it_takes, begin, end),
-		cmocka_unit_test_setup_teardown(lend__header_and_payload, pair_begin, end),
-		cmocka_unit_test_setup_teardown(reuse__not_before, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__not_a_packet, begin, end),
-		cmocka_unit_test_setup_teardown(tx__no_such_queue, pair_begin, end),
-		cmocka_unit_test_setup_teardown(lend__every_call_fails, begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken_while_it_comes, pair_begin, end),
-		cmocka_unit_test_setup_teardown(rx__broken_by_event, pair_begin, end),
-		cmocka_unit_test_setup_teardown(wait_fd__wakes, pair_begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

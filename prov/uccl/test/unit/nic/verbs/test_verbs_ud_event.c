@@ -2,11 +2,7 @@
 /* What a fake NIC says of itself, and what verbs-ud and verbs-uc make of it (verbs_ud_event.c). */
 #include "nic/verbs/uc_state.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -141,11 +137,10 @@ static void link_change(bool up)
 	fake_verbs_event(fake, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 0);
 }
 
-static void link__down_and_up(void **state)
+TEST_IN(link__down_and_up, begin_ud, end)
 {
 	unsigned int sends;
 
-	(void)state;
 	assert_true(packet_comes(0));
 	link_check(0, -1);
 	for (int round = 0; round < 3; round++) {
@@ -192,25 +187,22 @@ static void none_yet(enum ibv_qp_type type)
 	assert_true(packet_comes(1));
 }
 
-static void link__none_yet(void **state)
+TEST_IN(link__none_yet, begin, end)
 {
-	(void)state;
 	none_yet(IBV_QPT_UD);
 }
 
-static void link__none_yet_uc(void **state)
+TEST_IN(link__none_yet_uc, begin, end)
 {
-	(void)state;
 	none_yet(IBV_QPT_UC);
 }
 
 /* Events that change nothing, and of ports that are as before. */
-static void link__no_change(void **state)
+TEST_IN(link__no_change, begin_ud, end)
 {
 	static const enum ibv_event_type types[] = {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_GID_CHANGE, IBV_EVENT_PKEY_CHANGE,
 						    IBV_EVENT_SM_CHANGE,   IBV_EVENT_PORT_ERR,   IBV_EVENT_COMM_EST};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		fake_verbs_event(fake, types[i], 0);
 		link_check(0, -1);
@@ -220,12 +212,11 @@ static void link__no_change(void **state)
 }
 
 /* An event wakes whoever sleeps. */
-static void link__wakes(void **state)
+TEST_IN(link__wakes, begin_ud, end)
 {
 	struct pollfd p = {.events = POLLIN};
 	struct uccl_rx r;
 
-	(void)state;
 	p.fd = nic[0]->ops->wait_fd(nic[0]);
 	assert_true(p.fd >= 0);
 	hear(0);
@@ -240,9 +231,8 @@ static void link__wakes(void **state)
 }
 
 /* A place that could not be reached while the link was down is tried at once when it is back. */
-static void link__forgets_dead_places(void **state)
+TEST_IN(link__forgets_dead_places, begin_ud, end)
 {
-	(void)state;
 	fake_verbs_fail(fake, "create_ah", 1, ETIMEDOUT);
 	assert_false(packet_comes(0));
 	assert_false(packet_comes(0));
@@ -259,9 +249,8 @@ static void gids_shift(struct fake_port *p, int by)
 		p->gid[i].gid_index = (uint32_t)((int)p->gid[i].gid_index + by);
 }
 
-static void gid__moved(void **state)
+TEST_IN(gid__moved, begin_ud, end)
 {
-	(void)state;
 	assert_true(packet_comes(0));
 	assert_int_equal(ud(0)->port.gid_index, 3);
 	gids_shift(&dev[0]->port[0], 2);
@@ -274,11 +263,10 @@ static void gid__moved(void **state)
 }
 
 /* Our address is another's, or nobody's, for a while. */
-static void gid__gone_and_back(void **state)
+TEST_IN(gid__gone_and_back, begin_ud, end)
 {
 	struct ibv_gid_entry was;
 
-	(void)state;
 	was = dev[0]->port[0].gid[3];
 	dev[0]->port[0].gid[3].gid.raw[15] ^= 9;
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
@@ -289,9 +277,8 @@ static void gid__gone_and_back(void **state)
 	assert_true(packet_comes(0));
 }
 
-static void lid__another(void **state)
+TEST_IN(lid__another, begin, end)
 {
-	(void)state;
 	fake_verbs_infiniband(dev[0], 0x10);
 	fake_verbs_infiniband(dev[1], 0x11);
 	open_both(IBV_QPT_UD);
@@ -321,17 +308,15 @@ static void gone_check(int i)
 	assert_int_equal(ud(i)->link.lost, 1);
 }
 
-static void gone__by_event(void **state)
+TEST_IN(gone__by_event, begin_ud, end)
 {
-	(void)state;
 	fake_verbs_event(fake, IBV_EVENT_DEVICE_FATAL, 0);
 	gone_check(0);
 }
 
 /* E20: who has changed its user since has no device any more, and hears so. */
-static void gone__credentials(void **state)
+TEST_IN(gone__credentials, begin_ud, end)
 {
-	(void)state;
 	assert_true(packet_comes(0));
 	fake_verbs_fail(fake, "post_send", 1, EACCES);
 	assert_false(packet_comes(0));
@@ -339,17 +324,15 @@ static void gone__credentials(void **state)
 	link_check(1, -1);
 }
 
-static void gone__by_error(void **state)
+TEST_IN(gone__by_error, begin_ud, end)
 {
-	(void)state;
 	fake_verbs_detach(fake);
 	link_check(0, UCCL_LINK_GONE);
 }
 
 /* As Soft-RoCE's goes: nothing is said, but sysfs does not show it any more. */
-static void gone__unsaid(void **state)
+TEST_IN(gone__unsaid, begin, end)
 {
-	(void)state;
 	strcpy(shown, "verbs_ud_event_XXXXXX");
 	assert_non_null(mkdtemp(shown));
 	strcpy(dev[0]->dev.dev_path, shown);
@@ -363,9 +346,8 @@ static void gone__unsaid(void **state)
 }
 
 /* A host that does not show its devices: that is no sign. */
-static void gone__never_shown(void **state)
+TEST_IN(gone__never_shown, begin, end)
 {
-	(void)state;
 	strcpy(dev[0]->dev.dev_path, "/nonexistent/uverbs0");
 	open_both(IBV_QPT_UD);
 	now += 2 * UCCL_NS_PER_S;
@@ -373,9 +355,8 @@ static void gone__never_shown(void **state)
 	assert_true(packet_comes(0));
 }
 
-static void cq__of_sends(void **state)
+TEST_IN(cq__of_sends, begin_ud, end)
 {
-	(void)state;
 	assert_true(packet_comes(0));
 	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx.cq);
 	link_check(0, -1);
@@ -385,16 +366,14 @@ static void cq__of_sends(void **state)
 }
 
 /* Its queue pair's number is our address: there is no other. */
-static void cq__of_receives(void **state)
+TEST_IN(cq__of_receives, begin_ud, end)
 {
-	(void)state;
 	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->rx.cq);
 	gone_check(0);
 }
 
-static void cq__not_again(void **state)
+TEST_IN(cq__not_again, begin_ud, end)
 {
-	(void)state;
 	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx.cq);
 	fake_verbs_fail(fake, "create_cq", 1, ENOMEM);
 	gone_check(0);
@@ -500,11 +479,10 @@ static struct uccl_nic_addr open_pair(enum ibv_qp_type type, bool ended)
 }
 
 /* Nobody answers HELLO: the host is asked after some, and says each time that nobody is there. PROTOCOL R251 */
-static void ask__refused(void **state)
+TEST_IN(ask__refused, begin, end)
 {
 	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true);
 
-	(void)state;
 	assert_int_equal(refusals(&to, 20, 15), 5);
 	/* What begins after a while is another story. */
 	now += 3 * UCCL_NS_PER_S;
@@ -512,11 +490,10 @@ static void ask__refused(void **state)
 }
 
 /* Who listens is late, until it ends. */
-static void ask__late(void **state)
+TEST_IN(ask__late, begin, end)
 {
 	struct uccl_nic_addr to = open_pair(IBV_QPT_UC, false);
 
-	(void)state;
 	assert_int_equal(refusals(&to, 60, 60), 0);
 	nic[1]->ops->close(nic[1]);
 	nic[1] = NULL;
@@ -524,13 +501,12 @@ static void ask__late(void **state)
 }
 
 /* The address does not say that it listens, or it was no HELLO, or it has answered. */
-static void ask__unsolicited(void **state)
+TEST_IN(ask__unsolicited, begin, end)
 {
 	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), silent = to;
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hdr_len = UCCL_HDR_LEN, .to = &to};
 	struct uccl_rx v[4];
 
-	(void)state;
 	assert_true(silent.pad & UD_LISTENS);
 	silent.pad &= (uint16_t)~UD_LISTENS;
 	assert_int_equal(refusals(&silent, 40, 40), 0);
@@ -546,11 +522,10 @@ static void ask__unsolicited(void **state)
 }
 
 /* More places than there is room for: one has to wait until others are asked for no more. */
-static void ask__many(void **state)
+TEST_IN(ask__many, begin, end)
 {
 	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), other = to;
 
-	(void)state;
 	for (int i = 0; i < UD_ASKS; i++) {
 		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN,
 				    .to = &other};
@@ -563,25 +538,22 @@ static void ask__many(void **state)
 	assert_int_equal(refusals(&to, 18, 15), 3);
 }
 
-static void live__ud(void **state)
+TEST_IN(live__ud, begin, end)
 {
-	(void)state;
 	peer_ends(IBV_QPT_UD);
 }
 
-static void live__uc(void **state)
+TEST_IN(live__uc, begin, end)
 {
-	(void)state;
 	peer_ends(IBV_QPT_UC);
 }
 
 /* Addresses that are not this host's, or none that are IP: it goes without. */
-static void live__none(void **state)
+TEST_IN(live__none, begin, end)
 {
 	struct uccl_nic_attr attr = {.liveness = true};
 	struct uccl_nic_addr to = {.port = 1, .ip = {1}};
 
-	(void)state;
 	assert_int_equal(open_rc(0, IBV_QPT_UD, attr), 0);
 	assert_null(ud(0)->live.udp);
 	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
@@ -656,9 +628,8 @@ static int writes_come(int from)
 }
 
 /* Whichever breaks: queues are made anew on this side, queue pairs on both. */
-static void uc__queues(void **state)
+TEST_IN(uc__queues, begin_uc, end)
 {
-	(void)state;
 	assert_int_equal(writes_come(0), PATHS);
 	for (int i = 0; i < 2; i++) {
 		for (int which = 0; which < 3; which++) {
@@ -680,9 +651,8 @@ static void uc__queues(void **state)
 }
 
 /* Without them all goes in packets. */
-static void uc__queues_not_again(void **state)
+TEST_IN(uc__queues_not_again, begin_uc, end)
 {
-	(void)state;
 	fake_verbs_fail(fake, "create_srq", 0, ENOMEM);
 	fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, uc_of(nic[0])->dev->queues.srq);
 	settle();
@@ -694,9 +664,8 @@ static void uc__queues_not_again(void **state)
 }
 
 /* Queue pairs hold the number of their GID: new ones. */
-static void uc__gid_moved(void **state)
+TEST_IN(uc__gid_moved, begin_uc, end)
 {
-	(void)state;
 	gids_shift(&dev[1]->port[0], 1);
 	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
 	settle();
@@ -705,9 +674,8 @@ static void uc__gid_moved(void **state)
 	assert_int_equal(writes_come(1), PATHS);
 }
 
-static void uc__down(void **state)
+TEST_IN(uc__down, begin_uc, end)
 {
-	(void)state;
 	link_change(false);
 	link_check(0, UCCL_LINK_DOWN);
 	assert_int_equal(writes_come(0), 0);
@@ -716,41 +684,7 @@ static void uc__down(void **state)
 	assert_int_equal(writes_come(0), PATHS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(link__down_and_up, begin_ud, end),
-		cmocka_unit_test_setup_teardown(link__none_yet, begin, end),
-		cmocka_unit_test_setup_teardown(link__none_yet_uc, begin, end),
-		cmocka_unit_test_setup_teardown(link__no_change, begin_ud, end),
-		cmocka_unit_test_setup_teardown(link__wakes, begin_ud, end),
-		cmocka_unit_test_setup_teardown(link__forgets_dead_places, begin_ud, end),
-		cmocka_unit_test_setup_teardown(gid__moved, begin_ud, end),
-		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin_ud, end),
-		cmocka_unit_test_setup_teardown(lid__another, begin, end),
-		cmocka_unit_test_setup_teardown(gone__by_event, begin_ud, end),
-		cmocka_unit_test_setup_teardown(gone__credentials, begin_ud, end),
-		cmocka_unit_test_setup_teardown(gone__by_error, begin_ud, end),
-		cmocka_unit_test_setup_teardown(gone__unsaid, begin, end),
-		cmocka_unit_test_setup_teardown(gone__never_shown, begin, end),
-		cmocka_unit_test_setup_teardown(cq__of_sends, begin_ud, end),
-		cmocka_unit_test_setup_teardown(cq__of_receives, begin_ud, end),
-		cmocka_unit_test_setup_teardown(cq__not_again, begin_ud, end),
-		cmocka_unit_test_setup_teardown(ask__refused, begin, end),
-		cmocka_unit_test_setup_teardown(ask__late, begin, end),
-		cmocka_unit_test_setup_teardown(ask__unsolicited, begin, end),
-		cmocka_unit_test_setup_teardown(ask__many, begin, end),
-		cmocka_unit_test_setup_teardown(live__ud, begin, end),
-		cmocka_unit_test_setup_teardown(live__uc, begin, end),
-		cmocka_unit_test_setup_teardown(live__none, begin, end),
-		cmocka_unit_test_setup_teardown(uc__queues, begin_uc, end),
-		cmocka_unit_test_setup_teardown(uc__queues_not_again, begin_uc, end),
-		cmocka_unit_test_setup_teardown(uc__gid_moved, begin_uc, end),
-		cmocka_unit_test_setup_teardown(uc__down, begin_uc, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 
