@@ -13,14 +13,11 @@
 #include "api/event/cntr.h"
 #include "api/event/cq.h"
 #include "api/event/poll.h"
-#include "api/info.h"
 #include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/lib/oldnames.h"
-#include "api/memory/device.h"
 #include "api/memory/mr.h"
 #include "api/offer/address.h"
-#include "api/offer/device.h"
 #include "api/offer/source.h"
 #include "api/peers/avops.h"
 #include "api/transfer/atomic.h"
@@ -123,7 +120,8 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	}
 	d->fabric = uccl_fabric_of(&fabric->fid);
 	d->mr_mode = a->mr_mode;
-	d->hmem = info->caps & FI_HMEM ? uccl_device_find(&d->params) : NULL;
+	if (info->caps & FI_HMEM)
+		uccl_domain_find_devices(d);
 	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.progress_timeout_ns;

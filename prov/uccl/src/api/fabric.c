@@ -13,7 +13,6 @@
 #include "api/event/cq.h"
 #include "api/event/eq.h"
 #include "api/event/waitset.h"
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 
 static int fabric_close(struct fid *fid)

@@ -8,6 +8,7 @@
 #include "api/event/eq.h"
 #include "api/object/domain.h"
 #include "api/peers/av.h"
+#include "api/peers/lookup.h"
 #include "api/transfer/srx.h"
 #include "progress/drivers.h"
 
@@ -18,19 +19,19 @@ static int bind_cq(struct uccl_ep *ep, struct uccl_cq *cq, uint64_t flags)
 	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) || !(flags & (FI_TRANSMIT | FI_RECV)) ||
 	    cq->domain != ep->domain)
 		return -FI_EINVAL;
-	if ((flags & FI_TRANSMIT && ep->tx_cq) || (flags & FI_RECV && ep->rx_cq))
+	if ((flags & FI_TRANSMIT && ep->bound.tx_cq) || (flags & FI_RECV && ep->bound.rx_cq))
 		return -FI_EINVAL;
 	rc = uccl_drivers_add(&cq->drivers, &ep->driver);
 	if (rc)
 		return rc;
 	if (flags & FI_TRANSMIT) {
-		ep->tx_cq = cq;
-		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->bound.tx_cq = cq;
+		ep->bound.tx_selective = flags & FI_SELECTIVE_COMPLETION;
 		atomic_fetch_add(&cq->refs, 1);
 	}
 	if (flags & FI_RECV) {
-		ep->rx_cq = cq;
-		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->bound.rx_cq = cq;
+		ep->bound.rx_selective = flags & FI_SELECTIVE_COMPLETION;
 		atomic_fetch_add(&cq->refs, 1);
 	}
 	uccl_driver_add_wait(&ep->driver, &cq->wait.w);
@@ -53,7 +54,7 @@ static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
 
 	for (int i = 0; i < UCCL_CNTR_SLOTS; i++) {
 		all |= cntr_flags[i];
-		if (flags & cntr_flags[i] && ep->cntr[i])
+		if (flags & cntr_flags[i] && ep->bound.cntr[i])
 			return -FI_EINVAL;
 	}
 	if (!flags || flags & ~all || cntr->domain != ep->domain)
@@ -69,7 +70,7 @@ static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
 	uccl_driver_lock(&ep->driver);
 	for (int i = 0; i < UCCL_CNTR_SLOTS; i++) {
 		if (flags & cntr_flags[i]) {
-			ep->cntr[i] = cntr;
+			ep->bound.cntr[i] = cntr;
 			atomic_fetch_add(&cntr->refs, 1);
 		}
 	}
@@ -80,11 +81,10 @@ static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
 
 int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av)
 {
-	if (ep->av || ep->cm || av->domain != ep->domain)
+	if (ep->bound.av || ep->cm || av->domain != ep->domain)
 		return -FI_EINVAL;
-	ep->av = av;
-	ep->ctx_bits = av->ctx_bits;
-	ep->av_generation = atomic_load(av->generation);
+	ep->bound.av = av;
+	uccl_ep_cache_init(ep, av);
 	atomic_fetch_add(&av->refs, 1);
 	return 0;
 }
@@ -93,30 +93,30 @@ static int bind_srx(struct uccl_ep *ep, struct uccl_srx *srx)
 {
 	int rc;
 
-	if (ep->srx || srx->domain != ep->domain)
+	if (ep->bound.srx || srx->domain != ep->domain)
 		return -FI_EINVAL;
-	if (ep->data_takes)
+	if (ep->attr.data_takes)
 		return -FI_EOPNOTSUPP; /* they would look for a receive of the endpoint's own */
 	rc = uccl_drivers_add(&srx->drivers, &ep->driver);
 	if (rc)
 		return rc;
-	ep->srx = srx;
+	ep->bound.srx = srx;
 	atomic_fetch_add(&srx->refs, 1);
 	return 0;
 }
 
 static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
 {
-	if (ep->tx_shared || stx->domain != ep->domain)
+	if (ep->bound.tx_shared || stx->domain != ep->domain)
 		return -FI_EINVAL;
-	ep->tx_shared = true;
+	ep->bound.tx_shared = true;
 	return 0;
 }
 
 /* For what becomes of a connection; a connectionless endpoint tells of joining groups of collectives only. */
 int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
 {
-	if (ep->eq)
+	if (ep->bound.eq)
 		return -FI_EINVAL;
 	if (ep->cm) {
 		int rc = uccl_drivers_add(&eq->drivers, &ep->driver);
@@ -125,7 +125,7 @@ int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
 			return rc;
 		uccl_driver_add_wait(&ep->driver, &eq->wait.w);
 	}
-	ep->eq = eq;
+	ep->bound.eq = eq;
 	atomic_fetch_add(&eq->refs, 1);
 	return 0;
 }
@@ -169,33 +169,33 @@ void uccl_ep_unbind(struct uccl_ep *ep)
 	uccl_domain_leave(ep->domain, &ep->driver);
 	uccl_triggers_leave(&ep->domain->triggers, ep);
 	uccl_driver_unwatch(&ep->driver);
-	if (ep->tx_cq)
-		uccl_drivers_remove(&ep->tx_cq->drivers, &ep->driver);
-	if (ep->rx_cq)
-		uccl_drivers_remove(&ep->rx_cq->drivers, &ep->driver);
-	if (ep->srx)
-		uccl_drivers_remove(&ep->srx->drivers, &ep->driver);
-	if (ep->cm && ep->eq)
-		uccl_drivers_remove(&ep->eq->drivers, &ep->driver);
+	if (ep->bound.tx_cq)
+		uccl_drivers_remove(&ep->bound.tx_cq->drivers, &ep->driver);
+	if (ep->bound.rx_cq)
+		uccl_drivers_remove(&ep->bound.rx_cq->drivers, &ep->driver);
+	if (ep->bound.srx)
+		uccl_drivers_remove(&ep->bound.srx->drivers, &ep->driver);
+	if (ep->cm && ep->bound.eq)
+		uccl_drivers_remove(&ep->bound.eq->drivers, &ep->driver);
 	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
-		if (ep->cntr[i])
-			uccl_drivers_remove(&ep->cntr[i]->drivers, &ep->driver);
+		if (ep->bound.cntr[i])
+			uccl_drivers_remove(&ep->bound.cntr[i]->drivers, &ep->driver);
 }
 
 void uccl_ep_drop_refs(struct uccl_ep *ep)
 {
-	if (ep->tx_cq)
-		atomic_fetch_sub(&ep->tx_cq->refs, 1);
-	if (ep->rx_cq)
-		atomic_fetch_sub(&ep->rx_cq->refs, 1);
+	if (ep->bound.tx_cq)
+		atomic_fetch_sub(&ep->bound.tx_cq->refs, 1);
+	if (ep->bound.rx_cq)
+		atomic_fetch_sub(&ep->bound.rx_cq->refs, 1);
 	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
-		if (ep->cntr[i])
-			atomic_fetch_sub(&ep->cntr[i]->refs, 1);
-	if (ep->av)
-		atomic_fetch_sub(&ep->av->refs, 1);
-	if (ep->srx)
-		atomic_fetch_sub(&ep->srx->refs, 1);
-	if (ep->eq)
-		atomic_fetch_sub(&ep->eq->refs, 1);
+		if (ep->bound.cntr[i])
+			atomic_fetch_sub(&ep->bound.cntr[i]->refs, 1);
+	if (ep->bound.av)
+		atomic_fetch_sub(&ep->bound.av->refs, 1);
+	if (ep->bound.srx)
+		atomic_fetch_sub(&ep->bound.srx->refs, 1);
+	if (ep->bound.eq)
+		atomic_fetch_sub(&ep->bound.eq->refs, 1);
 	atomic_fetch_sub(&ep->domain->refs, 1);
 }

@@ -11,7 +11,6 @@
 
 #include "api/endpoint/start.h"
 #include "api/event/eq.h"
-#include "api/lib/lib.h"
 #include "api/object/domain.h"
 #include "api/offer/address.h"
 #include "api/offer/place.h"
@@ -63,13 +62,15 @@ void uccl_cm_listen(struct uccl_ep *ep, void (*hear)(void *arg, const struct ucc
 
 void uccl_cm_asked(struct uccl_ep *ep, uint64_t number, const struct uccl_addr *peer, const struct uccl_addr *listener)
 {
+	struct uccl_nic_addr src = ep->run.src;
 	struct uccl_cm *cm = ep->cm;
 
 	cm->state = ASKED;
 	cm->number = number;
 	cm->peer = *peer;
 	cm->name = *listener;
-	ep->src.port = 0;	/* the listener has that one */
+	src.port = 0;	/* the listener has that one */
+	uccl_ep_set_src(ep, &src, false);
 }
 
 bool uccl_cm_name(const struct uccl_ep *ep, struct uccl_addr *out)
@@ -162,7 +163,7 @@ static void delivered(struct uccl_op *op)
 		cm->at = UCCL_NEVER;
 	} else if (cm->state == ACCEPTING) {
 		cm->state = CONNECTED;
-		uccl_eq_push_cm(ep->eq, FI_CONNECTED, &ep->self.fid.fid, NULL, NULL, 0);
+		uccl_eq_push_cm(ep->bound.eq, FI_CONNECTED, &ep->self.fid.fid, NULL, NULL, 0);
 	}
 }
 
@@ -215,16 +216,16 @@ static void end(struct uccl_ep *ep)
 static void failed(struct uccl_ep *ep, int err, const void *data, size_t len)
 {
 	end(ep);
-	uccl_eq_push_cm_error(ep->eq, &ep->self.fid.fid, err, data, len);
+	uccl_eq_push_cm_error(ep->bound.eq, &ep->self.fid.fid, err, data, len);
 }
 
 static void shut(struct uccl_ep *ep)
 {
 	/* It may be heard of before the answer to ours. */
 	if (ep->cm->state == ACCEPTING)
-		uccl_eq_push_cm(ep->eq, FI_CONNECTED, &ep->self.fid.fid, NULL, NULL, 0);
+		uccl_eq_push_cm(ep->bound.eq, FI_CONNECTED, &ep->self.fid.fid, NULL, NULL, 0);
 	end(ep);
-	uccl_eq_push_cm(ep->eq, FI_SHUTDOWN, &ep->self.fid.fid, NULL, NULL, 0);
+	uccl_eq_push_cm(ep->bound.eq, FI_SHUTDOWN, &ep->self.fid.fid, NULL, NULL, 0);
 }
 
 static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
@@ -266,7 +267,7 @@ static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m)
 		uccl_engine_pair(ep->driver.engine, m->from);
 		cm->watched = NULL;
 		(void)uccl_engine_cancel(ep->driver.engine, cm->watch, uccl_clock());
-		uccl_eq_push_cm(ep->eq, FI_CONNECTED, &ep->self.fid.fid, NULL, m->data, m->len);
+		uccl_eq_push_cm(ep->bound.eq, FI_CONNECTED, &ep->self.fid.fid, NULL, m->data, m->len);
 		if (recv_post(ep, m->from))
 			shut(ep);
 	} else if (m->type == UCCL_CM_REJECT && ours) {
@@ -299,8 +300,8 @@ void uccl_cm_leave(struct uccl_ep *ep)
 {
 	struct uccl_peer *peer;
 
-	if (ep->eq)
-		uccl_eq_forget(ep->eq, &ep->self.fid.fid);
+	if (ep->bound.eq)
+		uccl_eq_forget(ep->bound.eq, &ep->self.fid.fid);
 	if (ep->cm->state != ASKED || uccl_ep_start(ep, NULL))
 		return;
 	/* Nobody will answer any more. */
@@ -317,7 +318,7 @@ static int begin(struct uccl_ep *ep, enum state state, size_t paramlen)
 		return -FI_EINVAL;
 	if (ep->driver.forks != uccl_forks || ep->cm->state != state)
 		return -FI_EOPBADSTATE;
-	if (!ep->eq)
+	if (!ep->bound.eq)
 		return -FI_ENOEQ;
 	return ep->enabled ? 0 : fi_enable(&ep->self.fid);
 }
@@ -379,7 +380,7 @@ int uccl_cm_connect(struct fid_ep *fid, const void *addr, const void *param, siz
 	struct uccl_addr to;
 	int rc;
 
-	if (!addr || uccl_address_unpack(ep->addr_format, addr, SIZE_MAX, &to, NULL) ||
+	if (!addr || uccl_address_unpack(ep->attr.addr_format, addr, SIZE_MAX, &to, NULL) ||
 	    !to.nic.pad == uccl_place_rdma(&ep->domain->params))
 		return -FI_EINVAL;
 	rc = begin(ep, IDLE, paramlen);
@@ -457,5 +458,5 @@ int uccl_cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 
-	return ep->sole ? uccl_address_pack(ep->addr_format, &ep->cm->peer, addr, addrlen) : -FI_ENOTCONN;
+	return ep->sole ? uccl_address_pack(ep->attr.addr_format, &ep->cm->peer, addr, addrlen) : -FI_ENOTCONN;
 }

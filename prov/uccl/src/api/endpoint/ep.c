@@ -18,19 +18,15 @@
 #include "api/endpoint/start.h"
 #include "api/event/cntr.h"
 #include "api/event/cq.h"
-#include "api/event/eq.h"
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/memory/device.h"
 #include "api/memory/mr.h"
 #include "api/object/domain.h"
 #include "api/offer/address.h"
 #include "api/offer/attr.h"
-#include "api/offer/device.h"
-#include "api/offer/named.h"
-#include "api/offer/place.h"
 #include "api/offer/source.h"
 #include "api/peers/av.h"
+#include "api/peers/lookup.h"
 #include "api/transfer/atomic.h"
 #include "api/transfer/coll.h"
 #include "api/transfer/msg.h"
@@ -41,11 +37,8 @@
 #include "api/watch/live.h"
 #include "api/watch/stats.h"
 #include "api/watch/tracefile.h"
-#include "hmem/stage.h"
-#include "nic/ifaddr.h"
 #include "progress/automatic.h"
 #include "progress/drivers.h"
-#include "progress/linkshare.h"
 #include "progress/thread.h"
 
 static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
@@ -54,13 +47,13 @@ static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
 
 	if (ep->colls)
 		uccl_coll_run(ep, n, now);
-	if (ep->srx && (n > 0 || ep->srx_poll))
+	if (ep->bound.srx && (n > 0 || ep->srx_poll))
 		n += uccl_srx_serve(ep, now);
 	if (ep->cm)
 		uccl_cm_run(ep, now);
-	if (ep->live)
-		uccl_live_refresh(ep->live, ep, now);
-	uccl_tracefile_flush(ep->trace);
+	if (ep->run.live)
+		uccl_live_refresh(ep->run.live, ep, now);
+	uccl_tracefile_flush(ep->run.trace);
 	return n;
 }
 
@@ -101,26 +94,26 @@ static int ep_start(struct uccl_ep *ep)
 /* Is there something that tells of what completes? */
 static bool tx_heard(const struct uccl_ep *ep)
 {
-	bool told = ep->tx_cq || ep->cntr[UCCL_CNTR_SEND];
+	bool told = ep->bound.tx_cq || ep->bound.cntr[UCCL_CNTR_SEND];
 
-	return (!ep->can_send || told) &&
-	       (!ep->can_rma || told || ep->cntr[UCCL_CNTR_READ] || ep->cntr[UCCL_CNTR_WRITE]);
+	return (!ep->attr.can_send || told) &&
+	       (!ep->attr.can_rma || told || ep->bound.cntr[UCCL_CNTR_READ] || ep->bound.cntr[UCCL_CNTR_WRITE]);
 }
 
 static bool rx_heard(const struct uccl_ep *ep)
 {
-	return !ep->can_recv || ep->rx_cq || ep->cntr[UCCL_CNTR_RECV];
+	return !ep->attr.can_recv || ep->bound.rx_cq || ep->bound.cntr[UCCL_CNTR_RECV];
 }
 
 static int ep_ready(const struct uccl_ep *ep)
 {
 	if (ep->enabled)
 		return -FI_EOPBADSTATE;
-	if (!ep->av && !ep->cm)
+	if (!ep->bound.av && !ep->cm)
 		return -FI_ENOAV;
-	if ((ep->dirs & UCCL_TX && !tx_heard(ep)) || (ep->dirs & UCCL_RX && !rx_heard(ep)))
+	if ((ep->attr.dirs & UCCL_TX && !tx_heard(ep)) || (ep->attr.dirs & UCCL_RX && !rx_heard(ep)))
 		return -FI_ENOCQ;
-	return ep->dirs & UCCL_RX && ep->rx_shared && !ep->srx ? -FI_EOPBADSTATE : 0;
+	return ep->attr.dirs & UCCL_RX && ep->attr.rx_shared && !ep->bound.srx ? -FI_EOPBADSTATE : 0;
 }
 
 static int ep_enable(struct uccl_ep *ep)
@@ -130,7 +123,7 @@ static int ep_enable(struct uccl_ep *ep)
 	if (!rc)
 		rc = uccl_driver_watch(&ep->driver);
 	if (!rc)
-		ep->enabled = ep->dirs;
+		ep->enabled = ep->attr.dirs;
 	return rc;
 }
 
@@ -146,13 +139,22 @@ int uccl_ep_activate(struct uccl_ep *ep)
 	return rc ? rc : uccl_domain_join(ep->domain, &ep->driver);
 }
 
+static void ep_free(struct uccl_ep *ep)
+{
+	uccl_coll_fini(ep);
+	uccl_ep_drop_refs(ep);
+	uccl_ep_cache_fini(ep);
+	free(ep->cm);
+	free(ep);
+}
+
 static int ep_close(struct fid *fid)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
 
 	if (&ep->self != uccl_ep_fid_of(fid)) {
 		uccl_triggers_leave(&ep->domain->triggers, uccl_ep_fid_of(fid));
-		atomic_fetch_sub(&ep->refs, 1);
+		uccl_ep_release(ep);
 		free(uccl_ep_fid_of(fid));
 		return 0;
 	}
@@ -165,13 +167,8 @@ static int ep_close(struct fid *fid)
 	 * memory of this object is given back.
 	 */
 	if (ep->driver.forks != uccl_forks) {
-		uccl_named_close(ep->named, NULL);
-		uccl_ep_drop_refs(ep);
-		free(ep->cm);
-		uccl_coll_fini(ep);
-		free(ep->peers);
-		free(ep->sources);
-		free(ep);
+		uccl_ep_close_named(ep);
+		ep_free(ep);
 		return 0;
 	}
 	uccl_automatic_stop(&ep->driver);
@@ -180,19 +177,13 @@ static int ep_close(struct fid *fid)
 		uccl_cm_leave(ep);
 	ep->closing = true;
 	if (ep->driver.engine) {
-		uccl_named_close(ep->named, ep->driver.engine);
-		ep->named = NULL;
+		uccl_ep_close_named(ep);
 		uccl_driver_linger(&ep->driver);
 		uccl_stats_write(ep);
 		uccl_ep_stop(ep);
 	}
-	uccl_coll_fini(ep);
-	uccl_ep_drop_refs(ep);
-	free(ep->cm);
 	uccl_driver_fini(&ep->driver);
-	free(ep->peers);
-	free(ep->sources);
-	free(ep);
+	ep_free(ep);
 	return 0;
 }
 
@@ -216,7 +207,7 @@ static int ep_alias(struct uccl_ep_fid *f, struct fi_alias *alias)
 		a->tx_flags = flags;
 	else
 		a->rx_flags = flags;
-	atomic_fetch_add(&f->ep->refs, 1);
+	uccl_ep_hold(f->ep);
 	*alias->fid = &a->fid.fid;
 	return 0;
 }
@@ -278,29 +269,28 @@ static ssize_t ep_rx_size_left(struct fid_ep *fid)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 
-	return ep->rx_size - uccl_min(ep->rx_open, ep->rx_size);
+	return ep->attr.rx_size - uccl_min(ep->rx_open, ep->attr.rx_size);
 }
 
 static ssize_t ep_tx_size_left(struct fid_ep *fid)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 
-	return ep->tx_size - uccl_min(ep->tx_open, ep->tx_size);
+	return ep->attr.tx_size - uccl_min(ep->tx_open, ep->attr.tx_size);
 }
 
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
-	struct uccl_addr a;
+	struct uccl_nic_addr src = ep->run.src;
+	int rc;
 
 	if (ep->driver.engine || ep->whole)
 		return -FI_EOPBADSTATE;
-	if (uccl_address_unpack(ep->addr_format, addr, addrlen, &a, NULL))
-		return -FI_EINVAL;
-	if (!uccl_ifaddr_is_any(&a.nic))
-		ep->src = a.nic;
-	ep->src.port = a.nic.port;
-	return 0;
+	rc = uccl_ep_src_from_name(&src, ep->attr.addr_format, addr, addrlen);
+	if (!rc)
+		uccl_ep_set_src(ep, &src, false);
+	return rc;
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
@@ -311,7 +301,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 
 	/* Only the length is asked for: no need for an engine yet. */
 	if (!addr || !*addrlen) {
-		*addrlen = uccl_address_len(ep->addr_format, &ep->src);
+		*addrlen = uccl_address_len(ep->attr.addr_format, &ep->run.src);
 		return -FI_ETOOSMALL;
 	}
 	if (ep->driver.forks != uccl_forks)
@@ -324,7 +314,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	if (!ep->cm || !uccl_cm_name(ep, &a))
 		a = *uccl_engine_addr(ep->driver.engine);
 	/* The address that was bound is one of the interface, never the wildcard: peers can reach it. */
-	return uccl_address_pack(ep->addr_format, &a, addr, addrlen);
+	return uccl_address_pack(ep->attr.addr_format, &a, addr, addrlen);
 }
 
 static struct fi_ops ep_fid_ops = {
@@ -374,48 +364,10 @@ static struct fi_ops_cm ep_connected_ops = {
 	.join = uccl_no_join,
 };
 
-/* What the program chose among the things that were offered. */
-static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
-{
-	const struct fi_tx_attr *tx = info->tx_attr;
-	const struct fi_rx_attr *rx = info->rx_attr;
-	uint64_t tx_caps = tx && tx->caps ? tx->caps : info->caps;
-	uint64_t rx_caps = rx && rx->caps ? rx->caps : info->caps;
-
-	if (!info->caps)
-		tx_caps = rx_caps = ~0ull;
-	/* FI_SEND and FI_RECV say nothing unless there are messages; nothing at all means all. */
-	ep->can_send = tx_caps & FI_SEND && tx_caps & (FI_MSG | FI_TAGGED);
-	ep->can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
-	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
-	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
-	ep->data_takes = (info->mode | (rx ? rx->mode : 0)) & FI_RX_CQ_DATA;
-	ep->directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
-	ep->source_err = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
-	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
-	memcpy(ep->group, ep->domain->group, sizeof(ep->group));
-	if (info->ep_attr && info->ep_attr->auth_key_size)
-		uccl_domain_group(ep->group, info->ep_attr->auth_key, info->ep_attr->auth_key_size);
-	ep->self.tx_flags = tx ? tx->op_flags : 0;
-	ep->self.rx_flags = rx ? rx->op_flags : 0;
-	ep->tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;
-	ep->rx_size = rx && rx->size ? rx->size : UCCL_OPS_DEFAULT;
-	ep->msg_max = UCCL_MSG_MAX;
-	if (info->ep_attr && info->ep_attr->type == FI_EP_DGRAM && info->ep_attr->max_msg_size)
-		ep->msg_max = uccl_min(ep->msg_max, info->ep_attr->max_msg_size);
-	ep->inject_max = uccl_min(ep->msg_max, ep->domain->params.inject_bytes);
-	ep->min_multi = UCCL_MIN_MULTI_DEFAULT;
-	/* Peers reach all regions of the domain through each of its endpoints. */
-	if (info->caps & FI_HMEM && !ep->domain->hmem)
-		ep->domain->hmem = uccl_device_find(&ep->domain->params);
-	ep->hmem = ep->domain->hmem;
-	ep->direct = ep->hmem && uccl_place_rdma(&ep->domain->params);
-	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
-}
-
-int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,
+int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs, size_t fclass, void *context,
 		struct uccl_ep **out)
 {
+	struct uccl_nic_addr src;
 	struct uccl_ep *ep;
 
 	if ((info->tx_attr && !uccl_attr_tx_flags(info->tx_attr->op_flags)) ||
@@ -425,7 +377,6 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->domain = d;
-	ep->dirs = ways;
 	if (info->ep_attr && info->ep_attr->type == FI_EP_MSG) {
 		ep->cm = uccl_cm_new();
 		if (!ep->cm) {
@@ -433,12 +384,15 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 			return -FI_ENOMEM;
 		}
 	}
-	ep_configure(ep, info);
-	if (uccl_source(info, &d->params, &ep->src)) {
+	if (uccl_source(info, &d->params, &src)) {
 		free(ep->cm);
 		free(ep);
 		return -FI_EINVAL;
 	}
+	uccl_ep_configure(ep, info, dirs);
+	uccl_ep_set_src(ep, &src, false);
+	ep->self.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->self.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);
 	ep->self.ep = ep;
 	ep->self.fid.fid.fclass = fclass;

@@ -5,8 +5,8 @@
 
 #include "api/object/ep_object.h"
 
-/* A new endpoint. `ways`: its directions, UCCL_TX, UCCL_RX or both. -FI_ENOMEM; -FI_EINVAL: `info` does not fit. */
-int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,
+/* A new endpoint. `dirs`: its directions, UCCL_TX, UCCL_RX or both. -FI_ENOMEM; -FI_EINVAL: `info` does not fit. */
+int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs, size_t fclass, void *context,
 		struct uccl_ep **out);
 /* Start the endpoint with all that is bound: the last step of fi_enable(3). 0 or a negative error. No lock is held. */
 int uccl_ep_activate(struct uccl_ep *ep);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "api/endpoint/ep.h"
-#include "api/lib/lib.h"
 #include "engine/observe/snapshot.h"
 #include "progress/thread.h"
 

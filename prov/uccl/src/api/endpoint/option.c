@@ -21,6 +21,51 @@
 #define OPT_INJECT_RMA_SIZE 18
 #define OPT_INJECT_ATOMIC_SIZE 19
 
+void uccl_ep_configure(struct uccl_ep *ep, const struct fi_info *info, uint8_t dirs)
+{
+	const struct fi_tx_attr *tx = info->tx_attr;
+	const struct fi_rx_attr *rx = info->rx_attr;
+	uint64_t tx_caps = tx && tx->caps ? tx->caps : info->caps;
+	uint64_t rx_caps = rx && rx->caps ? rx->caps : info->caps;
+
+	if (!info->caps)
+		tx_caps = rx_caps = ~0ull;
+	ep->attr.dirs = dirs;
+	/* FI_SEND and FI_RECV say nothing unless there are messages; nothing at all means all. */
+	ep->attr.can_send = tx_caps & FI_SEND && tx_caps & (FI_MSG | FI_TAGGED);
+	ep->attr.can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
+	ep->attr.can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->attr.can_send;
+	ep->attr.rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+	ep->attr.data_takes = (info->mode | (rx ? rx->mode : 0)) & FI_RX_CQ_DATA;
+	ep->attr.directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
+	ep->attr.source_err = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
+	ep->attr.source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
+	memcpy(ep->attr.group, ep->domain->group, sizeof(ep->attr.group));
+	if (info->ep_attr && info->ep_attr->auth_key_size)
+		uccl_domain_group(ep->attr.group, info->ep_attr->auth_key, info->ep_attr->auth_key_size);
+	ep->attr.tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;
+	ep->attr.rx_size = rx && rx->size ? rx->size : UCCL_OPS_DEFAULT;
+	ep->attr.msg_max = UCCL_MSG_MAX;
+	if (info->ep_attr && info->ep_attr->type == FI_EP_DGRAM && info->ep_attr->max_msg_size)
+		ep->attr.msg_max = uccl_min(ep->attr.msg_max, info->ep_attr->max_msg_size);
+	ep->attr.inject_max = uccl_min(ep->attr.msg_max, ep->domain->params.inject_bytes);
+	ep->attr.min_multi = UCCL_MIN_MULTI_DEFAULT;
+	/* Peers reach all regions of the domain through each of its endpoints. */
+	if (info->caps & FI_HMEM)
+		uccl_domain_find_devices(ep->domain);
+	ep->attr.hmem = ep->domain->hmem;
+	ep->attr.direct = ep->attr.hmem && uccl_place_rdma(&ep->domain->params);
+	ep->attr.addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
+}
+
+void uccl_ep_set_size(struct uccl_ep *ep, size_t size)
+{
+	if (ep->attr.dirs & UCCL_RX)
+		ep->attr.rx_size = (uint32_t)size;
+	else
+		ep->attr.tx_size = (uint32_t)size;
+}
+
 int uccl_ep_give_size(void *optval, size_t *optlen, size_t value)
 {
 	if (*optlen < sizeof(value)) {
@@ -45,7 +90,7 @@ static int give_bool(void *optval, size_t *optlen, bool value)
 
 static int give_p2p(const struct uccl_ep *ep, void *optval, size_t *optlen)
 {
-	int p2p = ep->direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
+	int p2p = ep->attr.direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
 
 	if (*optlen < sizeof(p2p)) {
 		*optlen = sizeof(p2p);
@@ -69,10 +114,10 @@ static int take_p2p(struct uccl_ep *ep, const void *optval, size_t optlen)
 	if (p2p == FI_HMEM_P2P_REQUIRED)
 		return -FI_EOPNOTSUPP;
 	/* What was granted to peers cannot be taken back. */
-	if (ep->stage && p2p == FI_HMEM_P2P_DISABLED && ep->direct)
+	if (ep->run.stage && p2p == FI_HMEM_P2P_DISABLED && ep->attr.direct)
 		return -FI_EOPBADSTATE;
-	if (!ep->stage)
-		ep->direct = p2p != FI_HMEM_P2P_DISABLED && uccl_place_rdma(&ep->domain->params);
+	if (!ep->run.stage)
+		ep->attr.direct = p2p != FI_HMEM_P2P_DISABLED && uccl_place_rdma(&ep->domain->params);
 	return 0;
 }
 
@@ -84,7 +129,7 @@ static int take_cuda(const struct uccl_ep *ep, const void *optval, size_t optlen
 	if (optlen != sizeof(may))
 		return -FI_EINVAL;
 	memcpy(&may, optval, sizeof(may));
-	return ep->hmem && !may ? -FI_EOPNOTSUPP : 0;
+	return ep->attr.hmem && !may ? -FI_EOPNOTSUPP : 0;
 }
 
 /* The most that can be asked for in options of a size, which is what an endpoint has; 0: no such option. */
@@ -92,7 +137,7 @@ static size_t opt_size(const struct uccl_ep *ep, int name)
 {
 	switch (name) {
 	case OPT_MAX_MSG_SIZE:
-		return ep->msg_max;
+		return ep->attr.msg_max;
 	case OPT_MAX_TAGGED_SIZE:
 	case OPT_MAX_RMA_SIZE:
 		return UCCL_MSG_MAX;
@@ -102,11 +147,11 @@ static size_t opt_size(const struct uccl_ep *ep, int name)
 	case OPT_INJECT_TAGGED_SIZE:
 	case OPT_INJECT_RMA_SIZE:
 	case OPT_INJECT_ATOMIC_SIZE:
-		return ep->inject_max;
+		return ep->attr.inject_max;
 	case FI_OPT_TX_SIZE:
-		return ep->tx_size;
+		return ep->attr.tx_size;
 	case FI_OPT_RX_SIZE:
-		return ep->rx_size;
+		return ep->attr.rx_size;
 	default:
 		return 0;
 	}
@@ -119,10 +164,10 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
 	if (name == FI_OPT_MIN_MULTI_RECV)
-		return uccl_ep_give_size(optval, optlen, ep->min_multi);
+		return uccl_ep_give_size(optval, optlen, ep->attr.min_multi);
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
-		return give_bool(optval, optlen, name == OPT_CUDA_API_PERMITTED && ep->hmem);
-	if (name == FI_OPT_FI_HMEM_P2P && ep->hmem)
+		return give_bool(optval, optlen, name == OPT_CUDA_API_PERMITTED && ep->attr.hmem);
+	if (name == FI_OPT_FI_HMEM_P2P && ep->attr.hmem)
 		return give_p2p(ep, optval, optlen);
 	if (name == FI_OPT_CM_DATA_SIZE && ep->cm)
 		return uccl_ep_give_size(optval, optlen, UCCL_CM_DATA_MAX);
@@ -141,7 +186,7 @@ int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t op
 		return take_cuda(ep, optval, optlen);
 	if (name == OPT_SHARED_MEMORY_PERMITTED)
 		return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
-	if (name == FI_OPT_FI_HMEM_P2P && ep->hmem)
+	if (name == FI_OPT_FI_HMEM_P2P && ep->attr.hmem)
 		return take_p2p(ep, optval, optlen);
 	if (name != FI_OPT_MIN_MULTI_RECV && !opt_size(ep, name))
 		return -FI_ENOPROTOOPT;
@@ -150,6 +195,6 @@ int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t op
 	memcpy(&size, optval, sizeof(size));
 	if (name != FI_OPT_MIN_MULTI_RECV)
 		return size <= opt_size(ep, name) ? 0 : -FI_EINVAL;
-	ep->min_multi = size;
+	ep->attr.min_multi = size;
 	return 0;
 }

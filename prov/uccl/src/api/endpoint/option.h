@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* fi_getopt and fi_setopt. */
+/* What the program chose of an endpoint: by fi_info when it opened it, by fi_setopt afterwards. */
 #ifndef UCCL_API_OPTION_H
 #define UCCL_API_OPTION_H
 
 #include "api/object/ep_object.h"
 
+/* What it chose among the things that were offered. `dirs`: UCCL_TX, UCCL_RX or both. */
+void uccl_ep_configure(struct uccl_ep *ep, const struct fi_info *info, uint8_t dirs);
+/* A context of a scalable endpoint has an own size: most operations that may be open. */
+void uccl_ep_set_size(struct uccl_ep *ep, size_t size);
+
+/* fi_getopt and fi_setopt. */
 int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen);
 int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen);
 

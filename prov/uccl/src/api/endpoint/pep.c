@@ -58,14 +58,14 @@ static struct fid *inner(const struct pep *p)
 /* What an endpoint for this request is to be opened with; NULL: no memory. */
 static struct fi_info *request_info(struct pep *p, struct request *r)
 {
-	struct uccl_addr src = { .nic = p->ep->src };
+	struct uccl_addr src = { .nic = p->ep->run.src };
 	struct fi_info *info = uccl_lib.dupinfo(p->info);
 
 	if (!info)
 		return NULL;
 	src.nic.port = 0;
 	info->handle = &r->fid;
-	info->addr_format = p->ep->addr_format;
+	info->addr_format = p->ep->attr.addr_format;
 	free(info->src_addr);
 	free(info->dest_addr);
 	info->dest_addr = NULL;
@@ -116,7 +116,7 @@ static void pep_hear(void *arg, const struct uccl_cm_msg *m)
 	LIST_INSERT_HEAD(&p->requests, r, link);
 	p->n++;
 	info = request_info(p, r);
-	if (info && !uccl_eq_push_cm(p->ep->eq, FI_CONNREQ, &p->fid.fid, info, m->data + UCCL_ADDR_LEN,
+	if (info && !uccl_eq_push_cm(p->ep->bound.eq, FI_CONNREQ, &p->fid.fid, info, m->data + UCCL_ADDR_LEN,
 				     m->len - UCCL_ADDR_LEN))
 		return;
 	request_free(r);
@@ -150,14 +150,16 @@ static int give_request(struct pep *p, struct fid *handle, struct uccl_ep *ep)
 
 static int give_address(struct pep *p, struct uccl_ep *ep)
 {
+	const struct uccl_nic_addr *src;
 	int rc = -FI_EOPBADSTATE;
 
 	uccl_driver_lock(&p->ep->driver);
 	if (!p->listening && !p->given) {
 		/* A queue pair cannot be had again, but who asks for it at its port finds the next one. */
-		ep->src = p->ep->src;
+		src = &p->ep->run.src;
 		if (p->ep->driver.engine && !uccl_engine_addr(p->ep->driver.engine)->nic.pad)
-			ep->src = uccl_engine_addr(p->ep->driver.engine)->nic;
+			src = &uccl_engine_addr(p->ep->driver.engine)->nic;
+		uccl_ep_set_src(ep, src, false);
 		uccl_ep_stop(p->ep);
 		p->given = true;
 		rc = 0;
@@ -180,7 +182,7 @@ static int pep_listen(struct fid_pep *fid)
 
 	if (p->listening || p->given || p->ep->driver.forks != uccl_forks)
 		return -FI_EOPBADSTATE;
-	if (!p->ep->eq)
+	if (!p->ep->bound.eq)
 		return -FI_ENOEQ;
 	rc = uccl_ep_activate(p->ep);
 	if (rc)
@@ -263,8 +265,8 @@ static int pep_close(struct fid *fid)
 	struct pep *p = pep_of(fid);
 	struct request *r;
 
-	if (p->ep && p->ep->eq)
-		uccl_eq_forget(p->ep->eq, fid);
+	if (p->ep && p->ep->bound.eq)
+		uccl_eq_forget(p->ep->bound.eq, fid);
 	while ((r = LIST_FIRST(&p->requests))) {
 		if (p->ep->driver.forks != uccl_forks)
 			break;

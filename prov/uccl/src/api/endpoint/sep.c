@@ -8,6 +8,7 @@
 
 #include "api/endpoint/bind.h"
 #include "api/endpoint/ep.h"
+#include "api/endpoint/option.h"
 #include "api/endpoint/start.h"
 #include "api/lib/lib.h"
 #include "api/lib/nosys.h"
@@ -19,7 +20,6 @@
 #include "api/transfer/msg.h"
 #include "api/transfer/rma.h"
 #include "api/transfer/tagged.h"
-#include "nic/ifaddr.h"
 #include "progress/thread.h"
 
 /* Somebody else may have one of the ports behind the first. */
@@ -48,22 +48,22 @@ static struct uccl_sep *sep_of(struct fid *fid)
 /* A port of the row that was not the program's choice is bound to the range. */
 static bool outside(const struct uccl_ports *range, const struct uccl_ep *ep)
 {
-	return uccl_ports_limited(range) && ep->src_port_range && ep->src.port > range->last;
+	return uccl_ports_limited(range) && ep->run.src_port_range && ep->run.src.port > range->last;
 }
 
 static int start_one(struct uccl_sep *sep, unsigned int i)
 {
+	struct uccl_nic_addr src = sep->src;
 	struct uccl_addr id = sep->addr;
 	struct uccl_ep *ep = sep->ctx[i];
 	int rc;
 
-	ep->src = sep->src;
-	ep->src_port_range = !sep->src.port;
 	if (i && !uccl_av_context(&id, (int)i))
 		return -FI_EADDRINUSE;
 	/* The first one is found, and knows the others, where there are no ports in a row. */
 	if (i)
-		ep->src.port = id.nic.pad ? 0 : id.nic.port;
+		src.port = id.nic.pad ? 0 : id.nic.port;
+	uccl_ep_set_src(ep, &src, !sep->src.port);
 	if (i && outside(&sep->domain->params.ports, ep))
 		return -FI_EADDRINUSE;
 	uccl_driver_lock(&ep->driver);
@@ -153,10 +153,8 @@ static int sep_context(struct uccl_sep *sep, unsigned int i, uint64_t op_flags, 
 		return -FI_EINVAL;
 	if (!(i < sep->nrx ? uccl_attr_rx_flags(op_flags) : uccl_attr_tx_flags(op_flags)))
 		return -FI_EBADFLAGS;
-	if (size && i < sep->nrx)
-		ep->rx_size = (uint32_t)size;
-	else if (size)
-		ep->tx_size = (uint32_t)size;
+	if (size)
+		uccl_ep_set_size(ep, size);
 	if (op_flags && i < sep->nrx)
 		ep->self.rx_flags = op_flags;
 	else if (op_flags)
@@ -232,16 +230,8 @@ static int sep_close(struct fid *fid)
 static int sep_setname(fid_t fid, void *addr, size_t addrlen)
 {
 	struct uccl_sep *sep = sep_of(fid);
-	struct uccl_addr a;
 
-	if (sep->started)
-		return -FI_EOPBADSTATE;
-	if (uccl_address_unpack(sep->addr_format, addr, addrlen, &a, NULL))
-		return -FI_EINVAL;
-	if (!uccl_ifaddr_is_any(&a.nic))
-		sep->src = a.nic;
-	sep->src.port = a.nic.port;
-	return 0;
+	return sep->started ? -FI_EOPBADSTATE : uccl_ep_src_from_name(&sep->src, sep->addr_format, addr, addrlen);
 }
 
 static int sep_name(struct uccl_sep *sep, void *addr, size_t *addrlen)
@@ -347,7 +337,7 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 		sep_close(&sep->self.fid.fid);
 		return rc;
 	}
-	sep->src = sep->ctx[0]->src;
+	sep->src = sep->ctx[0]->run.src;
 	/* Without an endpoint of its own: what transfers data is refused as on one that is not enabled. */
 	sep->self.fid.fid.fclass = FI_CLASS_SEP;
 	sep->self.fid.fid.context = context;

@@ -19,8 +19,10 @@
 #include "api/watch/live.h"
 #include "api/watch/tracefile.h"
 #include "hmem/stage.h"
+#include "nic/ifaddr.h"
 #include "progress/lane_set.h"
 #include "progress/ranks.h"
+#include "progress/thread.h"
 
 static void fill_random(void *arg, void *buf, size_t len)
 {
@@ -74,13 +76,13 @@ static uint8_t tos(uint64_t dscp)
 	return (uint8_t)(dscp << 2);
 }
 
-/* At ep->src, or, `beside` it, at any port and for packets only: for a lane. */
+/* At ep->run.src, or, `beside` it, at any port and for packets only: for a lane. */
 static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 {
 	const struct uccl_params *p = &ep->domain->params;
 	struct uccl_nic_attr attr = {
 		.ifname = ep->domain->name,
-		.bind = ep->src,
+		.bind = ep->run.src,
 		.mtu = p->mtu,
 		.rx_bytes = p->backend_rcvbuf,
 		.max_qp = (uint32_t)p->verbs_max_qp,
@@ -96,15 +98,15 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.control_class = tos(p->dscp_control),
 		.xdp_mode = uccl_params_xdp_mode(p),
 		.packets = beside,
-		.lends = ep->direct && !beside,
-		.queues = &ep->queues,
+		.lends = ep->attr.direct && !beside,
+		.queues = &ep->run.queues,
 	};
 	struct uccl_nic *nic;
 	const char *why = "";
 	int rc;
 
 	/* No queue pair has a port of ours: others find it by one, see uccl_named_open. */
-	if ((uccl_place_rdma(p) && !ep->src.pad) || beside)
+	if ((uccl_place_rdma(p) && !ep->run.src.pad) || beside)
 		attr.bind.port = 0;
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
 	if (uccl_ports_limited(&p->ports)) {
@@ -116,7 +118,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 	if (rc) {
 		char place[UCCL_ADDRESS_TEXT];
 
-		uccl_address_place_text(&ep->src, place, sizeof(place));
+		uccl_address_place_text(&ep->run.src, place, sizeof(place));
 		uccl_warn(FI_LOG_EP_CTRL, "cannot open an endpoint at %s on interface %s: %s\n", place,
 			  ep->domain->name, uccl_lib.strerror(-rc));
 		return rc;
@@ -146,7 +148,7 @@ static bool want_keyless(const struct uccl_ep *ep)
 	/* Of connected endpoints only who listens is found by a port. */
 	if (ep->cm && !ep->listens)
 		return false;
-	return (ep->src.port && !ep->src_port_range) || uccl_address_is_sock(ep->addr_format);
+	return (ep->run.src.port && !ep->run.src_port_range) || uccl_address_is_sock(ep->attr.addr_format);
 }
 
 /* What a program leaves unread must not grow with what others send. */
@@ -154,7 +156,7 @@ static bool ep_room(void *arg)
 {
 	struct uccl_ep *ep = arg;
 
-	return !ep->rx_cq || !uccl_cq_full(ep->rx_cq);
+	return !ep->bound.rx_cq || !uccl_cq_full(ep->bound.rx_cq);
 }
 
 /* At a port that was chosen for an endpoint without ports. */
@@ -164,24 +166,24 @@ static int named_open(struct uccl_ep *ep)
 	struct uccl_nic_addr own = uccl_engine_addr(ep->driver.engine)->nic, *at;
 	int n, rc;
 
-	if (!uccl_place_rdma(p) || !ep->src.port)
+	if (!uccl_place_rdma(p) || !ep->run.src.port)
 		return 0;
 	if (!uccl_named_allowed(p)) {
 		uccl_warn(FI_LOG_EP_CTRL,
 			  "peers cannot ask for this endpoint at port %u: FI_UCCL_SECURITY (keyless=0, control or "
 			  "packets) forbids it\n",
-			  ep->src.port);
+			  ep->run.src.port);
 		return -FI_EADDRNOTAVAIL;
 	}
-	own.port = ep->src.port;
+	own.port = ep->run.src.port;
 	own.pad = 0;
 	own.scope = 0;
 	n = uccl_named_places(p, &own, &at);
 	if (n < 0)
 		return n;
-	rc = uccl_named_open(at, n, uccl_engine_addr(ep->driver.engine), &ep->named);
+	rc = uccl_named_open(at, n, uccl_engine_addr(ep->driver.engine), &ep->run.named);
 	if (rc)
-		uccl_warn(FI_LOG_EP_CTRL, "peers cannot ask for this endpoint at port %u: %s\n", ep->src.port,
+		uccl_warn(FI_LOG_EP_CTRL, "peers cannot ask for this endpoint at port %u: %s\n", ep->run.src.port,
 			  uccl_lib.strerror(-rc));
 	free(at);
 	return rc;
@@ -237,10 +239,10 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.target_arg = ep,
 		.room = ep_room,
 		.room_arg = ep,
-		.data_takes = ep->data_takes,
+		.data_takes = ep->attr.data_takes,
 		.identity = identity,
 		.connected = ep->cm,
-		.group = ep->group,
+		.group = ep->attr.group,
 		.interface = ep->domain->name,
 	};
 	int rc;
@@ -251,58 +253,81 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	if (rc)
 		return rc;
 	uccl_ep_marks_say(ep->domain, &attr.nic->caps);
-	if (ep->hmem) {
+	if (ep->attr.hmem) {
 		struct uccl_stage_attr stage = {
-			.hmem = ep->hmem,
-			.given = ep->direct ? &ep->domain->dmabufs : NULL,
+			.hmem = ep->attr.hmem,
+			.given = ep->attr.direct ? &ep->domain->dmabufs : NULL,
 			.scatter = ep->domain->params.cuda_scatter,
 		};
 
-		rc = uccl_stage_open(&stage, &ep->stage);
+		rc = uccl_stage_open(&stage, &ep->run.stage);
 		if (rc) {
 			attr.nic->ops->close(attr.nic);
 			return rc;
 		}
 		attr.device = &uccl_stage_device;
-		attr.device_arg = ep->stage;
+		attr.device_arg = ep->run.stage;
 	}
 	uccl_params_config(&ep->domain->params, &config);
 	config.keyless = want_keyless(ep);
 	if (config.security)
 		uccl_mac_begin();
 	if (*ep->domain->params.trace)
-		ep->trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
-	attr.trace = ep->trace ? uccl_tracefile_ring(ep->trace) : NULL;
+		ep->run.trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
+	attr.trace = ep->run.trace ? uccl_tracefile_ring(ep->run.trace) : NULL;
 	rc = uccl_driver_open(&ep->driver, &attr);
 	if (rc) {
 		uccl_warn(FI_LOG_EP_CTRL, "cannot start the endpoint on interface %s: %s\n", ep->domain->name,
 			  uccl_lib.strerror(-rc));
-		uccl_tracefile_close(ep->trace);
-		uccl_stage_close(ep->stage);
-		ep->trace = NULL;
-		ep->stage = NULL;
+		uccl_tracefile_close(ep->run.trace);
+		uccl_stage_close(ep->run.stage);
+		ep->run.trace = NULL;
+		ep->run.stage = NULL;
 		return rc;
 	}
 	lanes_open(ep, &attr);
 	if (ep->domain->params.monitor)
-		ep->live = uccl_live_open(ep);
+		ep->run.live = uccl_live_open(ep);
 	rc = named_open(ep);
 	if (rc)
 		uccl_ep_stop(ep);
 	return rc;
 }
 
+void uccl_ep_set_src(struct uccl_ep *ep, const struct uccl_nic_addr *src, bool range)
+{
+	ep->run.src = *src;
+	ep->run.src_port_range = range;
+}
+
+int uccl_ep_src_from_name(struct uccl_nic_addr *src, uint32_t addr_format, const void *addr, size_t addrlen)
+{
+	struct uccl_addr a;
+
+	if (uccl_address_unpack(addr_format, addr, addrlen, &a, NULL))
+		return -FI_EINVAL;
+	if (!uccl_ifaddr_is_any(&a.nic))
+		*src = a.nic;
+	src->port = a.nic.port;
+	return 0;
+}
+
+void uccl_ep_close_named(struct uccl_ep *ep)
+{
+	uccl_named_close(ep->run.named, ep->driver.forks == uccl_forks ? ep->driver.engine : NULL);
+	ep->run.named = NULL;
+}
+
 void uccl_ep_stop(struct uccl_ep *ep)
 {
 	if (!ep->driver.engine)
 		return;
-	uccl_named_close(ep->named, ep->driver.engine);
-	uccl_live_close(ep->live);
+	uccl_ep_close_named(ep);
+	uccl_live_close(ep->run.live);
 	uccl_driver_close(&ep->driver);
-	uccl_tracefile_close(ep->trace);
-	uccl_stage_close(ep->stage);
-	ep->stage = NULL;
-	ep->named = NULL;
-	ep->live = NULL;
-	ep->trace = NULL;
+	uccl_tracefile_close(ep->run.trace);
+	uccl_stage_close(ep->run.stage);
+	ep->run.stage = NULL;
+	ep->run.live = NULL;
+	ep->run.trace = NULL;
 }

@@ -12,6 +12,13 @@
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity);
 void uccl_ep_stop(struct uccl_ep *ep);
 
+/* Set the address to bind, before the engine opens. `range`: the provider chose its port, one of consecutive ports. */
+void uccl_ep_set_src(struct uccl_ep *ep, const struct uccl_nic_addr *src, bool range);
+/* fi_setname(3): change *src to `addr`. A wildcard changes only the port. -FI_EINVAL: no address of this format. */
+int uccl_ep_src_from_name(struct uccl_nic_addr *src, uint32_t addr_format, const void *addr, size_t addrlen);
+/* From now on the endpoint's address cannot be asked for (run.named). */
+void uccl_ep_close_named(struct uccl_ep *ep);
+
 /* Log, once in a domain, that the user asked for ECN (FI_UCCL_ECN) and the NIC does not support it. */
 void uccl_ep_marks_say(struct uccl_domain *d, const struct uccl_nic_caps *caps);
 

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 
 #include "api/event/waitset.h"
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/object/domain.h"
-#include "progress/driver.h"
 
 /* Who moves it. */
 static struct uccl_drivers *movers(struct uccl_cntr *c)

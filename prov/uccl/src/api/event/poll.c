@@ -7,7 +7,6 @@
 
 #include "api/event/cntr.h"
 #include "api/event/cq.h"
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/object/domain.h"
 

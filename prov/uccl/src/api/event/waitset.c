@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/object/fabric.h"
 

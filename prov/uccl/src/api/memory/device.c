@@ -10,11 +10,11 @@ uint16_t uccl_device_mask(const struct uccl_ep *ep, const struct iovec *iov, siz
 	for (size_t i = 0; i < n && i < UCCL_IOV_LIMIT; i++) {
 		const struct uccl_mr *mr = desc ? desc[i] : NULL;
 
-		if (!iov[i].iov_len || (mr ? !mr->device : ep->hmem->where(iov[i].iov_base) < 0))
+		if (!iov[i].iov_len || (mr ? !mr->device : ep->attr.hmem->where(iov[i].iov_base) < 0))
 			continue;
 		mask |= (uint16_t)(1u << i);
 		if (!mr)
-			ep->hmem->sync(iov[i].iov_base);
+			ep->attr.hmem->sync(iov[i].iov_base);
 	}
 	return mask;
 }

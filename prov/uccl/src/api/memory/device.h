@@ -11,7 +11,7 @@
 /* True if this address is in device memory. Always false for endpoints without FI_HMEM. */
 static inline bool uccl_device_has(const struct uccl_ep *ep, const void *buf)
 {
-	return ep->hmem && ep->hmem->where(buf) >= 0;
+	return ep->attr.hmem && ep->attr.hmem->where(buf) >= 0;
 }
 
 /*

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "api/event/cntr.h"
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/lib/oldnames.h"
 #include "api/memory/device.h"

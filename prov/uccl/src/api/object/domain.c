@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "api/offer/device.h"
 #include "progress/driver.h"
 
 int uccl_domain_join(struct uccl_domain *d, struct uccl_driver *driver)
@@ -49,6 +50,12 @@ void uccl_domain_remove_sleeper(struct uccl_domain *d, struct uccl_sleeper *s)
 		}
 	}
 	pthread_mutex_unlock(&d->all.lock);
+}
+
+void uccl_domain_find_devices(struct uccl_domain *d)
+{
+	if (!d->hmem)
+		d->hmem = uccl_device_find(&d->params);
 }
 
 void uccl_domain_group(uint8_t group[UCCL_KEY_LEN], const uint8_t *auth_key, size_t size)

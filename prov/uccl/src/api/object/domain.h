@@ -64,6 +64,9 @@ static inline struct uccl_domain *uccl_domain_of(struct fid *fid)
 int uccl_domain_join(struct uccl_domain *d, struct uccl_driver *driver);
 void uccl_domain_leave(struct uccl_domain *d, struct uccl_driver *driver);
 
+/* Find the devices whose memory programs may pass, unless they were found: `hmem`. */
+void uccl_domain_find_devices(struct uccl_domain *d);
+
 /* Derive the group from an authorization key: equal keys make equal groups (flow/wire/conn.h). size 0: no group. */
 void uccl_domain_group(uint8_t group[UCCL_KEY_LEN], const uint8_t *auth_key, size_t size);
 

@@ -8,7 +8,6 @@
 
 #include "api/lib/nosys.h"
 #include "api/peers/av.h"
-#include "base/units.h"
 
 static size_t find(const struct uccl_avset *s, fi_addr_t addr)
 {

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/lib/lib.h"
 #include "api/peers/av.h"
 #include "progress/shm_dir.h"
 #include "progress/shm_segment.h"

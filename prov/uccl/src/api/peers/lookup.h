@@ -17,4 +17,8 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer);
 /* Drop removed handles from the cache. */
 void uccl_ep_forget(struct uccl_ep *ep);
 
+/* The cache of an endpoint that was bound to this vector. _fini() frees it; the engine is closed, or never was open. */
+void uccl_ep_cache_init(struct uccl_ep *ep, const struct uccl_av *av);
+void uccl_ep_cache_fini(struct uccl_ep *ep);
+
 #endif

@@ -4,7 +4,6 @@
  */
 #include "api/transfer/atomic.h"
 
-#include "api/lib/lib.h"
 #include "api/memory/device.h"
 #include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
@@ -58,7 +57,7 @@ static uint64_t bytes(const struct iovec *iov, size_t n)
 
 static uint16_t on_device(const struct uccl_ep *ep, const struct iovec *iov, uint8_t n)
 {
-	return ep && ep->hmem ? uccl_device_mask(ep, iov, n, NULL) : 0;
+	return ep && ep->attr.hmem ? uccl_device_mask(ep, iov, n, NULL) : 0;
 }
 
 static ssize_t post(struct fid_ep *ep, const struct call *c)

@@ -349,14 +349,14 @@ static void group_joined(struct group *g)
 	if (!g->err && !g->free_numbers)
 		err.err = err.prov_errno = FI_ENOSPC;
 	if (err.err) {
-		uccl_eq_push_error(g->ep->eq, &err);
+		uccl_eq_push_error(g->ep->bound.eq, &err);
 		return;
 	}
 	g->number = (uint8_t)__builtin_ctzll(g->free_numbers);
 	g->seq = 0;
 	g->mc.fi_addr = tag_of(g, 0, 0);
 	g->joined = true;
-	uccl_eq_push(g->ep->eq, FI_JOIN_COMPLETE, &e, sizeof(e));
+	uccl_eq_push(g->ep->bound.eq, FI_JOIN_COMPLETE, &e, sizeof(e));
 }
 
 static void coll_finish(struct coll *c)
@@ -372,9 +372,9 @@ static void coll_finish(struct coll *c)
 		group_joined(g);
 	} else if (g->err) {
 		failure_text(g, text, sizeof(text));
-		uccl_cq_push_error(g->ep->tx_cq, g->ep, &e, g->err, 0, text);
+		uccl_cq_push_error(g->ep->bound.tx_cq, g->ep, &e, g->err, 0, text);
 	} else if (c->want) {
-		uccl_cq_push(g->ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
+		uccl_cq_push(g->ep->bound.tx_cq, &e, FI_ADDR_NOTAVAIL);
 	}
 	free(c);
 }
@@ -522,7 +522,7 @@ static int mc_close(struct fid *fid)
 		uccl_driver_unlock(&ep->driver);
 		return -FI_EBUSY;
 	}
-	atomic_fetch_sub(&ep->refs, 1);
+	uccl_ep_release(ep);
 	/* What others still send for a broken one is taken and dropped. */
 	g->closed = true;
 	if (!g->err) {
@@ -556,7 +556,7 @@ static struct staged staged_of(const struct uccl_ep *ep, const void *at, uint64_
 {
 	if (!len || !uccl_device_has(ep, at))
 		return (struct staged){ 0 };
-	ep->hmem->sync(at);
+	ep->attr.hmem->sync(at);
 	return (struct staged){ .device = (void *)(uintptr_t)at, .len = len };
 }
 
@@ -628,7 +628,7 @@ static int group_members(struct group *g, struct uccl_avset *set)
 	for (uint32_t i = 0; i < g->n; i++) {
 		struct uccl_addr a;
 
-		if (uccl_av_get(g->ep->av, g->addrs[i], &a))
+		if (uccl_av_get(g->ep->bound.av, g->addrs[i], &a))
 			return -FI_EINVAL;
 		for (int k = 0; k < 16; k++)
 			h = (h ^ a.nic.ip[k]) * 0x100000001b3ull;
@@ -702,7 +702,7 @@ static int join_locked(struct uccl_ep *ep, struct uccl_avset *set, struct fid_mc
 		group_free(g);
 		return rc;
 	}
-	atomic_fetch_add(&ep->refs, 1);
+	uccl_ep_hold(ep);
 	return 0;
 fail:
 	if (g) {
@@ -716,7 +716,8 @@ fail:
 
 static bool usable(const struct uccl_ep *ep)
 {
-	return ep && !ep->whole && ep->enabled == (UCCL_TX | UCCL_RX) && ep->driver.forks == uccl_forks && ep->tx_cq;
+	return ep && !ep->whole && ep->enabled == (UCCL_TX | UCCL_RX) && ep->driver.forks == uccl_forks &&
+	       ep->bound.tx_cq;
 }
 
 int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
@@ -733,12 +734,12 @@ int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
 		return rc;
 	if (!usable(ep))
 		return -FI_EOPBADSTATE;
-	if (!ep->eq)
+	if (!ep->bound.eq)
 		return -FI_ENOEQ;
 	if (!to || !to->set || to->coll_addr == FI_ADDR_NOTAVAIL)
 		return -FI_EOPNOTSUPP; /* a group that somebody else manages */
 	set = uccl_avset_of(&to->set->fid);
-	if (set->av != ep->av)
+	if (set->av != ep->bound.av)
 		return -FI_EINVAL;
 	uccl_driver_lock(&ep->driver);
 	rc = join_locked(ep, set, mc, context);
@@ -830,11 +831,11 @@ static ssize_t coll_call(struct fid_ep *fid, const struct call *x)
 	uccl_driver_lock(&ep->driver);
 	g = group_find(ep, x->coll);
 	rc = !g ? -FI_EINVAL : g->err ? -g->err : call_plan(g, x, &plan);
-	if (!rc && uccl_cq_full(ep->tx_cq))
+	if (!rc && uccl_cq_full(ep->bound.tx_cq))
 		rc = -FI_EAGAIN;
 	if (!rc)
 		rc = coll_begin(g, &plan, (uint8_t)x->datatype, (uint8_t)x->op,
-				!ep->tx_selective || flags & FI_COMPLETION, x->context, now);
+				!ep->bound.tx_selective || flags & FI_COMPLETION, x->context, now);
 	if (rc == -FI_EAGAIN)
 		uccl_engine_poll(ep->driver.engine, now);
 	uccl_driver_unlock(&ep->driver);

@@ -2,7 +2,6 @@
 /* See msg.h. Each form fills in what it has; xfer.h does the rest. */
 #include "api/transfer/msg.h"
 
-#include "api/lib/lib.h"
 #include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
 

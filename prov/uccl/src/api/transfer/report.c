@@ -11,7 +11,6 @@
 #include "api/offer/attr.h"
 #include "api/peers/lookup.h"
 #include "api/watch/tracefile.h"
-#include "progress/thread.h"
 
 static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 {
@@ -54,7 +53,7 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 	failure_text(op, text, sizeof(text));
 	if (op->err != FI_ECANCELED && op->err != FI_ENOMSG) {
 		uccl_info(FI_LOG_EP_DATA, "%s\n", text);
-		uccl_tracefile_error(((struct uccl_ep *)op->api)->trace, op->err, uccl_clock());
+		uccl_tracefile_error(((struct uccl_ep *)op->api)->run.trace, op->err, uccl_clock());
 	}
 	if (cq)
 		uccl_cq_push_error(cq, op->api, e, op->err, op->type == UCCL_OP_RECV ? op->recv.olen : 0, text);
@@ -74,18 +73,18 @@ void uccl_report_send(struct uccl_op *op)
 	struct uccl_ep *ep = op->api;
 	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~UCCL_WANT_COMPLETION };
 
-	ep->tx_open--;
+	uccl_report_tx_closed(ep);
 	deferred_done(op);
 	if (ep->closing) {
 		/* nobody is left to tell */
 	} else if (op->err) {
 		e.tag = op->tag;
-		report_failure(ep->tx_cq, ep->cntr[UCCL_CNTR_SEND], op, &e);
+		report_failure(ep->bound.tx_cq, ep->bound.cntr[UCCL_CNTR_SEND], op, &e);
 	} else {
 		if (op->api_flags & UCCL_WANT_COMPLETION)
-			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
-		if (ep->cntr[UCCL_CNTR_SEND])
-			uccl_cntr_count(ep->cntr[UCCL_CNTR_SEND], true);
+			uccl_cq_push(ep->bound.tx_cq, &e, FI_ADDR_NOTAVAIL);
+		if (ep->bound.cntr[UCCL_CNTR_SEND])
+			uccl_cntr_count(ep->bound.cntr[UCCL_CNTR_SEND], true);
 	}
 	uccl_op_put(ep->driver.engine, op);
 }
@@ -94,18 +93,18 @@ void uccl_report_rma(struct uccl_op *op)
 {
 	bool read = op->type != UCCL_OP_WRITE && op->type != UCCL_OP_ATOMIC;
 	struct uccl_ep *ep = op->api;
-	struct uccl_cntr *cntr = ep->cntr[read ? UCCL_CNTR_READ : UCCL_CNTR_WRITE];
+	struct uccl_cntr *cntr = ep->bound.cntr[read ? UCCL_CNTR_READ : UCCL_CNTR_WRITE];
 	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~UCCL_WANT_COMPLETION };
 
-	ep->tx_open--;
+	uccl_report_tx_closed(ep);
 	deferred_done(op);
 	if (ep->closing) {
 		/* nobody is left to tell */
 	} else if (op->err) {
-		report_failure(ep->tx_cq, cntr, op, &e);
+		report_failure(ep->bound.tx_cq, cntr, op, &e);
 	} else {
 		if (op->api_flags & UCCL_WANT_COMPLETION)
-			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
+			uccl_cq_push(ep->bound.tx_cq, &e, FI_ADDR_NOTAVAIL);
 		if (cntr)
 			uccl_cntr_count(cntr, true);
 	}
@@ -114,15 +113,15 @@ void uccl_report_rma(struct uccl_op *op)
 
 void uccl_report_arrived(struct uccl_ep *ep, const struct fi_cq_tagged_entry *e, struct uccl_peer *from)
 {
-	fi_addr_t src = ep->source ? uccl_ep_source(ep, from) : FI_ADDR_NOTAVAIL;
+	fi_addr_t src = ep->attr.source ? uccl_ep_source(ep, from) : FI_ADDR_NOTAVAIL;
 	uint8_t raw[UCCL_ERR_DATA_MAX];
 	size_t len = sizeof(raw);
 
-	if (!ep->source_err || !from || src != FI_ADDR_NOTAVAIL ||
-	    uccl_address_pack(ep->addr_format, uccl_peer_addr(from), raw, &len))
-		uccl_cq_push(ep->rx_cq, e, src);
+	if (!ep->attr.source_err || !from || src != FI_ADDR_NOTAVAIL ||
+	    uccl_address_pack(ep->attr.addr_format, uccl_peer_addr(from), raw, &len))
+		uccl_cq_push(ep->bound.rx_cq, e, src);
 	else
-		uccl_cq_push_unknown_source(ep->rx_cq, e, raw, len);
+		uccl_cq_push_unknown_source(ep->bound.rx_cq, e, raw, len);
 }
 
 static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
@@ -134,7 +133,7 @@ static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 		.buf = op->recv.done_buf,
 		.tag = op->api_flags & FI_TAGGED ? op->tag : 0,
 	};
-	struct uccl_cntr *cntr = ep->cntr[UCCL_CNTR_RECV];
+	struct uccl_cntr *cntr = ep->bound.cntr[UCCL_CNTR_RECV];
 
 	if (op->flags & UCCL_OPF_DATA) {
 		e.flags |= FI_REMOTE_CQ_DATA;
@@ -143,11 +142,11 @@ static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 	if (op->flags & UCCL_OPF_MULTI)
 		e.flags |= FI_MULTI_RECV;
 	if (op->err) {
-		report_failure(ep->rx_cq, cntr, op, &e);
+		report_failure(ep->bound.rx_cq, cntr, op, &e);
 		return;
 	}
 	/* The program must learn that a multi-receive buffer is its own again. */
-	if (op->api_flags & UCCL_WANT_COMPLETION || (op->flags & UCCL_OPF_MULTI && ep->rx_cq))
+	if (op->api_flags & UCCL_WANT_COMPLETION || (op->flags & UCCL_OPF_MULTI && ep->bound.rx_cq))
 		uccl_report_arrived(ep, &e, op->from);
 	if (cntr)
 		uccl_cntr_count(cntr, true);
@@ -164,7 +163,7 @@ void uccl_report_recv(struct uccl_op *op)
 
 	/* A child is one of many messages in a buffer that was posted once. */
 	if (!(op->flags & UCCL_OPF_CHILD) || op->flags & UCCL_OPF_MULTI)
-		ep->rx_open--;
+		uccl_report_rx_closed(ep);
 	deferred_done(op);
 	if (!ep->closing)
 		recv_report(ep, op);

@@ -12,6 +12,27 @@
 /* In uccl_op.api_flags, beside the completion's own flags: write a completion on success. */
 #define UCCL_WANT_COMPLETION FI_COMPLETION
 
+/* Count an operation as open, before it is posted; undo that if the posting fails. uccl_report_*() count its end. */
+static inline void uccl_report_tx_opened(struct uccl_ep *ep)
+{
+	ep->tx_open++;
+}
+
+static inline void uccl_report_tx_closed(struct uccl_ep *ep)
+{
+	ep->tx_open--;
+}
+
+static inline void uccl_report_rx_opened(struct uccl_ep *ep)
+{
+	ep->rx_open++;
+}
+
+static inline void uccl_report_rx_closed(struct uccl_ep *ep)
+{
+	ep->rx_open--;
+}
+
 void uccl_report_send(struct uccl_op *op);
 void uccl_report_recv(struct uccl_op *op);
 void uccl_report_rma(struct uccl_op *op);

@@ -10,7 +10,6 @@
 #include "api/peers/av.h"
 #include "api/peers/lookup.h"
 #include "api/transfer/report.h"
-#include "progress/thread.h"
 
 _Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an operation holds");
 
@@ -29,7 +28,7 @@ static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, cons
 	}
 	op->iov_count = x->count;
 	op->len = len;
-	if (ep->hmem)
+	if (ep->attr.hmem)
 		op->device = uccl_device_mask(ep, x->iov, x->count, x->desc);
 	return len <= UCCL_MSG_MAX;
 }
@@ -38,11 +37,11 @@ static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, cons
 static inline int find_peer(struct uccl_ep *ep, fi_addr_t addr, bool send, struct uccl_peer **out)
 {
 	*out = ep->sole;
-	if (!ep->av)
+	if (!ep->bound.av)
 		return *out ? 0 : -FI_ENOTCONN;
-	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
+	if (ep->cache.av_generation != atomic_load_explicit(ep->bound.av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
-	*out = uccl_ep_slot(ep, addr) < ep->npeers ? ep->peers[uccl_ep_slot(ep, addr)] : NULL;
+	*out = uccl_ep_slot(ep, addr) < ep->cache.npeers ? ep->cache.peers[uccl_ep_slot(ep, addr)] : NULL;
 	return *out && !uccl_peer_ended(*out) ? 0 : uccl_ep_peer_lookup(ep, addr, send, out);
 }
 
@@ -50,13 +49,13 @@ static inline int find_peer(struct uccl_ep *ep, fi_addr_t addr, bool send, struc
 static void poll_now(struct uccl_ep *ep, uint64_t now)
 {
 	uccl_engine_poll(ep->driver.engine, now);
-	ep->srx_poll = true;
+	uccl_ep_srx_poll(ep, true);
 }
 
 /* Does nobody else look, and does all that comes go straight to queues and counters, so that who sleeps there wakes? */
 static bool may_poll(const struct uccl_ep *ep)
 {
-	return !ep->driver.automatic && !ep->colls && !ep->cm && !ep->srx;
+	return !ep->driver.automatic && !ep->colls && !ep->cm && !ep->bound.srx;
 }
 
 /* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
@@ -93,7 +92,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 	struct uccl_peer *peer;
 	struct uccl_op *op;
 
-	if (reported && uccl_cq_full(ep->tx_cq)) {
+	if (reported && uccl_cq_full(ep->bound.tx_cq)) {
 		*rc = try_again(ep, now);
 		return NULL;
 	}
@@ -118,11 +117,11 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t 
 		uccl_op_put(ep->driver.engine, op);
 		return rc;
 	}
-	ep->tx_open++;
+	uccl_report_tx_opened(ep);
 	rc = op->type == UCCL_OP_SEND ? uccl_engine_send(ep->driver.engine, op, now)
 				      : uccl_engine_rma(ep->driver.engine, op, now);
 	if (rc) {
-		ep->tx_open--;
+		uccl_report_tx_closed(ep);
 		uccl_op_put(ep->driver.engine, op);
 		if (rc == -FI_EAGAIN)
 			return try_again(ep, now);
@@ -150,12 +149,12 @@ static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_x
 	op->done = uccl_report_send;
 	if (!op_buffers(ep, op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
-	return op->len > (x->flags & FI_INJECT ? ep->inject_max : ep->msg_max) ? -FI_EMSGSIZE : 0;
+	return op->len > (x->flags & FI_INJECT ? ep->attr.inject_max : ep->attr.msg_max) ? -FI_EMSGSIZE : 0;
 }
 
 ssize_t uccl_request_send(struct uccl_ep *ep, const struct uccl_xfer *x)
 {
-	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
+	bool want = ep->bound.tx_cq && !x->quiet && (!ep->bound.tx_selective || x->flags & FI_COMPLETION);
 	uint64_t now = uccl_clock();
 	ssize_t rc;
 	struct uccl_op *op = tx_begin(ep, x->addr, want, now, &rc);
@@ -166,7 +165,7 @@ ssize_t uccl_request_send(struct uccl_ep *ep, const struct uccl_xfer *x)
 /* Fill a request for remote memory; 0 or an error, upon which it goes back. */
 static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rma *x)
 {
-	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
+	bool want = ep->bound.tx_cq && !x->quiet && (!ep->bound.tx_selective || x->flags & FI_COMPLETION);
 	bool atomic = x->type != UCCL_OP_WRITE && x->type != UCCL_OP_READ;
 	struct uccl_xfer buffers = { .iov = x->iov, .desc = x->desc, .count = x->count };
 	uint64_t len = 0;
@@ -196,21 +195,21 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
 	if (x->type != UCCL_OP_ATOMIC && op->len != len)
 		return -FI_EINVAL;
-	return x->type == UCCL_OP_WRITE && x->flags & FI_INJECT && len > ep->inject_max ? -FI_EMSGSIZE : 0;
+	return x->type == UCCL_OP_WRITE && x->flags & FI_INJECT && len > ep->attr.inject_max ? -FI_EMSGSIZE : 0;
 }
 
 ssize_t uccl_request_rma(struct uccl_ep *ep, const struct uccl_rma *x)
 {
 	uint64_t now = uccl_clock();
 	ssize_t rc;
-	struct uccl_op *op = tx_begin(ep, x->addr, ep->tx_cq, now, &rc);
+	struct uccl_op *op = tx_begin(ep, x->addr, ep->bound.tx_cq, now, &rc);
 
 	return op ? tx_post(ep, op, rma_fill(ep, op, x), now) : rc;
 }
 
 int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
 {
-	bool want = ep->rx_cq && (!ep->rx_selective || x->flags & FI_COMPLETION);
+	bool want = ep->bound.rx_cq && (!ep->bound.rx_selective || x->flags & FI_COMPLETION);
 
 	op->type = UCCL_OP_RECV;
 	op->flags = x->flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0;
@@ -227,10 +226,10 @@ int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct 
 		if (x->flags & FI_TAGGED || x->count != 1)
 			return -FI_EINVAL;
 		op->flags |= UCCL_OPF_MULTI;
-		op->recv.min_multi = ep->min_multi;
+		op->recv.min_multi = ep->attr.min_multi;
 	}
 	/* Without FI_DIRECTED_RECV the source is ignored, as the interface says. */
-	if (ep->directed && x->addr != FI_ADDR_UNSPEC) {
+	if (ep->attr.directed && x->addr != FI_ADDR_UNSPEC) {
 		op->flags |= UCCL_OPF_DIRECTED;
 		return find_peer(ep, x->addr, false, &op->peer);
 	}
@@ -243,20 +242,20 @@ ssize_t uccl_request_recv(struct uccl_ep *ep, const struct uccl_xfer *x)
 	struct uccl_op *op;
 	int rc;
 
-	if (ep->rx_cq && uccl_cq_full(ep->rx_cq))
+	if (ep->bound.rx_cq && uccl_cq_full(ep->bound.rx_cq))
 		return try_again(ep, now);
 	op = uccl_op_get(ep->driver.engine);
 	if (!op)
 		return try_again(ep, now);
 	rc = uccl_request_recv_fill(ep, op, x);
 	if (!rc) {
-		ep->rx_open++;
+		uccl_report_rx_opened(ep);
 		rc = uccl_engine_recv(ep->driver.engine, op, now);
 		if (!rc) {
 			uccl_driver_kick(&ep->driver);
 			return 0;
 		}
-		ep->rx_open--;
+		uccl_report_rx_closed(ep);
 	}
 	uccl_op_put(ep->driver.engine, op);
 	return rc == -FI_EAGAIN ? try_again(ep, now) : rc;
@@ -270,14 +269,14 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 	struct uccl_op *op;
 	int rc;
 
-	if ((ep->rx_cq && uccl_cq_full(ep->rx_cq)) || !(op = uccl_op_get(ep->driver.engine)))
+	if ((ep->bound.rx_cq && uccl_cq_full(ep->bound.rx_cq)) || !(op = uccl_op_get(ep->driver.engine)))
 		return try_again(ep, now);
 	rc = uccl_request_recv_fill(ep, op, x);
 	if (rc) {
 		uccl_op_put(ep->driver.engine, op);
 		return rc;
 	}
-	ep->rx_open++;
+	uccl_report_rx_opened(ep);
 	if (!peek) {
 		rc = uccl_engine_recv_claimed(ep->driver.engine, op, discard, now);
 		if (!rc)
@@ -286,10 +285,10 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 		/* What has arrived but was not looked at counts. */
 		poll_now(ep, now);
 		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
-		op->api_flags |= UCCL_WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
+		op->api_flags |= UCCL_WANT_COMPLETION & (ep->bound.rx_cq ? ~0ull : 0);
 	}
 	if (rc == -FI_ENOMSG && silent) {
-		ep->rx_open--;
+		uccl_report_rx_closed(ep);
 		uccl_op_put(ep->driver.engine, op);
 		return rc;
 	}
@@ -303,9 +302,9 @@ ssize_t uccl_request_cancel(struct uccl_ep *ep, const void *context)
 {
 	int rc = uccl_engine_cancel(ep->driver.engine, context, uccl_clock());
 
-	if (rc == -FI_ENOENT && ep->rx_cq)
-		rc = uccl_cq_cancel(ep->rx_cq, ep, context);
-	if (rc == -FI_ENOENT && ep->tx_cq && ep->tx_cq != ep->rx_cq)
-		rc = uccl_cq_cancel(ep->tx_cq, ep, context);
+	if (rc == -FI_ENOENT && ep->bound.rx_cq)
+		rc = uccl_cq_cancel(ep->bound.rx_cq, ep, context);
+	if (rc == -FI_ENOENT && ep->bound.tx_cq && ep->bound.tx_cq != ep->bound.rx_cq)
+		rc = uccl_cq_cancel(ep->bound.tx_cq, ep, context);
 	return rc;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/event/cq.h"
-#include "api/lib/lib.h"
 #include "api/object/domain.h"
 #include "api/offer/attr.h"
 #include "api/transfer/report.h"
@@ -34,7 +33,7 @@ static void unpost(struct uccl_srx *srx, struct uccl_srx_recv *r)
 /* A message in a multi-receive buffer is complete. */
 static void child_done(struct uccl_op *op)
 {
-	struct uccl_srx *srx = ((struct uccl_ep *)op->api)->srx;
+	struct uccl_srx *srx = ((struct uccl_ep *)op->api)->bound.srx;
 	struct uccl_srx_recv *r = op->api_more;
 
 	pthread_mutex_lock(&srx->lock);
@@ -78,11 +77,11 @@ static bool fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_srx_r
 static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 {
 	struct uccl_op *op = uccl_op_get(ep->driver.engine);
-	struct uccl_srx *srx = ep->srx;
+	struct uccl_srx *srx = ep->bound.srx;
 	struct uccl_srx_recv *r;
 
 	if (!op) {
-		ep->srx_poll = true;
+		uccl_ep_srx_poll(ep, true);
 		return false;
 	}
 	pthread_mutex_lock(&srx->lock);
@@ -105,7 +104,7 @@ static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 		uccl_op_put(ep->driver.engine, op);
 		return false;
 	}
-	ep->rx_open++;
+	uccl_report_rx_opened(ep);
 	uccl_engine_recv(ep->driver.engine, op, now);
 	return true;
 }
@@ -114,7 +113,7 @@ int uccl_srx_serve(struct uccl_ep *ep, uint64_t now)
 {
 	int n = 0;
 
-	ep->srx_poll = false;
+	uccl_ep_srx_poll(ep, false);
 	atomic_store_explicit(&ep->srx_waits, false, memory_order_relaxed);
 	for (int kind = 0; kind < 2; kind++)
 		while (uccl_engine_unexpected(ep->driver.engine, kind) && serve_one(ep, kind, now))
@@ -169,7 +168,7 @@ static void tell(struct uccl_srx *srx, const struct uccl_xfer *x, int err, uint6
 		.op_context = x->context, .flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | flags, .tag = x->tag,
 	};
 
-	struct uccl_cq *cq = srx->drivers.n ? uccl_ep_of_driver(srx->drivers.v[0])->rx_cq : NULL;
+	struct uccl_cq *cq = srx->drivers.n ? uccl_ep_of_driver(srx->drivers.v[0])->bound.rx_cq : NULL;
 
 	if (cq)
 		uccl_cq_push_error(cq, NULL, &e, err, 0, text);

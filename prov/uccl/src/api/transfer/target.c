@@ -11,7 +11,7 @@ static int target_resolve(void *arg, const struct uccl_seg *seg, uint32_t access
 {
 	const struct uccl_ep *ep = arg;
 
-	return uccl_mr_resolve(ep->domain, seg, access, ep->stage, iov, region);
+	return uccl_mr_resolve(ep->domain, seg, access, ep->run.stage, iov, region);
 }
 
 static bool target_device(void *arg, const void *region)
@@ -59,7 +59,7 @@ static void target_event(void *arg, const struct uccl_rma_event *ev)
 {
 	struct uccl_ep *ep = arg;
 	bool read = ev->fetch || !ev->write;
-	struct uccl_cntr *cntr = ep->cntr[read ? UCCL_CNTR_REMOTE_READ : UCCL_CNTR_REMOTE_WRITE];
+	struct uccl_cntr *cntr = ep->bound.cntr[read ? UCCL_CNTR_REMOTE_READ : UCCL_CNTR_REMOTE_WRITE];
 	struct fi_cq_tagged_entry e = {
 		.flags = FI_REMOTE_CQ_DATA | (ev->atomic ? FI_ATOMIC : FI_RMA) |
 			 (read ? FI_REMOTE_READ : FI_REMOTE_WRITE),
@@ -71,7 +71,7 @@ static void target_event(void *arg, const struct uccl_rma_event *ev)
 		return;
 	if (ev->recv)
 		uccl_report_recv_data(ev->recv, e.flags);
-	else if (ev->has_data && ep->rx_cq)
+	else if (ev->has_data && ep->bound.rx_cq)
 		uccl_report_arrived(ep, &e, ev->from);
 	if (cntr)
 		uccl_cntr_count(cntr, true);

@@ -40,13 +40,13 @@ static void deferred_fail(struct uccl_trigger *trigger, int err)
 	};
 	struct uccl_deferred *t = uccl_container_of(trigger, struct uccl_deferred, trigger);
 	struct uccl_ep *ep = t->f->ep;
-	struct uccl_cq *cq = !ep ? NULL : t->end.flags & FI_RECV ? ep->rx_cq : ep->tx_cq;
+	struct uccl_cq *cq = !ep ? NULL : t->end.flags & FI_RECV ? ep->bound.rx_cq : ep->bound.tx_cq;
 
 	if (cq)
 		uccl_cq_push_error(cq, ep, &t->end, err, 0, "the triggered operation cannot be posted");
 	for (size_t i = 0; ep && i < uccl_array_len(slots); i++)
-		if (t->end.flags & slots[i].flag && ep->cntr[slots[i].slot])
-			uccl_cntr_count(ep->cntr[slots[i].slot], false);
+		if (t->end.flags & slots[i].flag && ep->bound.cntr[slots[i].slot])
+			uccl_cntr_count(ep->bound.cntr[slots[i].slot], false);
 	if (t->target)
 		uccl_cntr_count(t->target, false);
 }

@@ -2,7 +2,6 @@
 /* See xfer.h. Is the handle of use, and who takes what it is asked for? */
 #include "api/transfer/xfer.h"
 
-#include "api/lib/lib.h"
 #include "api/transfer/request.h"
 #include "api/transfer/srx.h"
 #include "api/transfer/trigger.h"
@@ -50,7 +49,7 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 
 	if (f->srx)
 		return uccl_srx_recv(f->srx, x);
-	if (!usable(ep, UCCL_RX) || ep->srx)
+	if (!usable(ep, UCCL_RX) || ep->bound.srx)
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_xfer(f, x, FI_RECV, uccl_xfer_recv);

@@ -205,20 +205,20 @@ static void forget__what_was_removed(void **state)
 		assert_int_equal(fi_av_insert(client.av, &at, 1, &to[i], 0, NULL), 1);
 		assert_int_equal(lookup(ep, to[i]), 0);
 	}
-	keep = ep->peers[0];
+	keep = ep->cache.peers[0];
 	assert_int_equal(fi_av_remove(client.av, &to[98], 2, 0), 0);
 	forget(ep);
-	assert_null(ep->peers[98]);
-	assert_null(ep->peers[99]);
+	assert_null(ep->cache.peers[98]);
+	assert_null(ep->cache.peers[99]);
 	for (int i = 0; i < 98; i++)
-		assert_non_null(ep->peers[i]);
-	assert_ptr_equal(ep->peers[0], keep);
+		assert_non_null(ep->cache.peers[i]);
+	assert_ptr_equal(ep->cache.peers[0], keep);
 	assert_true(uccl_peer_user(keep) == to[0]);
 	/* More than are remembered one by one. */
 	assert_int_equal(fi_av_remove(client.av, &to[1], 97, 0), 0);
 	forget(ep);
 	for (int i = 0; i < 100; i++)
-		assert_null(ep->peers[i]);
+		assert_null(ep->cache.peers[i]);
 	node_close(&client);
 	world_close(&w);
 }
