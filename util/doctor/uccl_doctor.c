@@ -89,11 +89,11 @@ static bool variables_read(void)
 	}
 	if (!opt.peer.labels)
 		opt.peer.labels = (int)uccl_min(p.paths, DOCTOR_LABELS);
-	opt.peer.mtu = (uint32_t)p.mtu;
-	opt.peer.rx_bytes = (uint32_t)p.backend_rcvbuf;
-	opt.peer.ports = p.ports;
+	opt.peer.mtu = (uint32_t)p.nic.mtu;
+	opt.peer.rx_bytes = (uint32_t)p.nic.backend_rcvbuf;
+	opt.peer.ports = p.nic.ports;
 	if (!opt.peer.port)
-		opt.peer.port = uccl_ports_limited(&p.ports) ? p.ports.first : DOCTOR_PORT;
+		opt.peer.port = uccl_ports_limited(&p.nic.ports) ? p.nic.ports.first : DOCTOR_PORT;
 	return true;
 }
 

@@ -98,7 +98,7 @@ static void queue_check(struct doctor_report *r, const char *check, const char *
 
 static void queues_check(const struct doctor_host *h, struct doctor_report *r)
 {
-	uint32_t rx = h->params.backend_rcvbuf ? (uint32_t)h->params.backend_rcvbuf : UDP_RX_DEFAULT;
+	uint32_t rx = h->params.nic.backend_rcvbuf ? (uint32_t)h->params.nic.backend_rcvbuf : UDP_RX_DEFAULT;
 
 	queue_check(r, "receive-buffer", "rmem_max", rx, queue_granted(SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, rx));
 	queue_check(r, "send-buffer", "wmem_max", UDP_TX_QUEUE,
@@ -267,7 +267,7 @@ static void trains_check(struct doctor_report *r)
 static void descriptors_check(const struct doctor_host *h, struct doctor_report *r)
 {
 	uint64_t labels = uccl_min(h->params.paths * (uint64_t)h->peers, UDP_LABELS);
-	uint64_t live = h->params.peer_liveness ? 2 * (uint64_t)h->peers : 0;
+	uint64_t live = h->params.conn.peer_liveness ? 2 * (uint64_t)h->peers : 0;
 	uint64_t need = FD_OWN + labels + live, least = FD_OWN + h->params.paths + 2;
 	struct doctor_finding *f;
 	struct rlimit limit;
@@ -408,9 +408,9 @@ void doctor_ports(const struct doctor_host *h, unsigned int *lo, unsigned int *h
 {
 	char line[64];
 
-	if (uccl_ports_limited(&h->params.ports)) {
-		*lo = h->params.ports.first;
-		*hi = h->params.ports.last;
+	if (uccl_ports_limited(&h->params.nic.ports)) {
+		*lo = h->params.nic.ports.first;
+		*hi = h->params.nic.ports.last;
 		return;
 	}
 	*lo = 32768;
@@ -445,7 +445,7 @@ static void range_check(const struct doctor_host *h, struct doctor_report *r)
 	unsigned int lo, hi;
 
 	doctor_ports(h, &lo, &hi);
-	if (uccl_ports_limited(&h->params.ports)) {
+	if (uccl_ports_limited(&h->params.nic.ports)) {
 		own_range_check(h, lo, hi, r);
 		return;
 	}

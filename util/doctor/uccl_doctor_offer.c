@@ -123,20 +123,20 @@ static int place_try(const struct uccl_params *p, const struct uccl_ifaddr *plac
 	struct uccl_nic_attr attr = {
 		.ifname = place->name,
 		.bind = place->addr,
-		.mtu = (uint32_t)p->mtu,
-		.rx_bytes = (uint32_t)p->backend_rcvbuf,
-		.max_qp = (uint32_t)p->verbs_max_qp,
-		.srq_depth = (uint32_t)p->verbs_srq,
-		.write_bytes = (uint32_t)p->verbs_write,
+		.mtu = (uint32_t)p->nic.mtu,
+		.rx_bytes = (uint32_t)p->nic.backend_rcvbuf,
+		.max_qp = (uint32_t)p->nic.verbs_max_qp,
+		.srq_depth = (uint32_t)p->nic.verbs_srq,
+		.write_bytes = (uint32_t)p->nic.verbs_write,
 		.budget = &budget,
-		.ports = p->ports,
-		.liveness = p->peer_liveness,
+		.ports = p->nic.ports,
+		.liveness = p->conn.peer_liveness,
 		.timestamps = true,
 	};
 	struct uccl_nic *nic;
 	int rc;
 
-	if (uccl_ports_limited(&p->ports))
+	if (uccl_ports_limited(&p->nic.ports))
 		attr.labels = (uint16_t)p->paths;
 	rc = uccl_place_open(p, &attr, &nic);
 	if (rc)
@@ -159,7 +159,7 @@ static void place_add(struct doctor_host *h, const struct uccl_ifaddr *place, st
 	uccl_address_ip_text(&place->addr, ip, sizeof(ip));
 	if (rc) {
 		f = doctor_add(r, DOCTOR_BAD, "offer", "offered", place->name,
-			       "offered by back end %s at %s, but it cannot be opened: %s", h->params.backend, ip,
+			       "offered by back end %s at %s, but it cannot be opened: %s", h->params.nic.backend, ip,
 			       uccl_lib.strerror(-rc));
 		doctor_advise(f, rc == -FI_EMFILE ? "ulimit -n 65536" :
 				 "FI_LOG_LEVEL=info fi_pingpong -p uccl -e rdm tells more");
@@ -168,9 +168,9 @@ static void place_add(struct doctor_host *h, const struct uccl_ifaddr *place, st
 	rate_text(caps.link_bps, rate, sizeof(rate));
 	f = doctor_add(r, DOCTOR_OK, "offer", "offered", place->name,
 		       "back end %s at %s, %s; packets up to %u bytes, room for %u of them, trains %s",
-		       h->params.backend, ip, rate, (unsigned int)uccl_min(caps.mtu, place->mtu), slots,
+		       h->params.nic.backend, ip, rate, (unsigned int)uccl_min(caps.mtu, place->mtu), slots,
 		       caps.train_bytes ? "yes" : "no");
-	doctor_string(f, "backend", h->params.backend);
+	doctor_string(f, "backend", h->params.nic.backend);
 	doctor_string(f, "address", ip);
 	doctor_number(f, "mtu", place->mtu);
 	doctor_number(f, "link_bps", (double)caps.link_bps);
@@ -217,7 +217,7 @@ static void entries_add(struct doctor_host *h, struct doctor_report *r)
 						      "nothing is offered: %s",
 						      *said.reason ? said.reason : uccl_lib.strerror(-rc));
 
-		doctor_advise(f, "%s", *h->params.nic ? "set FI_UCCL_NIC to an interface of this host" : h->rdma ?
+		doctor_advise(f, "%s", *h->params.nic.names ? "set FI_UCCL_NIC to an interface of this host" : h->rdma ?
 			      "use FI_UCCL_BACKEND=udp, or make an RDMA port active" :
 			      "bring an interface with an IP address up");
 		return;
@@ -296,7 +296,7 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 	}
 	if (!uccl_params_nic_wanted(&h->params, name, &rank)) {
 		doctor_advise(doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "FI_UCCL_NIC leaves it out"),
-			      "if it should be used: FI_UCCL_NIC=%.200s,%s", h->params.nic, name);
+			      "if it should be used: FI_UCCL_NIC=%.200s,%s", h->params.nic.names, name);
 		return;
 	}
 	if (!uccl_sysfs_running(UCCL_SYSFS, name)) {
@@ -401,7 +401,7 @@ static void rdma_why_not(char *why, size_t size, const char **advice)
 /* Each back end: where it can be opened, whatever FI_UCCL_BACKEND says. */
 static void backend_add(const struct doctor_host *h, const char *backend, struct doctor_report *r)
 {
-	bool chosen = !strcmp(backend, h->params.backend);
+	bool chosen = !strcmp(backend, h->params.nic.backend);
 	enum doctor_level miss = chosen ? DOCTOR_BAD : DOCTOR_NOTE;
 	struct uccl_params p = h->params;
 	struct doctor_finding *f;
@@ -409,7 +409,7 @@ static void backend_add(const struct doctor_host *h, const char *backend, struct
 	struct uccl_ifaddr *list;
 	int n, good = 0;
 
-	snprintf(p.backend, sizeof(p.backend), "%s", backend);
+	snprintf(p.nic.backend, sizeof(p.nic.backend), "%s", backend);
 	n = uccl_place_list(&p, &list);
 	if (n <= 0) {
 		const char *advice = "";
@@ -538,7 +538,7 @@ static void nics_of(const char *backend, struct uccl_params p, struct doctor_nic
 	struct uccl_ifaddr *list;
 	int all;
 
-	snprintf(p.backend, sizeof(p.backend), "%s", backend);
+	snprintf(p.nic.backend, sizeof(p.nic.backend), "%s", backend);
 	all = uccl_place_list(&p, &list);
 	for (int i = 0; i < all; i++)
 		nic_add(nic, n, &list[i], uccl_place_rdma(&p), 0);

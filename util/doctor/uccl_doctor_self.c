@@ -124,7 +124,7 @@ static int connection_passes(struct uccl_nic *nic, const struct uccl_nic_addr *t
 static void place_check(const struct doctor_host *h, const struct uccl_ifaddr *place, struct doctor_report *r)
 {
 	struct uccl_nic_attr attr = { .ifname = place->name, .bind = place->addr, .liveness = true,
-				      .ports = h->params.ports };
+				      .ports = h->params.nic.ports };
 	char where[UCCL_ADDRESS_TEXT];
 	struct doctor_finding *f;
 	struct uccl_nic_addr to;

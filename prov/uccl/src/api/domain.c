@@ -124,7 +124,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 		uccl_domain_find_devices(d);
 	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
-	rescue_ns = d->auto_progress ? 0 : d->params.progress_timeout_ns;
+	rescue_ns = d->auto_progress ? 0 : d->params.conn.progress_timeout_ns;
 	/*
 	 * With this model the program promises one thread at a time; ours would break the promise, and who reads the
 	 * event queue of connections promised nothing. FI_THREAD_COMPLETION promises it of endpoints and their queues

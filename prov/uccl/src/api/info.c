@@ -177,7 +177,7 @@ static int ask_dest(struct query *q, const char *node, const char *service, cons
 	/* A host that there is can be reached, but is nobody's address. The text of an address may have a port. */
 	if (!service && !v->port)
 		return 0;
-	rc = uccl_named_ask(v, n, &q->params.ports, UCCL_NAMED_PATIENCE_NS, &q->dest);
+	rc = uccl_named_ask(v, n, &q->params.nic.ports, UCCL_NAMED_PATIENCE_NS, &q->dest);
 	q->has_dest = !rc;
 	if (rc)
 		uccl_warn(FI_LOG_CORE,
@@ -244,7 +244,7 @@ static int query_objects(struct query *q)
 /* Bytes of a datagram: what one packet of this interface carries, with every kind of security. */
 static size_t dgram_bytes(const struct query *q, const struct uccl_ifaddr *ifa)
 {
-	uint64_t packet = q->params.mtu;
+	uint64_t packet = q->params.nic.mtu;
 
 	if (!packet)
 		packet = uccl_max(ifa->mtu, PACKET_MIN + PACKET_OVERHEAD) - PACKET_OVERHEAD;
@@ -269,7 +269,7 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 	if (!uccl_source_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
 		return false;
 	/* An idle bridge, a port without cable: only for those that name it, its address included. */
-	if (!q->domain_name && !*q->params.nic && !q->nsrc && !uccl_sysfs_running(UCCL_SYSFS, ifa->name))
+	if (!q->domain_name && !*q->params.nic.names && !q->nsrc && !uccl_sysfs_running(UCCL_SYSFS, ifa->name))
 		return false;
 	if (!q->has_dest)
 		return true;
@@ -312,7 +312,7 @@ static int keep_one_network(struct uccl_candidate *c, int n, const struct query 
 		v4 |= uccl_ifaddr_is_v4(&c[i].ifa.addr);
 	}
 	for (int i = 0; i < n; i++) {
-		if (c[i].ifa.loopback && outside && !q->has_dest && !q->nsrc && !*q->params.nic)
+		if (c[i].ifa.loopback && outside && !q->has_dest && !q->nsrc && !*q->params.nic.names)
 			continue;
 		if (!uccl_ifaddr_is_v4(&c[i].ifa.addr) && v4 && !q->nsrc && !q->rdma)
 			continue;
@@ -389,11 +389,11 @@ static int find_candidates(const struct query *q, struct uccl_candidate **out)
 static void warn_unknown_nics(const struct uccl_params *p)
 {
 	struct uccl_ifaddr *list;
-	int n = *p->nic ? uccl_place_list(p, &list) : -1;
+	int n = *p->nic.names ? uccl_place_list(p, &list) : -1;
 
 	if (n < 0)
 		return;
-	for (const char *s = p->nic; *s;) {
+	for (const char *s = p->nic.names; *s;) {
 		size_t len = strcspn(s, ",");
 		bool known = !len;
 
@@ -445,7 +445,7 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	}
 	rc = -FI_ENOMEM;
 	info->domain_attr->name = strdup(ifa->name);
-	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.nic_pci));
+	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.nic.pci));
 	if (!info->domain_attr->name || !info->nic)
 		goto fail;
 	if (q->domain)

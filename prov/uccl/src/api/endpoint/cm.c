@@ -236,7 +236,7 @@ static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
 	case CONNECTING:
 		/* A listener may close when it has handed the request on; if its process ended, so did who answers. */
 		if (cm->delivered && uccl_peer_closed(peer))
-			cm->at = uccl_clock() + ep->domain->params.peer_connect_ns;
+			cm->at = uccl_clock() + ep->domain->params.conn.peer_connect_ns;
 		else
 			failed(ep, err == FI_ETIMEDOUT || err == FI_EACCES ? err : FI_ECONNREFUSED, NULL, 0);
 		break;
@@ -367,7 +367,7 @@ static int connect_locked(struct uccl_ep *ep, const void *param, size_t paramlen
 	number_make(cm);
 	uccl_addr_encode(raw, self);
 	cm->state = CONNECTING;
-	cm->at = uccl_clock() + ep->domain->params.peer_connect_ns;
+	cm->at = uccl_clock() + ep->domain->params.conn.peer_connect_ns;
 	rc = begin_hear(ep, peer);
 	if (!rc)
 		rc = say(ep, peer, UCCL_CM_REQ, iov, paramlen ? 2 : 1, delivered, cm->number);

@@ -64,7 +64,7 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 	if (i)
 		src.port = id.nic.pad ? 0 : id.nic.port;
 	uccl_ep_set_src(ep, &src, !sep->src.port);
-	if (i && outside(&sep->domain->params.ports, ep))
+	if (i && outside(&sep->domain->params.nic.ports, ep))
 		return -FI_EADDRINUSE;
 	uccl_driver_lock(&ep->driver);
 	rc = uccl_ep_start(ep, i ? &id : NULL);
@@ -113,10 +113,10 @@ static int start_all(struct uccl_sep *sep)
 		if (rc != -FI_EADDRINUSE || sep->src.port)
 			return rc;
 	}
-	if (uccl_ports_limited(&sep->domain->params.ports))
+	if (uccl_ports_limited(&sep->domain->params.nic.ports))
 		uccl_warn(FI_LOG_EP_CTRL,
 			  "FI_UCCL_PORTS=%u-%u: no %u free ports in a row for a scalable endpoint, %d places tried\n",
-			  sep->domain->params.ports.first, sep->domain->params.ports.last, sep->n, START_TRIES);
+			  sep->domain->params.nic.ports.first, sep->domain->params.nic.ports.last, sep->n, START_TRIES);
 	return rc;
 }
 

@@ -52,22 +52,22 @@ static struct uccl_qp_budget qp_budget;
 static void few_ports_say(const struct uccl_params *p)
 {
 	static _Atomic bool said;
-	uint32_t ports = uccl_ports_count(&p->ports);
+	uint32_t ports = uccl_ports_count(&p->nic.ports);
 
 	if (ports <= p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
 		uccl_warn(FI_LOG_EP_CTRL,
 			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u path%s, not for FI_UCCL_PATHS=%u\n",
-			  p->ports.first, p->ports.last, ports, ports - 1, ports > 2 ? "s" : "",
+			  p->nic.ports.first, p->nic.ports.last, ports, ports - 1, ports > 2 ? "s" : "",
 			  (unsigned int)p->paths);
 }
 
 void uccl_ep_marks_say(struct uccl_domain *d, const struct uccl_nic_caps *caps)
 {
-	if (d->params.ecn && !caps->marks && !atomic_exchange(&d->marks_said, true))
+	if (d->params.nic.ecn && !caps->marks && !atomic_exchange(&d->marks_said, true))
 		uccl_info(FI_LOG_EP_CTRL,
 			  "FI_UCCL_ECN=1: %s on %s cannot tell which packets the network marked; congestion control "
 			  "goes by delay and losses\n",
-			  d->params.backend, d->name);
+			  d->params.nic.backend, d->name);
 }
 
 /* The byte of the IP header that has this traffic class (RFC 2474), and permits no marks. */
@@ -83,19 +83,19 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 	struct uccl_nic_attr attr = {
 		.ifname = ep->domain->name,
 		.bind = ep->run.src,
-		.mtu = p->mtu,
-		.rx_bytes = p->backend_rcvbuf,
-		.max_qp = (uint32_t)p->verbs_max_qp,
-		.srq_depth = (uint32_t)p->verbs_srq,
-		.write_bytes = (uint32_t)p->verbs_write,
+		.mtu = p->nic.mtu,
+		.rx_bytes = p->nic.backend_rcvbuf,
+		.max_qp = (uint32_t)p->nic.verbs_max_qp,
+		.srq_depth = (uint32_t)p->nic.verbs_srq,
+		.write_bytes = (uint32_t)p->nic.verbs_write,
 		.windows = uccl_params_windows(p),
 		.budget = &qp_budget,
-		.ports = p->ports,
-		.liveness = p->peer_liveness,
+		.ports = p->nic.ports,
+		.liveness = p->conn.peer_liveness,
 		.timestamps = true,
-		.ecn = p->ecn,
-		.data_class = tos(p->dscp),
-		.control_class = tos(p->dscp_control),
+		.ecn = p->nic.ecn,
+		.data_class = tos(p->nic.dscp),
+		.control_class = tos(p->nic.dscp_control),
 		.xdp_mode = uccl_params_xdp_mode(p),
 		.packets = beside,
 		.lends = ep->attr.direct && !beside,
@@ -109,7 +109,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 	if ((uccl_place_rdma(p) && !ep->run.src.pad) || beside)
 		attr.bind.port = 0;
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
-	if (uccl_ports_limited(&p->ports)) {
+	if (uccl_ports_limited(&p->nic.ports)) {
 		/* Each label costs a port that other processes want too: one for each path, and no spare ones. */
 		attr.labels = (uint16_t)p->paths;
 		few_ports_say(p);
@@ -138,7 +138,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 /* Does a peer need our key? Programs that agree on a port, or exchange socket addresses, cannot pass one on. */
 static bool want_keyless(const struct uccl_ep *ep)
 {
-	uint64_t mode = ep->domain->params.security_keyless;
+	uint64_t mode = ep->domain->params.conn.security_keyless;
 
 	if (mode != UCCL_SWITCH_AUTO)
 		return mode == UCCL_SWITCH_YES;
@@ -257,7 +257,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		struct uccl_stage_attr stage = {
 			.hmem = ep->attr.hmem,
 			.given = ep->attr.direct ? &ep->domain->dmabufs : NULL,
-			.scatter = ep->domain->params.cuda_scatter,
+			.scatter = ep->domain->params.nic.cuda_scatter,
 		};
 
 		rc = uccl_stage_open(&stage, &ep->run.stage);

@@ -398,7 +398,7 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 {
 	info->caps = answer_caps(hints);
 	/* Who names nothing may not know GPUs, and looking for them takes long: only if the user says so. */
-	if ((!hints || !hints->caps) && !strcmp(p->cuda, "on") && uccl_device_find(p))
+	if ((!hints || !hints->caps) && !strcmp(p->nic.cuda, "on") && uccl_device_find(p))
 		info->caps |= FI_HMEM;
 	info->mode = answer_mode(hints, p);
 	info->rx_attr->mode = info->mode;

@@ -6,12 +6,12 @@
 
 const struct uccl_hmem_ops *uccl_device_find(const struct uccl_params *p)
 {
-	return !strcmp(p->cuda, "off") ? NULL : uccl_hmem_find();
+	return !strcmp(p->nic.cuda, "off") ? NULL : uccl_hmem_find();
 }
 
 void uccl_device_why_not(const struct uccl_params *p, char *buf, size_t size)
 {
-	if (!strcmp(p->cuda, "off"))
+	if (!strcmp(p->nic.cuda, "off"))
 		snprintf(buf, size, "FI_UCCL_CUDA is off");
 	else
 		snprintf(buf, size, "%s is missing", uccl_hmem_missing());

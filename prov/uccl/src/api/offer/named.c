@@ -47,7 +47,7 @@ bool uccl_named_allowed(const struct uccl_params *p)
 	struct uccl_config config;
 
 	uccl_params_config(p, &config);
-	return p->security_keyless != UCCL_SWITCH_NO && !config.security;
+	return p->conn.security_keyless != UCCL_SWITCH_NO && !config.security;
 }
 
 static bool same_ip(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)

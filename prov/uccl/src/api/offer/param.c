@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "api/lib/lib.h"
+#include "api/offer/param_row.h"
 #include "base/keyvalue.h"
 #include "base/defaults.h"
 #include "flow/policy.h"
@@ -23,44 +24,6 @@
 /* The prefix that the library itself puts before the names of this provider's variables. */
 #define PREFIX_LEN (sizeof("FI_UCCL_") - 1)
 
-enum form {
-	FORM_TEXT,	/* up to UCCL_PARAM_TEXT - 1 characters */
-	FORM_CHOICE,	/* one of a list of names */
-	FORM_POLICY,	/* see uccl_policy_values; lo says which kind */
-	FORM_NUMBER,
-	FORM_POWER,	/* a power of two */
-	FORM_BYTES,	/* k, m, g: times 1024, 1024^2, 1024^3 */
-	FORM_SECONDS,	/* kept as ns */
-	FORM_MILLIS,	/* kept as ns */
-	FORM_BOOL,
-	FORM_SWITCH,	/* a boolean or "auto" */
-	FORM_PORTS,	/* see uccl_ports_parse */
-	FORM_LANES,	/* a number or "auto" */
-	FORM_PARTS,	/* no value of its own: parts only */
-};
-
-/* A variable, or a part of one: a row of the table. */
-struct param {
-	const char *name;	/* of the variable; the rows of its parts follow its own */
-	const char *key;	/* of the part; NULL: what the variable's text begins with */
-	enum form form;
-	const char *def;
-	size_t offset;
-	uint64_t lo, hi;	/* in the unit that a person writes; the default may lie outside */
-	const char *const *(*choices)(void);
-	const char *rdma_def;	/* with RDMA NICs; NULL: the same */
-	bool nearest;		/* a number out of range becomes the nearest in it: a wish, not a promise */
-	const char *help;
-	const char *old;	/* name of a variable of earlier versions, which is read for one release */
-};
-
-static const char *const *backend_names(void)
-{
-	static const char *const names[] = { "udp", "xdp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
-
-	return names;
-}
-
 static const char *const *order_names(void)
 {
 	static const char *const names[] = { "any", "fifo", NULL };
@@ -68,104 +31,9 @@ static const char *const *order_names(void)
 	return names;
 }
 
-static const char *const *pci_names(void)
-{
-	static const char *const names[] = { "auto", "all", "none", NULL };
-
-	return names;
-}
-
-static const char *const *cuda_names(void)
-{
-	static const char *const names[] = { "auto", "on", "off", NULL };
-
-	return names;
-}
-
-/* In the order of enum uccl_xdp_mode. */
-static const char *const *xdp_names(void)
-{
-	static const char *const names[] = {"auto", "native", "generic", NULL};
-
-	return names;
-}
-
-enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p)
-{
-	const char *const *names = xdp_names();
-	int mode = UCCL_XDP_AUTO;
-
-	while (names[mode] && strcmp(names[mode], p->backend_mode))
-		mode++;
-	return names[mode] ? (enum uccl_xdp_mode)mode : UCCL_XDP_AUTO;
-}
-
-/* In the order of enum uccl_security. */
-static const char *const *security_names(void)
-{
-	static const char *const names[] = {"trusted", "control", "packets", NULL};
-
-	return names;
-}
-
-/*
- * A key of a window comes again, and memory that stays registered keeps its number: a hostile peer could write there
- * when that is another's. Who asks for more than trust gets a registration for each message.
- */
-enum uccl_windows uccl_params_windows(const struct uccl_params *p)
-{
-	if (p->verbs_mw != UCCL_SWITCH_AUTO)
-		return p->verbs_mw == UCCL_SWITCH_YES ? UCCL_WINDOWS_ON : UCCL_WINDOWS_OFF;
-	return strcmp(p->security, "trusted") ? UCCL_WINDOWS_OFF : UCCL_WINDOWS_AUTO;
-}
-
-/* The first of a row's fields: a variable, a part of one; then what of struct uccl_params it sets. */
-#define VAR(name, form, def, field) name, NULL, form, def, offsetof(struct uccl_params, field)
-#define PART(name, key, form, def, field) name, key, form, def, offsetof(struct uccl_params, field)
-#define RANGE(lowest, highest) .lo = (lowest), .hi = (highest)
-
-#define YEAR_S 31536000
 #define TEST "FI_UCCL_TEST" /* not for users: CONTRIBUTING.md has it, fi_info -e and the manual do not */
 
-/* A variable after those that its default depends on: the back end, for policies. */
-static const struct param table[] = {
-	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", backend), .choices = backend_names,
-	 .help = "what moves the packets"},
-	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", backend_mode), .choices = xdp_names, .old = "FI_UCCL_XDP",
-	 .help = "who runs the program of the back end xdp: the NIC's driver (native), the kernel (generic, slower), "
-		 "or the driver if it can"},
-	{PART("FI_UCCL_BACKEND", "rcvbuf", FORM_BYTES, "0", backend_rcvbuf), RANGE(0, 1 << 30),
-	 .old = "FI_UCCL_RCVBUF", .help = "receive queue of an endpoint; 0: the provider chooses"},
-	{VAR("FI_UCCL_NIC", FORM_TEXT, "", nic),
-	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; "
-		 "empty: any"},
-	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic_pci), .choices = pci_names, .old = "FI_UCCL_PCI",
-	 .help = "who is told PCI addresses of NICs: all programs but MPICH's, all, or none"},
-	{VAR("FI_UCCL_PORTS", FORM_PORTS, "", ports), RANGE(1, 65535),
-	 .help = "ports of this host that the provider's sockets may use, as first-last; empty: any"},
-	{VAR("FI_UCCL_MTU", FORM_BYTES, "0", mtu), RANGE(512, 65535),
-	 .help = "cap on the packet size; 0: the interface's"},
-	{VAR("FI_UCCL_VERBS", FORM_PARTS, "", verbs_max_qp), .help = "direct writes of RDMA NICs (verbs-uc, verbs-rc)"},
-	{PART("FI_UCCL_VERBS", "max_qp", FORM_NUMBER, "1024", verbs_max_qp), RANGE(1, 16384), .old = "FI_UCCL_MAX_QP",
-	 .help = "queue pairs of a process, to all its peers together"},
-	{PART("FI_UCCL_VERBS", "srq", FORM_NUMBER, "0", verbs_srq), RANGE(8, 32768), .old = "FI_UCCL_SRQ",
-	 .help = "receives for all endpoints of a process on a NIC; 0: enough for all slots"},
-	{PART("FI_UCCL_VERBS", "write", FORM_BYTES, "0", verbs_write), RANGE(256, 131072), .old = "FI_UCCL_WRITE",
-	 .help = "most bytes of one write; 0: what suits the NIC"},
-	{PART("FI_UCCL_VERBS", "mw", FORM_SWITCH, "auto", verbs_mw), .old = "FI_UCCL_WINDOWS",
-	 .help = "peers write to memory windows, not to memory that is registered for each message; auto: where these "
-		 "keep writes within their bounds, with FI_UCCL_SECURITY=trusted"},
-	{VAR("FI_UCCL_CUDA", FORM_CHOICE, "auto", cuda), .choices = cuda_names,
-	 .help = "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no "
-		 "capabilities"},
-	{PART("FI_UCCL_CUDA", "scatter", FORM_BOOL, "0", cuda_scatter), .old = "FI_UCCL_SCATTER",
-	 .help = "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"},
-	{VAR("FI_UCCL_ECN", FORM_BOOL, "1", ecn),
-	 .help = "let the network mark packets instead of throwing them away, where back end and congestion control "
-		 "can"},
-	{VAR("FI_UCCL_DSCP", FORM_NUMBER, "0", dscp), RANGE(0, 63), .help = "traffic class (DSCP) of data"},
-	{PART("FI_UCCL_DSCP", "control", FORM_NUMBER, "48", dscp_control), RANGE(0, 63), .old = "FI_UCCL_CONTROL_DSCP",
-	 .help = "the same of acknowledgements, credits and the like; 48 is where RoCE has its own control packets"},
+static const struct uccl_param rest[] = {
 	{VAR("FI_UCCL_CC", FORM_POLICY, UCCL_UDP_CC, cc), .lo = UCCL_POLICY_CC, .choices = uccl_cc_names,
 	 .rdma_def = UCCL_VERBS_CC, .help = "congestion control"},
 	{VAR("FI_UCCL_PATH", FORM_POLICY, UCCL_UDP_PATH, path), .lo = UCCL_POLICY_PATH, .choices = uccl_path_names,
@@ -185,26 +53,6 @@ static const struct param table[] = {
 	 .help = "messages up to this size are sent without asking the receiver first"},
 	{VAR("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", unexpected_bytes), RANGE(1 << 16, UINT32_MAX),
 	 .help = "payload of messages without a posted receive that an endpoint keeps"},
-	{VAR("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", peer_timeout_ns), RANGE(0, YEAR_S),
-	 .help = "a peer that was asked and says nothing for so long has failed; 0: never"},
-	{PART("FI_UCCL_PEER_TIMEOUT", "connect", FORM_SECONDS, "600", peer_connect_ns), RANGE(1, YEAR_S),
-	 .old = "FI_UCCL_CONNECT_TIMEOUT", .help = "a peer that never answered has failed after this"},
-	{PART("FI_UCCL_PEER_TIMEOUT", "keepalive_ms", FORM_MILLIS, "1000", peer_keepalive_ns), RANGE(0, 3600000),
-	 .old = "FI_UCCL_KEEPALIVE", .help = "a quiet peer with work pending is probed this often; 0: never"},
-	{PART("FI_UCCL_PEER_TIMEOUT", "liveness", FORM_BOOL, "1", peer_liveness), .old = "FI_UCCL_LIVENESS",
-	 .help = "hold a TCP connection to each peer, so that the end of a process is noticed at once"},
-	{VAR("FI_UCCL_PROGRESS_TIMEOUT", FORM_MILLIS, "10", progress_timeout_ns), RANGE(0, 60000),
-	 .old = "FI_UCCL_RESCUE",
-	 .help = "when a program with messages in flight does not call for so long, a thread repeats what was lost; "
-		 "0: none"},
-	{VAR("FI_UCCL_LINGER", FORM_MILLIS, "200", linger_ns), RANGE(0, 600000),
-	 .help = "closing an endpoint waits at most so long for its peers to hear of it"},
-	{VAR("FI_UCCL_SECURITY", FORM_CHOICE, "trusted", security), .choices = security_names,
-	 .help = "what proves that packets are genuine: tokens, codes, or codes and no direct writes; the same on all "
-		 "sides"},
-	{PART("FI_UCCL_SECURITY", "keyless", FORM_SWITCH, "auto", security_keyless), .old = "FI_UCCL_KEYLESS",
-	 .help = "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
-		 "program's choice or with socket addresses do"},
 	{VAR("FI_UCCL_STATS", FORM_TEXT, "", stats),
 	 .help = "where an endpoint writes its counters when it closes: a file name, to which the process number is "
 		 "added, or stderr"},
@@ -227,36 +75,49 @@ static const struct param table[] = {
 	{PART(TEST, "rx_cq_data", FORM_SWITCH, "auto", rx_cq_data), .old = "FI_UCCL_RX_CQ_DATA",
 	 .help = "programs that offer the mode FI_RX_CQ_DATA get it; auto: those that ask for messages and RMA, not "
 		 "for tags"},
+	{.name = NULL},
 };
 
+/* Row i of all tables; NULL: there are fewer. The back end comes first, since defaults depend on it. */
+static const struct uccl_param *param_at(size_t i)
+{
+	static const struct uccl_param *const tables[] = { uccl_param_nic, rest, uccl_param_conn };
+
+	for (size_t k = 0; k < uccl_array_len(tables); k++)
+		for (const struct uccl_param *t = tables[k]; t->name; t++)
+			if (!i--)
+				return t;
+	return NULL;
+}
+
 /* The row after those of the variable that begins at `t`. */
-static const struct param *param_end(const struct param *t)
+static const struct uccl_param *param_end(const struct uccl_param *t)
 {
 	const char *name = t->name;
 
-	while (t < table + uccl_array_len(table) && !strcmp(t->name, name))
+	while (t->name && !strcmp(t->name, name))
 		t++;
 	return t;
 }
 
-static const struct param *param_begin(const struct param *t)
+static const struct uccl_param *param_begin(const struct uccl_param *t)
 {
 	while (t->key)
 		t--;
 	return t;
 }
 
-static bool has_parts(const struct param *t)
+static bool has_parts(const struct uccl_param *t)
 {
 	return param_end(t) - param_begin(t) > 1;
 }
 
-static bool for_tests(const struct param *t)
+static bool for_tests(const struct uccl_param *t)
 {
 	return !strcmp(t->name, TEST);
 }
 
-static const char *number_text(enum form form)
+static const char *number_text(enum uccl_param_form form)
 {
 	switch (form) {
 	case FORM_POWER:
@@ -272,7 +133,7 @@ static const char *number_text(enum form form)
 	}
 }
 
-static void unit_text(const struct param *t, char *buf, size_t size)
+static void unit_text(const struct uccl_param *t, char *buf, size_t size)
 {
 	int n;
 
@@ -315,7 +176,7 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 /* The library makes a variable's full name from this one's, whatever name the provider goes by, and the short one. */
 static struct fi_provider owner = { .name = UCCL_PARAM_OWNER };
 
-static void short_name(const struct param *t, char *buf, size_t size)
+static void short_name(const struct uccl_param *t, char *buf, size_t size)
 {
 	size_t i;
 
@@ -325,7 +186,7 @@ static void short_name(const struct param *t, char *buf, size_t size)
 }
 
 /* The whole text of a variable; NULL: it is not set. The library answers for no other names than those it shows. */
-static const char *variable(const struct param *t)
+static const char *variable(const struct uccl_param *t)
 {
 	char name[UCCL_PARAM_NAME], *value = NULL;
 
@@ -336,7 +197,7 @@ static const char *variable(const struct param *t)
 }
 
 /* What a variable's text begins with, up to its parts. */
-static size_t own_length(const struct param *t, const char *text)
+static size_t own_length(const struct uccl_param *t, const char *text)
 {
 	if (!has_parts(t))
 		return strlen(text);
@@ -346,7 +207,7 @@ static size_t own_length(const struct param *t, const char *text)
 }
 
 /* The first of its parts; NULL: there is none. */
-static const char *parts_of(const struct param *var, const char *text)
+static const char *parts_of(const struct uccl_param *var, const char *text)
 {
 	size_t len = own_length(var, text);
 
@@ -356,9 +217,9 @@ static const char *parts_of(const struct param *var, const char *text)
 }
 
 /* The value of `t` under its name of today. *len is its length; NULL: it is not set. */
-static const char *current_value(const struct param *t, size_t *len)
+static const char *current_value(const struct uccl_param *t, size_t *len)
 {
-	const struct param *var = param_begin(t);
+	const struct uccl_param *var = param_begin(t);
 	const char *text = variable(var), *at, *last = NULL;
 	struct uccl_keyvalue item;
 
@@ -382,12 +243,11 @@ static const char *current_value(const struct param *t, size_t *len)
 static void warn_unknown(const char *var)
 {
 	size_t len = strcspn(var, "=");
+	const struct uccl_param *t;
 
 	if (strncmp(var, "FI_UCCL_", PREFIX_LEN))
 		return;
-	for (size_t i = 0; i < uccl_array_len(table); i++) {
-		const struct param *t = &table[i];
-
+	for (size_t i = 0; (t = param_at(i)); i++) {
 		if ((strlen(t->name) == len && !memcmp(t->name, var, len)) ||
 		    (t->old && strlen(t->old) == len && !memcmp(t->old, var, len)))
 			return;
@@ -395,15 +255,15 @@ static void warn_unknown(const char *var)
 	uccl_warn(FI_LOG_CORE, "%.*s is not a variable of this provider: is it misspelt?\n", (int)len, var);
 }
 
-/* Once in a process: the spelling of today for a name of an earlier version. */
-static void warn_old(const struct param *t)
+/* Once in a process: the spelling of today for a name of an earlier version. Rows have a bit of `warned` each. */
+static void warn_old(const struct uccl_param *t, size_t row)
 {
-	static _Atomic bool told[uccl_array_len(table)];
+	static _Atomic uint64_t warned;
 	const char *value = t->old ? getenv(t->old) : NULL, *whole = variable(t), *now;
 	const char *key = t->key ? t->key : "", *equals = t->key ? "=" : "";
 	size_t len = 0;
 
-	if (!value || atomic_exchange(&told[t - table], true))
+	if (!value || atomic_fetch_or(&warned, 1ull << row % 64) >> row % 64 & 1)
 		return;
 	now = current_value(t, &len);
 	if (now) {
@@ -418,7 +278,7 @@ static void warn_old(const struct param *t)
 }
 
 /* "part=value: what it is (unit; default: ...)", or the same of what is not a part. Returns its length. */
-static size_t help_text(const struct param *t, char *buf, size_t size)
+static size_t help_text(const struct uccl_param *t, char *buf, size_t size)
 {
 	const char *def = t->def, *rdma = t->rdma_def ? t->rdma_def : def;
 	bool differs = strcmp(rdma, def);
@@ -437,23 +297,23 @@ static size_t help_text(const struct param *t, char *buf, size_t size)
 
 void uccl_params_define(void)
 {
-	const struct param *end = table + uccl_array_len(table);
+	const struct uccl_param *t;
 
 	for (char **var = environ; var && *var; var++)
 		warn_unknown(*var);
-	for (const struct param *t = table; t < end; t = param_end(t)) {
+	for (size_t i = 0; (t = param_at(i)); i++) {
 		char name[UCCL_PARAM_NAME], help[2048];
 		size_t n = 0;
 
-		if (for_tests(t))
+		if (t->key || for_tests(t))
 			continue;
-		for (const struct param *part = t; part < param_end(t); part++)
+		for (const struct uccl_param *part = t; part < param_end(t); part++)
 			n += help_text(part, help + n, sizeof(help) - n);
 		short_name(t, name, sizeof(name));
 		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s", help);
 	}
-	for (const struct param *t = table; t < end; t++)
-		warn_old(t);
+	for (size_t i = 0; (t = param_at(i)); i++)
+		warn_old(t, i);
 }
 
 void uccl_params_alias(char *buf, size_t size)
@@ -517,7 +377,7 @@ static int read_number(const char *text, bool bytes, uint64_t *out)
 	return 0;
 }
 
-static int read_choice(const struct param *t, const char *text, char *out)
+static int read_choice(const struct uccl_param *t, const char *text, char *out)
 {
 	for (const char *const *c = t->choices(); *c; c++) {
 		if (!strcmp(text, *c)) {
@@ -529,7 +389,7 @@ static int read_choice(const struct param *t, const char *text, char *out)
 }
 
 /* Some other number may do: say which. */
-static int read_nearest(const struct param *t, const char *text, uint64_t *num)
+static int read_nearest(const struct uccl_param *t, const char *text, uint64_t *num)
 {
 	uint64_t near = uccl_clamp(*num, t->lo, t->hi);
 
@@ -542,7 +402,7 @@ static int read_nearest(const struct param *t, const char *text, uint64_t *num)
 }
 
 /* why: what is wrong, where more is known than what the help says. */
-static int read_value(const struct param *t, const char *text, struct uccl_params *p, char *why, size_t size)
+static int read_value(const struct uccl_param *t, const char *text, struct uccl_params *p, char *why, size_t size)
 {
 	void *field = (char *)p + t->offset;
 	uint64_t *num = field;
@@ -619,9 +479,9 @@ static int check_fault(const char *spec, const char **why)
 	return rc;
 }
 
-static const char *default_of(const struct param *t, const struct uccl_params *p)
+static const char *default_of(const struct uccl_param *t, const struct uccl_params *p)
 {
-	return t->rdma_def && !strncmp(p->backend, "verbs", 5) ? t->rdma_def : t->def;
+	return t->rdma_def && !strncmp(p->nic.backend, "verbs", 5) ? t->rdma_def : t->def;
 }
 
 void uccl_params_distrust(struct uccl_params *p)
@@ -656,12 +516,12 @@ static void complain(struct complaints *c, const char *name, const char *value, 
 }
 
 /* Every part of a variable that is set is one that there is. */
-static void check_keys(const struct param *var, struct complaints *c)
+static void check_keys(const struct uccl_param *var, struct complaints *c)
 {
 	const char *text = has_parts(var) ? variable(var) : NULL, *at = text ? parts_of(var, text) : NULL;
 	char what[640], keys[256];
 	struct uccl_keyvalue item;
-	const struct param *t;
+	const struct uccl_param *t;
 	size_t n;
 
 	while (uccl_keyvalue_next(&at, &item)) {
@@ -678,7 +538,7 @@ static void check_keys(const struct param *var, struct complaints *c)
 }
 
 /* What a person wrote: by today's name, else by that of an earlier version, else the default. */
-static void read_param(const struct param *t, struct uccl_params *p, struct complaints *c)
+static void read_param(const struct uccl_param *t, struct uccl_params *p, struct complaints *c)
 {
 	const char *old = t->old ? getenv(t->old) : NULL, *name = t->name, *value;
 	char text[UCCL_PARAM_TEXT], unit[640] = "", what[1024];
@@ -705,14 +565,15 @@ static void read_param(const struct param *t, struct uccl_params *p, struct comp
 int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 {
 	struct complaints c = {.why = why, .size = size};
+	const struct uccl_param *t;
 	const char *fault_why;
 	char what[256];
 
 	memset(p, 0, sizeof(*p));
-	for (size_t i = 0; i < uccl_array_len(table); i++) {
-		if (!table[i].key)
-			check_keys(&table[i], &c);
-		read_param(&table[i], p, &c);
+	for (size_t i = 0; (t = param_at(i)); i++) {
+		if (!t->key)
+			check_keys(t, &c);
+		read_param(t, p, &c);
 	}
 	if (!c.n && check_fault(p->fault, &fault_why)) {
 		snprintf(what, sizeof(what), ": %s", fault_why);
@@ -736,29 +597,12 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
 	c->inject_bytes = p->inject_bytes;
 	c->window_chunks = p->paths_window;
 	c->unexpected_bytes = p->unexpected_bytes;
-	c->peer_timeout_ns = p->peer_timeout_ns;
-	c->connect_timeout_ns = p->peer_connect_ns;
-	c->keepalive_ns = p->peer_keepalive_ns;
-	c->linger_ns = p->linger_ns;
-	c->keyless = p->security_keyless == UCCL_SWITCH_YES;
+	c->peer_timeout_ns = p->conn.peer_timeout_ns;
+	c->connect_timeout_ns = p->conn.peer_connect_ns;
+	c->keepalive_ns = p->conn.peer_keepalive_ns;
+	c->linger_ns = p->conn.linger_ns;
+	c->keyless = p->conn.security_keyless == UCCL_SWITCH_YES;
 	c->fifo_paths = !strcmp(p->paths_order, "fifo");
-	while (strcmp(p->security, security_names()[c->security]))
+	while (strcmp(p->conn.security, uccl_param_security_names()[c->security]))
 		c->security++;
-}
-
-bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank)
-{
-	size_t len = strlen(name);
-
-	*rank = 0;
-	if (!*p->nic)
-		return true;
-	for (const char *s = p->nic; *s; (*rank)++) {
-		size_t n = strcspn(s, ",");
-
-		if (n == len && !strncmp(s, name, n))
-			return true;
-		s += n + (s[n] == ',');
-	}
-	return false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The FI_UCCL_* variables. The table in param.c has name, form, default, range and help of each, and the names of
- * earlier versions. A variable has a value, parts that are set as key=value, or both; base/keyvalue.h has the syntax.
+ * The FI_UCCL_* variables. The tables in param.c, param_nic.c and param_conn.c have name, form, default, range and help
+ * of each, and the names of earlier versions. A variable has a value, parts that are set as key=value, or both;
+ * base/keyvalue.h has the syntax.
  */
 #ifndef UCCL_API_PARAM_H
 #define UCCL_API_PARAM_H
@@ -19,13 +20,15 @@
 
 enum uccl_switch { UCCL_SWITCH_NO, UCCL_SWITCH_YES, UCCL_SWITCH_AUTO };
 
-/* The values, in the units of the engine. Plain data: copied freely. A part's field begins with its variable's name. */
-struct uccl_params {
+/* The values are in the units of the engine. A field of a part of a variable begins with the variable's name. */
+
+/* NICs and their packets. param_nic.c writes it. */
+struct uccl_nic_params {
 	char backend[UCCL_PARAM_NAME];
 	char backend_mode[UCCL_PARAM_NAME];	/* see uccl_params_xdp_mode */
 	uint64_t backend_rcvbuf;		/* bytes */
-	char nic[UCCL_PARAM_TEXT];		/* interface names with commas between; empty: any */
-	char nic_pci[UCCL_PARAM_NAME];		/* "auto", "all", "none": see uccl_nicattr_pci */
+	char names[UCCL_PARAM_TEXT];		/* FI_UCCL_NIC: interfaces with commas between; empty: any */
+	char pci[UCCL_PARAM_NAME];		/* "auto", "all", "none": see uccl_nicattr_pci */
 	struct uccl_ports ports;
 	uint64_t mtu;
 	uint64_t verbs_max_qp, verbs_srq, verbs_write;
@@ -34,6 +37,21 @@ struct uccl_params {
 	uint64_t cuda_scatter;
 	uint64_t ecn;
 	uint64_t dscp, dscp_control;
+};
+
+/* Connections: how long they wait, and whom they trust. param_conn.c writes it. */
+struct uccl_conn_params {
+	uint64_t peer_timeout_ns, peer_connect_ns, peer_keepalive_ns, peer_liveness;
+	uint64_t progress_timeout_ns;
+	uint64_t linger_ns;
+	char security[UCCL_PARAM_NAME];
+	uint64_t security_keyless;		/* enum uccl_switch */
+};
+
+/* All values; param.c writes the fields that are in no part. Plain data: copied freely. */
+struct uccl_params {
+	struct uccl_nic_params nic;
+	struct uccl_conn_params conn;
 	char cc[UCCL_PARAM_TEXT];
 	char path[UCCL_PARAM_TEXT];
 	char credit[UCCL_PARAM_TEXT];
@@ -41,11 +59,6 @@ struct uccl_params {
 	char paths_order[UCCL_PARAM_NAME];
 	uint64_t lanes;				/* see uccl_lanes_count */
 	uint64_t eager_bytes, unexpected_bytes;
-	uint64_t peer_timeout_ns, peer_connect_ns, peer_keepalive_ns, peer_liveness;
-	uint64_t progress_timeout_ns;
-	uint64_t linger_ns;
-	char security[UCCL_PARAM_NAME];
-	uint64_t security_keyless;		/* enum uccl_switch */
 	char stats[UCCL_PARAM_TEXT];		/* empty: none */
 	uint64_t monitor;
 	char trace[UCCL_PARAM_TEXT];		/* empty: none */

@@ -17,7 +17,7 @@
 
 bool uccl_place_rdma(const struct uccl_params *p)
 {
-	return !strncmp(p->backend, "verbs", 5);
+	return !strncmp(p->nic.backend, "verbs", 5);
 }
 
 bool uccl_place_joined(const struct uccl_params *p, const char *name)
@@ -36,7 +36,7 @@ static int rails_wanted(const struct uccl_params *p)
 {
 	int n = 0;
 
-	for (const char *s = strchr(p->nic, '+'); s; s = strchr(s + 1, '+'))
+	for (const char *s = strchr(p->nic.names, '+'); s; s = strchr(s + 1, '+'))
 		n++;
 	return n;
 }
@@ -91,7 +91,7 @@ static int rdma_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 	for (int i = 0; *list && i < n; i++)
 		if (ports[i].up)
 			port_place(&ports[i], &(*list)[all++]);
-	for (const char *s = p->nic; *list && *s;) {
+	for (const char *s = p->nic.names; *list && *s;) {
 		size_t len = strcspn(s, ",");
 
 		all += rails_join(ports, n, s, len, &(*list)[all]);
@@ -126,7 +126,7 @@ int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 {
 	if (uccl_place_rdma(p))
 		return rdma_list(p, list);
-	return strcmp(p->backend, "xdp") ? uccl_ifaddr_list(list) : ether_list(list);
+	return strcmp(p->nic.backend, "xdp") ? uccl_ifaddr_list(list) : ether_list(list);
 }
 
 static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
@@ -147,7 +147,7 @@ static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *at
 	if (attr->ifname && uccl_place_rdma(p))
 		near.nodes = uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), attr->ifname);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (!strcmp(p->backend, ends[i].name))
+		if (!strcmp(p->nic.backend, ends[i].name))
 			return ends[i].open(&near, nic);
 	return -FI_EINVAL;
 }

@@ -124,7 +124,7 @@ static void insertion_name(struct insertion *ins, const char *node, const char *
 
 	if (uccl_place_rdma(&d->params))
 		found = found && at.port && uccl_named_allowed(&d->params) &&
-			!uccl_named_ask(&at, 1, &d->params.ports, UCCL_NAMED_PATIENCE_NS, &a);
+			!uccl_named_ask(&at, 1, &d->params.nic.ports, UCCL_NAMED_PATIENCE_NS, &a);
 	else
 		a.nic = at;
 	insertion_add(ins, found ? &a : NULL);

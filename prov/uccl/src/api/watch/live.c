@@ -88,7 +88,7 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	}
 	l->snapshot->pid = getpid();
 	snprintf(l->snapshot->interface, sizeof(l->snapshot->interface), "%s", ep->domain->name);
-	snprintf(l->snapshot->backend, sizeof(l->snapshot->backend), "%s", ep->domain->params.backend);
+	snprintf(l->snapshot->backend, sizeof(l->snapshot->backend), "%s", ep->domain->params.nic.backend);
 	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, l->snapshot->place,
 				sizeof(l->snapshot->place));
 	if (live_draw(l, ep, uccl_clock()))

@@ -1302,10 +1302,10 @@ static void marks__said_once(void **state)
 	world_listen(FI_LOG_INFO);
 	node_open(&a, &w);
 	uccl_ep_marks_say(d, &hears);
-	d->params.ecn = 0;
+	d->params.nic.ecn = 0;
 	uccl_ep_marks_say(d, &deaf);
 	assert_null(strstr(world_heard(), "FI_UCCL_ECN"));
-	d->params.ecn = 1;
+	d->params.nic.ecn = 1;
 	world_listen(FI_LOG_INFO);
 	uccl_ep_marks_say(d, &deaf);
 	uccl_ep_marks_say(d, &deaf);

@@ -798,7 +798,7 @@ static void writing_open(struct world *w)
 	struct fi_info *h = device_hints();
 
 	world_open_with(w, h);
-	strcpy(uccl_domain_of(&w->domain->fid)->params.backend, "verbs-uc");
+	strcpy(uccl_domain_of(&w->domain->fid)->params.nic.backend, "verbs-uc");
 }
 
 static int p2p_of(struct fid_ep *ep)
@@ -824,11 +824,11 @@ static void device__options_of_a_nic_that_writes(void **state)
 	(void)state;
 	writing_open(&w);
 	/* One that only reads. */
-	strcpy(uccl_domain_of(&w.domain->fid)->params.backend, "verbs-ud");
+	strcpy(uccl_domain_of(&w.domain->fid)->params.nic.backend, "verbs-ud");
 	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
 	assert_int_equal(p2p_of(ep), FI_HMEM_P2P_ENABLED);
 	fi_close(&ep->fid);
-	strcpy(uccl_domain_of(&w.domain->fid)->params.backend, "verbs-uc");
+	strcpy(uccl_domain_of(&w.domain->fid)->params.nic.backend, "verbs-uc");
 	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
 	assert_int_equal(p2p_of(ep), FI_HMEM_P2P_ENABLED);
 	for (int i = 0; i < 6; i++) {

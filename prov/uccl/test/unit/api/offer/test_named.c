@@ -109,7 +109,7 @@ static void named_places__own_first(void **state)
 
 	(void)state;
 	params_of(&p, "auto", "trusted");
-	snprintf(p.backend, sizeof(p.backend), "verbs-ud");
+	snprintf(p.nic.backend, sizeof(p.nic.backend), "verbs-ud");
 	n = uccl_named_places(&p, &own, &list);
 	assert_true(n >= 1);
 	assert_memory_equal(list[0].ip, own.ip, sizeof(own.ip));

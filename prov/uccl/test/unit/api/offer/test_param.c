@@ -101,12 +101,12 @@ static void read__defaults(void **state)
 	assert_int_equal(c.linger_ns, d.linger_ns);
 	assert_false(c.keyless);
 	assert_false(c.fifo_paths);
-	assert_string_equal(p.backend, "udp");
-	assert_string_equal(p.nic, "");
+	assert_string_equal(p.nic.backend, "udp");
+	assert_string_equal(p.nic.names, "");
 	assert_int_equal(uccl_params_xdp_mode(&p), UCCL_XDP_AUTO);
 	assert_string_equal(p.fault, "");
-	assert_int_equal(p.peer_liveness, 1);
-	assert_int_equal(p.security_keyless, UCCL_SWITCH_AUTO);
+	assert_int_equal(p.conn.peer_liveness, 1);
+	assert_int_equal(p.conn.security_keyless, UCCL_SWITCH_AUTO);
 }
 
 /* The names of earlier versions, with a value that is not the default, and the field that it sets. */
@@ -120,22 +120,24 @@ static const struct old {
 	const char *word; /* NULL: a number */
 	uint64_t number;
 } olds[] = {
-	WORD("FI_UCCL_XDP", "native", "FI_UCCL_BACKEND", "mode", backend_mode),
-	NUMBER("FI_UCCL_RCVBUF", "64k", "FI_UCCL_BACKEND", "rcvbuf", backend_rcvbuf, 65536),
-	WORD("FI_UCCL_PCI", "none", "FI_UCCL_NIC", "pci", nic_pci),
-	NUMBER("FI_UCCL_MAX_QP", "3", "FI_UCCL_VERBS", "max_qp", verbs_max_qp, 3),
-	NUMBER("FI_UCCL_SRQ", "9", "FI_UCCL_VERBS", "srq", verbs_srq, 9),
-	NUMBER("FI_UCCL_WRITE", "4k", "FI_UCCL_VERBS", "write", verbs_write, 4096),
-	NUMBER("FI_UCCL_WINDOWS", "1", "FI_UCCL_VERBS", "mw", verbs_mw, UCCL_SWITCH_YES),
-	NUMBER("FI_UCCL_SCATTER", "1", "FI_UCCL_CUDA", "scatter", cuda_scatter, 1),
-	NUMBER("FI_UCCL_CONTROL_DSCP", "7", "FI_UCCL_DSCP", "control", dscp_control, 7),
+	WORD("FI_UCCL_XDP", "native", "FI_UCCL_BACKEND", "mode", nic.backend_mode),
+	NUMBER("FI_UCCL_RCVBUF", "64k", "FI_UCCL_BACKEND", "rcvbuf", nic.backend_rcvbuf, 65536),
+	WORD("FI_UCCL_PCI", "none", "FI_UCCL_NIC", "pci", nic.pci),
+	NUMBER("FI_UCCL_MAX_QP", "3", "FI_UCCL_VERBS", "max_qp", nic.verbs_max_qp, 3),
+	NUMBER("FI_UCCL_SRQ", "9", "FI_UCCL_VERBS", "srq", nic.verbs_srq, 9),
+	NUMBER("FI_UCCL_WRITE", "4k", "FI_UCCL_VERBS", "write", nic.verbs_write, 4096),
+	NUMBER("FI_UCCL_WINDOWS", "1", "FI_UCCL_VERBS", "mw", nic.verbs_mw, UCCL_SWITCH_YES),
+	NUMBER("FI_UCCL_SCATTER", "1", "FI_UCCL_CUDA", "scatter", nic.cuda_scatter, 1),
+	NUMBER("FI_UCCL_CONTROL_DSCP", "7", "FI_UCCL_DSCP", "control", nic.dscp_control, 7),
 	WORD("FI_UCCL_PATH_ORDER", "fifo", "FI_UCCL_PATHS", "order", paths_order),
 	NUMBER("FI_UCCL_WINDOW", "64", "FI_UCCL_PATHS", "window", paths_window, 64),
-	NUMBER("FI_UCCL_CONNECT_TIMEOUT", "5", "FI_UCCL_PEER_TIMEOUT", "connect", peer_connect_ns, 5 * UCCL_NS_PER_S),
-	NUMBER("FI_UCCL_KEEPALIVE", "6", "FI_UCCL_PEER_TIMEOUT", "keepalive_ms", peer_keepalive_ns, 6 * UCCL_NS_PER_MS),
-	NUMBER("FI_UCCL_LIVENESS", "0", "FI_UCCL_PEER_TIMEOUT", "liveness", peer_liveness, 0),
-	NUMBER("FI_UCCL_RESCUE", "8", "FI_UCCL_PROGRESS_TIMEOUT", NULL, progress_timeout_ns, 8 * UCCL_NS_PER_MS),
-	NUMBER("FI_UCCL_KEYLESS", "no", "FI_UCCL_SECURITY", "keyless", security_keyless, UCCL_SWITCH_NO),
+	NUMBER("FI_UCCL_CONNECT_TIMEOUT", "5", "FI_UCCL_PEER_TIMEOUT", "connect", conn.peer_connect_ns,
+	       5 * UCCL_NS_PER_S),
+	NUMBER("FI_UCCL_KEEPALIVE", "6", "FI_UCCL_PEER_TIMEOUT", "keepalive_ms", conn.peer_keepalive_ns,
+	       6 * UCCL_NS_PER_MS),
+	NUMBER("FI_UCCL_LIVENESS", "0", "FI_UCCL_PEER_TIMEOUT", "liveness", conn.peer_liveness, 0),
+	NUMBER("FI_UCCL_RESCUE", "8", "FI_UCCL_PROGRESS_TIMEOUT", NULL, conn.progress_timeout_ns, 8 * UCCL_NS_PER_MS),
+	NUMBER("FI_UCCL_KEYLESS", "no", "FI_UCCL_SECURITY", "keyless", conn.security_keyless, UCCL_SWITCH_NO),
 	NUMBER("FI_UCCL_LIVE", "1", "FI_UCCL_MONITOR", NULL, monitor, 1),
 	NUMBER("FI_UCCL_TRACE_RECORDS", "100", "FI_UCCL_TRACE", "records", trace_records, 100),
 	NUMBER("FI_UCCL_CHUNK", "2k", "FI_UCCL_TEST", "chunk", chunk_bytes, 2048),
@@ -345,36 +347,36 @@ static void read__values(void **state)
 	assert_int_equal(read_with("FI_UCCL_UNEXPECTED", "2M"), 0);
 	assert_int_equal(p.unexpected_bytes, 2 << 20);
 	assert_int_equal(read_with("FI_UCCL_MTU", "0"), 0);
-	assert_int_equal(p.mtu, 0);
+	assert_int_equal(p.nic.mtu, 0);
 	assert_int_equal(read_with("FI_UCCL_MTU", "512"), 0);
-	assert_int_equal(p.mtu, 512);
+	assert_int_equal(p.nic.mtu, 512);
 	assert_int_equal(read_with("FI_UCCL_BACKEND", "udp,rcvbuf=1g"), 0);
-	assert_string_equal(p.backend, "udp");
-	assert_int_equal(p.backend_rcvbuf, 1 << 30);
+	assert_string_equal(p.nic.backend, "udp");
+	assert_int_equal(p.nic.backend_rcvbuf, 1 << 30);
 	assert_int_equal(read_with("FI_UCCL_PEER_TIMEOUT", "2"), 0);
-	assert_int_equal(p.peer_timeout_ns, 2 * UCCL_NS_PER_S);
+	assert_int_equal(p.conn.peer_timeout_ns, 2 * UCCL_NS_PER_S);
 	assert_int_equal(read_with("FI_UCCL_LINGER", "0x10"), 0);
-	assert_int_equal(p.linger_ns, 16 * UCCL_NS_PER_MS);
+	assert_int_equal(p.conn.linger_ns, 16 * UCCL_NS_PER_MS);
 	assert_int_equal(read_with("FI_UCCL_CC", "cubic"), 0);
 	assert_string_equal(p.cc, "cubic");
 	assert_int_equal(read_with("FI_UCCL_CC", "swift:target_us=40,beta=0.7"), 0);
 	assert_string_equal(p.cc, "swift:target_us=40,beta=0.7");
 	assert_int_equal(read_with("FI_UCCL_PEER_TIMEOUT", "3:liveness=off,connect=4,keepalive_ms=5"), 0);
-	assert_int_equal(p.peer_liveness, 0);
-	assert_int_equal(p.peer_timeout_ns, 3 * UCCL_NS_PER_S);
-	assert_int_equal(p.peer_connect_ns, 4 * UCCL_NS_PER_S);
-	assert_int_equal(p.peer_keepalive_ns, 5 * UCCL_NS_PER_MS);
-	assert_int_equal(p.ecn, 1);
-	assert_int_equal(p.dscp, 0);
-	assert_int_equal(p.dscp_control, 48);
+	assert_int_equal(p.conn.peer_liveness, 0);
+	assert_int_equal(p.conn.peer_timeout_ns, 3 * UCCL_NS_PER_S);
+	assert_int_equal(p.conn.peer_connect_ns, 4 * UCCL_NS_PER_S);
+	assert_int_equal(p.conn.peer_keepalive_ns, 5 * UCCL_NS_PER_MS);
+	assert_int_equal(p.nic.ecn, 1);
+	assert_int_equal(p.nic.dscp, 0);
+	assert_int_equal(p.nic.dscp_control, 48);
 	assert_int_equal(read_with("FI_UCCL_DSCP", "control=64"), -FI_EINVAL);
 	assert_int_equal(read_with("FI_UCCL_DSCP", "9,control=63"), 0);
-	assert_int_equal(p.dscp, 9);
-	assert_int_equal(p.dscp_control, 63);
+	assert_int_equal(p.nic.dscp, 9);
+	assert_int_equal(p.nic.dscp_control, 63);
 	assert_int_equal(read_with("FI_UCCL_ECN", "0"), 0);
-	assert_int_equal(p.ecn, 0);
+	assert_int_equal(p.nic.ecn, 0);
 	assert_int_equal(read_with("FI_UCCL_SECURITY", "keyless=yes"), 0);
-	assert_int_equal(p.security_keyless, UCCL_SWITCH_YES);
+	assert_int_equal(p.conn.security_keyless, UCCL_SWITCH_YES);
 	assert_int_equal(read_with("FI_UCCL_TEST", "rx_cq_data=auto"), 0);
 	assert_int_equal(p.rx_cq_data, UCCL_SWITCH_AUTO);
 	assert_int_equal(read_with("FI_UCCL_TEST", "rx_cq_data=0"), 0);
@@ -388,28 +390,28 @@ static void read__values(void **state)
 	assert_int_equal(p.paths, 64);
 	assert_int_equal(p.paths_window, 4096);
 	assert_int_equal(read_with("FI_UCCL_VERBS", "max_qp=7,srq=9,write=16k,mw=1,max_qp=8"), 0);
-	assert_int_equal(p.verbs_max_qp, 8);
-	assert_int_equal(p.verbs_srq, 9);
-	assert_int_equal(p.verbs_write, 16384);
-	assert_int_equal(p.verbs_mw, UCCL_SWITCH_YES);
+	assert_int_equal(p.nic.verbs_max_qp, 8);
+	assert_int_equal(p.nic.verbs_srq, 9);
+	assert_int_equal(p.nic.verbs_write, 16384);
+	assert_int_equal(p.nic.verbs_mw, UCCL_SWITCH_YES);
 	assert_int_equal(read_with("FI_UCCL_VERBS", ""), 0);
 	assert_int_equal(read_with("FI_UCCL_CUDA", "on,scatter=1"), 0);
-	assert_string_equal(p.cuda, "on");
-	assert_int_equal(p.cuda_scatter, 1);
+	assert_string_equal(p.nic.cuda, "on");
+	assert_int_equal(p.nic.cuda_scatter, 1);
 	assert_int_equal(read_with("FI_UCCL_NIC", "mlx5_0:2,eth1,pci=none"), 0);
-	assert_string_equal(p.nic, "mlx5_0:2,eth1");
-	assert_string_equal(p.nic_pci, "none");
+	assert_string_equal(p.nic.names, "mlx5_0:2,eth1");
+	assert_string_equal(p.nic.pci, "none");
 	assert_int_equal(read_with("FI_UCCL_TRACE", "/dev/shm/a,b:C=1:records=128"), 0);
 	assert_string_equal(p.trace, "/dev/shm/a,b:C=1");
 	assert_int_equal(p.trace_records, 128);
 	assert_int_equal(read_with("FI_UCCL_STATS", "/dev/shm/a,b=c"), 0);
 	assert_string_equal(p.stats, "/dev/shm/a,b=c");
 	assert_int_equal(read_with("FI_UCCL_PORTS", "47000-47015"), 0);
-	assert_int_equal(uccl_ports_count(&p.ports), 16);
+	assert_int_equal(uccl_ports_count(&p.nic.ports), 16);
 	assert_int_equal(read_with("FI_UCCL_PORTS", ""), 0);
-	assert_false(uccl_ports_limited(&p.ports));
+	assert_false(uccl_ports_limited(&p.nic.ports));
 	assert_int_equal(read_with("FI_UCCL_SECURITY", "packets"), 0);
-	assert_string_equal(p.security, "packets");
+	assert_string_equal(p.conn.security, "packets");
 	assert_int_equal(read_with("FI_UCCL_FAULT", "drop=0.01,seed=7"), 0);
 	assert_string_equal(p.fault, "drop=0.01,seed=7");
 }

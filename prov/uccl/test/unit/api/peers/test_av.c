@@ -276,7 +276,7 @@ static void context__of_an_rdma_nic(void **state)
 	first.nic.pad = other.nic.pad = keyless.nic.pad = 0xc001;
 	first.nic.scope = 0x1000011;
 	world_open(&w);
-	snprintf(uccl_domain_of(&w.domain->fid)->params.backend, UCCL_PARAM_NAME, "verbs-ud");
+	snprintf(uccl_domain_of(&w.domain->fid)->params.nic.backend, UCCL_PARAM_NAME, "verbs-ud");
 	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
 	assert_int_equal(insert(av, &other), 0);
 	assert_int_equal(insert(av, &first), 1);

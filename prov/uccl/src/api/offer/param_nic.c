@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See param.h. The variables of NICs and their packets. */
+#include <string.h>
+
+#include "api/offer/param_row.h"
+#include "base/defaults.h"
+
+static const char *const *backend_names(void)
+{
+	static const char *const names[] = { "udp", "xdp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
+
+	return names;
+}
+
+static const char *const *pci_names(void)
+{
+	static const char *const names[] = { "auto", "all", "none", NULL };
+
+	return names;
+}
+
+static const char *const *cuda_names(void)
+{
+	static const char *const names[] = { "auto", "on", "off", NULL };
+
+	return names;
+}
+
+/* In the order of enum uccl_xdp_mode. */
+static const char *const *xdp_names(void)
+{
+	static const char *const names[] = {"auto", "native", "generic", NULL};
+
+	return names;
+}
+
+enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p)
+{
+	const char *const *names = xdp_names();
+	int mode = UCCL_XDP_AUTO;
+
+	while (names[mode] && strcmp(names[mode], p->nic.backend_mode))
+		mode++;
+	return names[mode] ? (enum uccl_xdp_mode)mode : UCCL_XDP_AUTO;
+}
+
+/*
+ * A key of a window comes again, and memory that stays registered keeps its number: a hostile peer could write there
+ * when that is another's. Who asks for more than trust gets a registration for each message.
+ */
+enum uccl_windows uccl_params_windows(const struct uccl_params *p)
+{
+	if (p->nic.verbs_mw != UCCL_SWITCH_AUTO)
+		return p->nic.verbs_mw == UCCL_SWITCH_YES ? UCCL_WINDOWS_ON : UCCL_WINDOWS_OFF;
+	return strcmp(p->conn.security, "trusted") ? UCCL_WINDOWS_OFF : UCCL_WINDOWS_AUTO;
+}
+
+bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank)
+{
+	size_t len = strlen(name);
+
+	*rank = 0;
+	if (!*p->nic.names)
+		return true;
+	for (const char *s = p->nic.names; *s; (*rank)++) {
+		size_t n = strcspn(s, ",");
+
+		if (n == len && !strncmp(s, name, n))
+			return true;
+		s += n + (s[n] == ',');
+	}
+	return false;
+}
+
+const struct uccl_param uccl_param_nic[] = {
+	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", nic.backend), .choices = backend_names,
+	 .help = "what moves the packets"},
+	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", nic.backend_mode), .choices = xdp_names, .old = "FI_UCCL_XDP",
+	 .help = "who runs the program of the back end xdp: the NIC's driver (native), the kernel (generic, slower), "
+		 "or the driver if it can"},
+	{PART("FI_UCCL_BACKEND", "rcvbuf", FORM_BYTES, "0", nic.backend_rcvbuf), RANGE(0, 1 << 30),
+	 .old = "FI_UCCL_RCVBUF", .help = "receive queue of an endpoint; 0: the provider chooses"},
+	{VAR("FI_UCCL_NIC", FORM_TEXT, "", nic.names),
+	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; "
+		 "empty: any"},
+	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic.pci), .choices = pci_names, .old = "FI_UCCL_PCI",
+	 .help = "who is told PCI addresses of NICs: all programs but MPICH's, all, or none"},
+	{VAR("FI_UCCL_PORTS", FORM_PORTS, "", nic.ports), RANGE(1, 65535),
+	 .help = "ports of this host that the provider's sockets may use, as first-last; empty: any"},
+	{VAR("FI_UCCL_MTU", FORM_BYTES, "0", nic.mtu), RANGE(512, 65535),
+	 .help = "cap on the packet size; 0: the interface's"},
+	{VAR("FI_UCCL_VERBS", FORM_PARTS, "", nic.verbs_max_qp),
+	 .help = "direct writes of RDMA NICs (verbs-uc, verbs-rc)"},
+	{PART("FI_UCCL_VERBS", "max_qp", FORM_NUMBER, "1024", nic.verbs_max_qp), RANGE(1, 16384),
+	 .old = "FI_UCCL_MAX_QP", .help = "queue pairs of a process, to all its peers together"},
+	{PART("FI_UCCL_VERBS", "srq", FORM_NUMBER, "0", nic.verbs_srq), RANGE(8, 32768), .old = "FI_UCCL_SRQ",
+	 .help = "receives for all endpoints of a process on a NIC; 0: enough for all slots"},
+	{PART("FI_UCCL_VERBS", "write", FORM_BYTES, "0", nic.verbs_write), RANGE(256, 131072), .old = "FI_UCCL_WRITE",
+	 .help = "most bytes of one write; 0: what suits the NIC"},
+	{PART("FI_UCCL_VERBS", "mw", FORM_SWITCH, "auto", nic.verbs_mw), .old = "FI_UCCL_WINDOWS",
+	 .help = "peers write to memory windows, not to memory that is registered for each message; auto: where these "
+		 "keep writes within their bounds, with FI_UCCL_SECURITY=trusted"},
+	{VAR("FI_UCCL_CUDA", FORM_CHOICE, "auto", nic.cuda), .choices = cuda_names,
+	 .help = "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no "
+		 "capabilities"},
+	{PART("FI_UCCL_CUDA", "scatter", FORM_BOOL, "0", nic.cuda_scatter), .old = "FI_UCCL_SCATTER",
+	 .help = "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"},
+	{VAR("FI_UCCL_ECN", FORM_BOOL, "1", nic.ecn),
+	 .help = "let the network mark packets instead of throwing them away, where back end and congestion control "
+		 "can"},
+	{VAR("FI_UCCL_DSCP", FORM_NUMBER, "0", nic.dscp), RANGE(0, 63), .help = "traffic class (DSCP) of data"},
+	{PART("FI_UCCL_DSCP", "control", FORM_NUMBER, "48", nic.dscp_control), RANGE(0, 63),
+	 .old = "FI_UCCL_CONTROL_DSCP",
+	 .help = "the same of acknowledgements, credits and the like; 48 is where RoCE has its own control packets"},
+	{.name = NULL},
+};
