@@ -126,9 +126,9 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.conn.progress_timeout_ns;
 	/*
-	 * With this model the program promises one thread at a time; ours would break the promise, and who reads the
-	 * event queue of connections promised nothing. FI_THREAD_COMPLETION promises it of endpoints and their queues
-	 * alone: who ends a region, which goes through all endpoints, may do so beside them.
+	 * With FI_THREAD_DOMAIN the program promises one thread at a time. Threads of the provider would break this
+	 * promise, and it does not cover readers of the event queue of connections. FI_THREAD_COMPLETION covers
+	 * endpoints and their queues only: another thread may close a region, which goes through all endpoints.
 	 */
 	d->locking = d->auto_progress || rescue_ns || (info->ep_attr && info->ep_attr->type == FI_EP_MSG) ||
 		     a->threading != FI_THREAD_DOMAIN;

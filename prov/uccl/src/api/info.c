@@ -26,7 +26,7 @@
 #include "api/offer/sysfs.h"
 #include "nic/ifaddr.h"
 
-/* Addresses of one name that are looked at. */
+/* Most addresses of one name that are used. */
 #define RESOLVE_MAX 16
 
 /*
@@ -321,7 +321,7 @@ static int keep_one_network(struct uccl_candidate *c, int n, const struct query 
 	return kept;
 }
 
-/* Who owns source address i. */
+/* Find the interface that has source address i. */
 static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *list, int n, struct uccl_ifaddr *one)
 {
 	if (!q->rdma)
@@ -336,8 +336,8 @@ static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *
 }
 
 /*
- * How far the NICs are from where the caller may run. The addresses that a host name stands for are those that peers
- * find by it, in an order that is the same everywhere. Who may run anywhere is as near to one as to the other.
+ * Measure the distance of the NICs from the processors on which the caller may run. The addresses of a host name keep
+ * their order, which is the same at all peers. A caller that may run on all processors is equally near to all NICs.
  */
 static void measure(const struct query *q, struct uccl_candidate *c, int n)
 {
@@ -353,7 +353,7 @@ static void measure(const struct query *q, struct uccl_candidate *c, int n)
 						   uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), c[i].ifa.name));
 }
 
-/* Returns how many; *out is the caller's to free. */
+/* Returns the number of candidates; the caller frees *out. */
 static int find_candidates(const struct query *q, struct uccl_candidate **out)
 {
 	struct uccl_ifaddr *list, one;
@@ -385,7 +385,7 @@ static int find_candidates(const struct query *q, struct uccl_candidate **out)
 	return n;
 }
 
-/* Names in FI_UCCL_NIC that no interface of this host has are a mistake that nobody would find otherwise. */
+/* A name in FI_UCCL_NIC that no interface of this host has is a mistake: without a warning nobody would find it. */
 static void warn_unknown_nics(const struct uccl_params *p)
 {
 	struct uccl_ifaddr *list;
@@ -408,8 +408,8 @@ static void warn_unknown_nics(const struct uccl_params *p)
 }
 
 /*
- * How a domain that is open addresses its regions is settled: whoever shares it (Open MPI's one-sided part, after the
- * other has opened it) gets that, or nothing if it cannot do so.
+ * An open domain has one way to address its regions. A program part that shares the domain (as Open MPI's one-sided
+ * part does) gets this way, or no match if it does not support it.
  */
 static int keep_addressing(const struct query *q, struct fi_info *info)
 {
@@ -533,7 +533,7 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	q->hints = hints;
 	q->version = version;
 	q->format = hints && hints->addr_format != FI_FORMAT_UNSPEC ? hints->addr_format : FI_ADDR_UCCL;
-	/* No warnings about anything then. */
+	/* Such a call logs no warnings. */
 	if (hints && hints->ep_attr && !type_offered(hints->ep_attr->type, flags)) {
 		uccl_info(FI_LOG_CORE, "no match: endpoint type %d%s\n", hints->ep_attr->type,
 			  flags & CORE_PROV_ONLY ? " is not offered to utility providers" : " is not supported");

@@ -59,7 +59,7 @@ static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
 	}
 	if (!flags || flags & ~all || cntr->domain != ep->domain)
 		return -FI_EINVAL;
-	/* Of an endpoint that works already; of others, uccl_driver_watch() will tell it. */
+	/* The endpoint is enabled already. Otherwise uccl_driver_watch() does this later. */
 	uccl_driver_lock(&ep->driver);
 	rc = ep->enabled ? uccl_driver_watch_by(&ep->driver, &cntr->wait.w) : 0;
 	uccl_driver_unlock(&ep->driver);
@@ -96,7 +96,7 @@ static int bind_srx(struct uccl_ep *ep, struct uccl_srx *srx)
 	if (ep->bound.srx || srx->domain != ep->domain)
 		return -FI_EINVAL;
 	if (ep->attr.data_takes)
-		return -FI_EOPNOTSUPP; /* they would look for a receive of the endpoint's own */
+		return -FI_EOPNOTSUPP; /* remote CQ data would need a receive of the endpoint itself */
 	rc = uccl_drivers_add(&srx->drivers, &ep->driver);
 	if (rc)
 		return rc;
@@ -113,7 +113,7 @@ static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
 	return 0;
 }
 
-/* For what becomes of a connection; a connectionless endpoint tells of joining groups of collectives only. */
+/* Events of connections. A connectionless endpoint has only those of joined groups of collectives. */
 int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
 {
 	if (ep->bound.eq)
@@ -131,8 +131,8 @@ int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
 }
 
 /*
- * fi_endpoint(3) asks for all before fi_enable. libfabric's own providers take more after it, and Sandia OpenSHMEM
- * binds these two only then when it works with one endpoint.
+ * fi_endpoint(3) requires all bindings before fi_enable. libfabric's own providers accept some after it. Sandia
+ * OpenSHMEM with one endpoint binds these two after it.
  */
 static bool bind_late(size_t fclass)
 {
@@ -165,7 +165,7 @@ int uccl_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 void uccl_ep_unbind(struct uccl_ep *ep)
 {
-	/* First: from here on no thread of ours, and nobody who reads another queue, is inside. */
+	/* First: after this no other thread drives the endpoint. */
 	uccl_domain_leave(ep->domain, &ep->driver);
 	uccl_triggers_leave(&ep->domain->triggers, ep);
 	uccl_driver_unwatch(&ep->driver);

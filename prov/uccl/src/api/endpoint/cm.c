@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See cm.h. Who connects asks the listening endpoint, and is answered by another one, which knows the number that was
- * asked with. From then on the two know each other by their connection, and nobody else's messages are taken.
+ * See cm.h. A connecting endpoint sends a request with a number to the listening endpoint. A third endpoint, at the
+ * listener's side, answers with this number. Then both sides accept messages of their connection only.
  */
 #include "api/endpoint/cm.h"
 
@@ -17,8 +17,8 @@
 #include "progress/thread.h"
 
 enum state {
-	IDLE,		/* neither asked nor was asked */
-	ASKED,		/* made for a request that is not answered yet */
+	IDLE,		/* no request sent or received */
+	ASKED,		/* opened for a request that is not answered yet */
 	CONNECTING,	/* asked; waits for ACCEPT or REJECT */
 	ACCEPTING,	/* ACCEPT is on its way */
 	CONNECTED,
@@ -30,18 +30,18 @@ struct uccl_cm {
 	bool flush;		/* receives are to end */
 	bool delivered;		/* CONNECTING: the listener has the request */
 	uint64_t number;
-	uint64_t at;		/* when the patience with CONNECTING ends; UCCL_NEVER */
-	struct uccl_addr peer;	/* what we connect to, or who asked */
+	uint64_t at;		/* when CONNECTING fails, ns; UCCL_NEVER */
+	struct uccl_addr peer;	/* the address to connect to, or of the requesting endpoint */
 	struct uccl_peer *watched;
 	struct uccl_addr name;	/* accepted: what the peer connected to */
-	void (*hear)(void *arg, const struct uccl_cm_msg *m); /* listening endpoints only */
+	void (*receive)(void *arg, const struct uccl_cm_msg *m); /* listening endpoints only */
 	void *arg;
-	/* Receives that are always posted: from anybody, and from whom we wait for, so that its end is heard of. */
+	/* Buffers of receives that are always posted: from any peer, and from `watched`, so that its end is noticed. */
 	uint8_t any[UCCL_CM_MAX], watch[UCCL_CM_MAX];
 };
 
-static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m);
-static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err);
+static void message_handle(struct uccl_ep *ep, const struct uccl_cm_msg *m);
+static void peer_lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err);
 static void recv_done(struct uccl_op *op);
 
 struct uccl_cm *uccl_cm_new(void)
@@ -53,10 +53,10 @@ struct uccl_cm *uccl_cm_new(void)
 	return cm;
 }
 
-void uccl_cm_listen(struct uccl_ep *ep, void (*hear)(void *arg, const struct uccl_cm_msg *m), void *arg)
+void uccl_cm_listen(struct uccl_ep *ep, void (*receive)(void *arg, const struct uccl_cm_msg *m), void *arg)
 {
 	ep->listens = true;
-	ep->cm->hear = hear;
+	ep->cm->receive = receive;
 	ep->cm->arg = arg;
 }
 
@@ -81,7 +81,7 @@ bool uccl_cm_name(const struct uccl_ep *ep, struct uccl_addr *out)
 	return true;
 }
 
-/* From `peer` if it is not NULL. */
+/* Post a receive of these messages; `peer` not NULL: from this peer only. */
 static int recv_post(struct uccl_ep *ep, struct uccl_peer *peer)
 {
 	struct uccl_op *op = uccl_op_get(ep->driver.engine);
@@ -124,28 +124,28 @@ static void recv_done(struct uccl_op *op)
 	uccl_op_put(ep->driver.engine, op);
 	if (ep->closing || ep->cm->state == ENDED)
 		return;
-	if (!err && ep->cm->hear)
-		ep->cm->hear(ep->cm->arg, &m);
+	if (!err && ep->cm->receive)
+		ep->cm->receive(ep->cm->arg, &m);
 	else if (!err)
-		heard(ep, &m);
+		message_handle(ep, &m);
 	else if (watched)
-		lost(ep, watched, err);
-	/* The op that was just given back is there. */
+		peer_lost(ep, watched, err);
+	/* This finds an op: the one that was just freed. */
 	if (!err && ep->cm->state != ENDED && (!watched || watched == ep->cm->watched))
 		(void)recv_post(ep, watched);
 }
 
-int uccl_cm_hear(struct uccl_ep *ep)
+int uccl_cm_recv(struct uccl_ep *ep)
 {
 	return recv_post(ep, NULL);
 }
 
-static void said(struct uccl_op *op)
+static void sent_done(struct uccl_op *op)
 {
 	uccl_op_put(((struct uccl_ep *)op->api)->driver.engine, op);
 }
 
-/* The request or its answer was placed, or not. */
+/* The peer has the request or its answer, or the send failed. */
 static void delivered(struct uccl_op *op)
 {
 	struct uccl_ep *ep = op->api;
@@ -157,7 +157,7 @@ static void delivered(struct uccl_op *op)
 	if (ep->closing || cm->state == ENDED)
 		return;
 	if (err) {
-		lost(ep, to, err);
+		peer_lost(ep, to, err);
 	} else if (cm->state == CONNECTING) {
 		cm->delivered = true;
 		cm->at = UCCL_NEVER;
@@ -167,9 +167,9 @@ static void delivered(struct uccl_op *op)
 	}
 }
 
-/* In two parts. */
-static int say(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type, const struct iovec *iov, uint8_t count,
-	       void (*done)(struct uccl_op *op), uint64_t number)
+/* Send a message whose data is in `count` buffers. */
+static int message_send(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type, const struct iovec *iov,
+			uint8_t count, void (*done)(struct uccl_op *op), uint64_t number)
 {
 	struct uccl_op *op = uccl_op_get(ep->driver.engine);
 	int rc;
@@ -196,15 +196,15 @@ static int say(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type,
 	return rc;
 }
 
-int uccl_cm_say(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type, uint64_t number, const void *data,
+int uccl_cm_send(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type, uint64_t number, const void *data,
 		size_t len)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
 
-	return say(ep, to, type, &iov, len > 0, said, number);
+	return message_send(ep, to, type, &iov, len > 0, sent_done, number);
 }
 
-/* It is over; what the program had posted to receive ends in the next round. */
+/* End the connection. The program's posted receives end in the next round. */
 static void end(struct uccl_ep *ep)
 {
 	ep->cm->state = ENDED;
@@ -219,22 +219,22 @@ static void failed(struct uccl_ep *ep, int err, const void *data, size_t len)
 	uccl_eq_push_cm_error(ep->bound.eq, &ep->self.fid.fid, err, data, len);
 }
 
-static void shut(struct uccl_ep *ep)
+static void peer_shut(struct uccl_ep *ep)
 {
-	/* It may be heard of before the answer to ours. */
+	/* The end may arrive before the acknowledgement of our ACCEPT. */
 	if (ep->cm->state == ACCEPTING)
 		uccl_eq_push_cm(ep->bound.eq, FI_CONNECTED, &ep->self.fid.fid, NULL, NULL, 0);
 	end(ep);
 	uccl_eq_push_cm(ep->bound.eq, FI_SHUTDOWN, &ep->self.fid.fid, NULL, NULL, 0);
 }
 
-static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
+static void peer_lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
 {
 	struct uccl_cm *cm = ep->cm;
 
 	switch (cm->state) {
 	case CONNECTING:
-		/* A listener may close when it has handed the request on; if its process ended, so did who answers. */
+		/* A listener may close after it has passed the request on, and another endpoint answers. */
 		if (cm->delivered && uccl_peer_closed(peer))
 			cm->at = uccl_clock() + ep->domain->params.conn.peer_connect_ns;
 		else
@@ -246,7 +246,7 @@ static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
 		break;
 	case CONNECTED:
 		if (peer == ep->sole)
-			shut(ep);
+			peer_shut(ep);
 		break;
 	default:
 		break;
@@ -254,7 +254,7 @@ static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
 }
 
 /* PROTOCOL R112 */
-static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m)
+static void message_handle(struct uccl_ep *ep, const struct uccl_cm_msg *m)
 {
 	struct uccl_cm *cm = ep->cm;
 	bool ours = cm->state == CONNECTING && m->number == cm->number && m->len <= UCCL_CM_DATA_MAX;
@@ -269,11 +269,11 @@ static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m)
 		(void)uccl_engine_cancel(ep->driver.engine, cm->watch, uccl_clock());
 		uccl_eq_push_cm(ep->bound.eq, FI_CONNECTED, &ep->self.fid.fid, NULL, m->data, m->len);
 		if (recv_post(ep, m->from))
-			shut(ep);
+			peer_shut(ep);
 	} else if (m->type == UCCL_CM_REJECT && ours) {
 		failed(ep, FI_ECONNREFUSED, m->data, m->len);
 	} else if (m->type == UCCL_CM_BYE && m->from == ep->sole && m->number == cm->number) {
-		shut(ep);
+		peer_shut(ep);
 	} else {
 		uccl_engine_refuse(ep->driver.engine, UCCL_DROP_STATE, 1);
 	}
@@ -304,10 +304,10 @@ void uccl_cm_leave(struct uccl_ep *ep)
 		uccl_eq_forget(ep->bound.eq, &ep->self.fid.fid);
 	if (ep->cm->state != ASKED || uccl_ep_start(ep, NULL))
 		return;
-	/* Nobody will answer any more. */
+	/* No endpoint will answer the request any more. */
 	peer = uccl_engine_peer(ep->driver.engine, &ep->cm->peer, true);
 	if (peer)
-		(void)uccl_cm_say(ep, peer, UCCL_CM_REJECT, ep->cm->number, NULL, 0);
+		(void)uccl_cm_send(ep, peer, UCCL_CM_REJECT, ep->cm->number, NULL, 0);
 	ep->cm->state = ENDED;
 }
 
@@ -323,15 +323,15 @@ static int begin(struct uccl_ep *ep, enum state state, size_t paramlen)
 	return ep->enabled ? 0 : fi_enable(&ep->self.fid);
 }
 
-/* Wait for what this peer says, and for what anybody does. */
-static int begin_hear(struct uccl_ep *ep, struct uccl_peer *peer)
+/* Receive messages of this peer, and of any peer. */
+static int begin_recv(struct uccl_ep *ep, struct uccl_peer *peer)
 {
 	int rc = recv_post(ep, NULL);
 
 	return rc ? rc : recv_post(ep, peer);
 }
 
-/* If it ended at once an event tells of that. */
+/* If it ended at once, an event reports that. */
 static int begun(struct uccl_ep *ep, enum state state, int rc)
 {
 	if (!rc || ep->cm->state != state)
@@ -368,9 +368,9 @@ static int connect_locked(struct uccl_ep *ep, const void *param, size_t paramlen
 	uccl_addr_encode(raw, self);
 	cm->state = CONNECTING;
 	cm->at = uccl_clock() + ep->domain->params.conn.peer_connect_ns;
-	rc = begin_hear(ep, peer);
+	rc = begin_recv(ep, peer);
 	if (!rc)
-		rc = say(ep, peer, UCCL_CM_REQ, iov, paramlen ? 2 : 1, delivered, cm->number);
+		rc = message_send(ep, peer, UCCL_CM_REQ, iov, paramlen ? 2 : 1, delivered, cm->number);
 	return begun(ep, CONNECTING, rc);
 }
 
@@ -404,9 +404,9 @@ static int accept_locked(struct uccl_ep *ep, const void *param, size_t paramlen)
 	ep->cm->state = ACCEPTING;
 	ep->sole = peer;
 	uccl_engine_pair(ep->driver.engine, peer);
-	rc = begin_hear(ep, peer);
+	rc = begin_recv(ep, peer);
 	if (!rc)
-		rc = say(ep, peer, UCCL_CM_ACCEPT, &iov, paramlen > 0, delivered, ep->cm->number);
+		rc = message_send(ep, peer, UCCL_CM_ACCEPT, &iov, paramlen > 0, delivered, ep->cm->number);
 	return begun(ep, ACCEPTING, rc);
 }
 
@@ -432,10 +432,10 @@ static int shutdown_locked(struct uccl_ep *ep)
 		return 0;
 	if (!peer)
 		return -FI_ENOTCONN;
-	shut(ep);
+	peer_shut(ep);
 	ep->cm->flush = false;
 	uccl_engine_shut(ep->driver.engine, FI_ECANCELED);
-	(void)uccl_cm_say(ep, peer, UCCL_CM_BYE, ep->cm->number, NULL, 0);
+	(void)uccl_cm_send(ep, peer, UCCL_CM_BYE, ep->cm->number, NULL, 0);
 	return 0;
 }
 

@@ -27,11 +27,11 @@ struct uccl_cm_msg {
 struct uccl_cm *uccl_cm_new(void);
 
 /* Set the function that gets the messages of a listening endpoint. */
-void uccl_cm_listen(struct uccl_ep *ep, void (*hear)(void *arg, const struct uccl_cm_msg *m), void *arg);
+void uccl_cm_listen(struct uccl_ep *ep, void (*receive)(void *arg, const struct uccl_cm_msg *m), void *arg);
 /* Begin to receive these messages. The engine is open. 0 or a negative error. */
-int uccl_cm_hear(struct uccl_ep *ep);
+int uccl_cm_recv(struct uccl_ep *ep);
 /* Send a message; `data` is copied. If the peer ends, the message is lost. 0 or a negative error. */
-int uccl_cm_say(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type, uint64_t number, const void *data,
+int uccl_cm_send(struct uccl_ep *ep, struct uccl_peer *to, enum uccl_cm_type type, uint64_t number, const void *data,
 		size_t len);
 
 /* The endpoint was made to answer the request `number` of `peer` that arrived at `listener`. */

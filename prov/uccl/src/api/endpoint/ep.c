@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Life of endpoint objects. The engine is made when the program enables the endpoint, or earlier if it asks for the
- * name first.
+ * Opening, enabling and closing of endpoint objects. The engine opens when the program enables the endpoint, or asks
+ * for its name.
  */
 #include "api/endpoint/ep.h"
 
@@ -78,7 +78,7 @@ static const struct uccl_driver_ops ep_driver_ops = {
 	.expiry = ep_expiry,
 };
 
-/* The contexts of a scalable endpoint begin together. No lock is held. */
+/* All contexts of a scalable endpoint start together. No lock is held. */
 static int ep_start(struct uccl_ep *ep)
 {
 	int rc;
@@ -91,16 +91,16 @@ static int ep_start(struct uccl_ep *ep)
 	return rc;
 }
 
-/* Is there something that tells of what completes? */
-static bool tx_heard(const struct uccl_ep *ep)
+/* True if a queue or a counter reports what completes. */
+static bool tx_reported(const struct uccl_ep *ep)
 {
-	bool told = ep->bound.tx_cq || ep->bound.cntr[UCCL_CNTR_SEND];
+	bool sends = ep->bound.tx_cq || ep->bound.cntr[UCCL_CNTR_SEND];
 
-	return (!ep->attr.can_send || told) &&
-	       (!ep->attr.can_rma || told || ep->bound.cntr[UCCL_CNTR_READ] || ep->bound.cntr[UCCL_CNTR_WRITE]);
+	return (!ep->attr.can_send || sends) &&
+	       (!ep->attr.can_rma || sends || ep->bound.cntr[UCCL_CNTR_READ] || ep->bound.cntr[UCCL_CNTR_WRITE]);
 }
 
-static bool rx_heard(const struct uccl_ep *ep)
+static bool rx_reported(const struct uccl_ep *ep)
 {
 	return !ep->attr.can_recv || ep->bound.rx_cq || ep->bound.cntr[UCCL_CNTR_RECV];
 }
@@ -111,7 +111,7 @@ static int ep_ready(const struct uccl_ep *ep)
 		return -FI_EOPBADSTATE;
 	if (!ep->bound.av && !ep->cm)
 		return -FI_ENOAV;
-	if ((ep->attr.dirs & UCCL_TX && !tx_heard(ep)) || (ep->attr.dirs & UCCL_RX && !rx_heard(ep)))
+	if ((ep->attr.dirs & UCCL_TX && !tx_reported(ep)) || (ep->attr.dirs & UCCL_RX && !rx_reported(ep)))
 		return -FI_ENOCQ;
 	return ep->attr.dirs & UCCL_RX && ep->attr.rx_shared && !ep->bound.srx ? -FI_EOPBADSTATE : 0;
 }
@@ -164,7 +164,7 @@ static int ep_close(struct fid *fid)
 		ep->whole_ops->left(ep->whole, ep);
 	/*
 	 * In a forked child nothing is sent for the parent's endpoint, and its locks may be held for ever: only the
-	 * memory of this object is given back.
+	 * memory of this object is freed.
 	 */
 	if (ep->driver.forks != uccl_forks) {
 		uccl_ep_close_named(ep);
@@ -212,7 +212,7 @@ static int ep_alias(struct uccl_ep_fid *f, struct fi_alias *alias)
 	return 0;
 }
 
-/* The direction whose flags are meant is one of the flags. */
+/* FI_TRANSMIT or FI_RECV in *flags names the direction. */
 static int ep_opsflag(struct uccl_ep_fid *f, uint64_t *flags, bool set)
 {
 	uint64_t ops = *flags & ~(FI_TRANSMIT | FI_RECV), *own;
@@ -299,7 +299,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	struct uccl_addr a;
 	int rc;
 
-	/* Only the length is asked for: no need for an engine yet. */
+	/* The program asks for the length only: this needs no engine. */
 	if (!addr || !*addrlen) {
 		*addrlen = uccl_address_len(ep->attr.addr_format, &ep->run.src);
 		return -FI_ETOOSMALL;
@@ -313,7 +313,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 		return rc;
 	if (!ep->cm || !uccl_cm_name(ep, &a))
 		a = *uccl_engine_addr(ep->driver.engine);
-	/* The address that was bound is one of the interface, never the wildcard: peers can reach it. */
+	/* The bound address is one of the interface, never the wildcard, so peers can reach it. */
 	return uccl_address_pack(ep->attr.addr_format, &a, addr, addrlen);
 }
 

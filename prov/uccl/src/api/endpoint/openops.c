@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See openops.h. All of it is taken from the picture that uccl_top shows as well. */
+/* See openops.h. All values come from the snapshot that uccl_top shows, too. */
 #include "api/endpoint/openops.h"
 
 #include <rdma/fi_ext_uccl.h>
@@ -12,7 +12,7 @@
 
 #define SNAPSHOT_FIRST 16384 /* bytes; some peers */
 
-/* Before there is an engine, or in a forked child, there is nothing to look at. */
+/* Without an engine, and in a forked child, there is no snapshot. */
 static bool visible(const struct uccl_ep *ep)
 {
 	return ep->driver.engine && ep->driver.forks == uccl_forks;
@@ -87,8 +87,8 @@ static struct fi_uccl_peer peer_of(const struct uccl_snapshot_peer *p)
 	return out;
 }
 
-/* A picture with room for all; NULL: *rc says why there is none. */
-static struct uccl_snapshot *look_at_all(struct uccl_ep *ep, int *rc)
+/* A snapshot with room for all peers. NULL: *rc is the error. */
+static struct uccl_snapshot *snapshot_all(struct uccl_ep *ep, int *rc)
 {
 	for (size_t size = SNAPSHOT_FIRST;; size *= 4) {
 		struct uccl_snapshot *v = malloc(size);
@@ -109,7 +109,7 @@ static ssize_t ops_peers(struct fid_ep *fid, void *peers, size_t count, size_t s
 	ssize_t n = 0;
 	int rc;
 
-	v = look_at_all(uccl_ep_fid_of(&fid->fid)->ep, &rc);
+	v = snapshot_all(uccl_ep_fid_of(&fid->fid)->ep, &rc);
 	if (!v)
 		return rc;
 	for (p = uccl_snapshot_first(v); p; p = uccl_snapshot_next(v, p), n++) {

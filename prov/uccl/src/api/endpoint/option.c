@@ -31,7 +31,7 @@ void uccl_ep_configure(struct uccl_ep *ep, const struct fi_info *info, uint8_t d
 	if (!info->caps)
 		tx_caps = rx_caps = ~0ull;
 	ep->attr.dirs = dirs;
-	/* FI_SEND and FI_RECV say nothing unless there are messages; nothing at all means all. */
+	/* FI_SEND and FI_RECV have no meaning without messages. No capabilities at all mean all of them. */
 	ep->attr.can_send = tx_caps & FI_SEND && tx_caps & (FI_MSG | FI_TAGGED);
 	ep->attr.can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
 	ep->attr.can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->attr.can_send;
@@ -101,7 +101,7 @@ static int give_p2p(const struct uccl_ep *ep, void *optval, size_t *optlen)
 	return 0;
 }
 
-/* Small messages, and all that is sent, are copied even where NICs write to devices: so it cannot be required. */
+/* Small messages, and everything sent, are copied even if NICs write to devices. So it cannot be required. */
 static int take_p2p(struct uccl_ep *ep, const void *optval, size_t optlen)
 {
 	int p2p;
@@ -113,7 +113,7 @@ static int take_p2p(struct uccl_ep *ep, const void *optval, size_t optlen)
 		return -FI_EINVAL;
 	if (p2p == FI_HMEM_P2P_REQUIRED)
 		return -FI_EOPNOTSUPP;
-	/* What was granted to peers cannot be taken back. */
+	/* Peers have keys already, which cannot be revoked. */
 	if (ep->run.stage && p2p == FI_HMEM_P2P_DISABLED && ep->attr.direct)
 		return -FI_EOPBADSTATE;
 	if (!ep->run.stage)
@@ -121,7 +121,7 @@ static int take_p2p(struct uccl_ep *ep, const void *optval, size_t optlen)
 	return 0;
 }
 
-/* Without calls of CUDA memory of GPUs cannot be reached; who has none of it may forbid them. */
+/* Memory of GPUs needs calls of CUDA. An endpoint without such memory can forbid them. */
 static int take_cuda(const struct uccl_ep *ep, const void *optval, size_t optlen)
 {
 	bool may;
@@ -132,7 +132,7 @@ static int take_cuda(const struct uccl_ep *ep, const void *optval, size_t optlen
 	return ep->attr.hmem && !may ? -FI_EOPNOTSUPP : 0;
 }
 
-/* The most that can be asked for in options of a size, which is what an endpoint has; 0: no such option. */
+/* The value of an option that is a size, which is also the most that can be set. 0: no such option. */
 static size_t opt_size(const struct uccl_ep *ep, int name)
 {
 	switch (name) {
@@ -174,7 +174,7 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;
 }
 
-/* Allowing or forbidding what is never done changes nothing, and so does asking for less than there is. */
+/* Options that permit what the provider never does, or that lower a size, change nothing. */
 int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;

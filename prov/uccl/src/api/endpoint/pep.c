@@ -18,11 +18,11 @@
 #include "api/offer/address.h"
 #include "progress/thread.h"
 
-/* Requests that wait for the program's answer, unless it says otherwise. */
+/* Default of FI_BACKLOG: most requests that wait for the program's answer. */
 #define BACKLOG 1024
 
 struct request {
-	struct fid fid;		/* what the program knows it by */
+	struct fid fid;		/* the program's handle */
 	LIST_ENTRY(request) link;
 	struct pep *pep;
 	struct uccl_peer *from;
@@ -55,7 +55,7 @@ static struct fid *inner(const struct pep *p)
 	return &p->ep->self.fid.fid;
 }
 
-/* What an endpoint for this request is to be opened with; NULL: no memory. */
+/* The fi_info to open an endpoint with that answers this request. NULL: out of memory. */
 static struct fi_info *request_info(struct pep *p, struct request *r)
 {
 	struct uccl_addr src = { .nic = p->ep->run.src };
@@ -84,7 +84,7 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-/* The address must be that of who sends it, or it could make us connect to others. PROTOCOL R112 */
+/* The address must be the sender's own, or a sender could make us connect to others. PROTOCOL R112 */
 static bool request_valid(const struct uccl_cm_msg *m, struct uccl_addr *addr)
 {
 	const struct uccl_addr *from = uccl_peer_addr(m->from);
@@ -93,7 +93,7 @@ static bool request_valid(const struct uccl_cm_msg *m, struct uccl_addr *addr)
 	       uccl_nic_addr_equal(&addr->nic, &from->nic) && addr->incarnation == from->incarnation;
 }
 
-static void pep_hear(void *arg, const struct uccl_cm_msg *m)
+static void pep_receive(void *arg, const struct uccl_cm_msg *m)
 {
 	struct pep *p = arg;
 	struct uccl_addr addr;
@@ -121,7 +121,7 @@ static void pep_hear(void *arg, const struct uccl_cm_msg *m)
 		return;
 	request_free(r);
 reject:
-	(void)uccl_cm_say(p->ep, m->from, UCCL_CM_REJECT, m->number, NULL, 0);
+	(void)uccl_cm_send(p->ep, m->from, UCCL_CM_REJECT, m->number, NULL, 0);
 }
 
 static struct request *request_find(struct pep *p, const struct fid *handle)
@@ -155,7 +155,7 @@ static int give_address(struct pep *p, struct uccl_ep *ep)
 
 	uccl_driver_lock(&p->ep->driver);
 	if (!p->listening && !p->given) {
-		/* A queue pair cannot be had again, but who asks for it at its port finds the next one. */
+		/* A queue pair cannot be opened again. Peers that ask at its port get the address of the next one. */
 		src = &p->ep->run.src;
 		if (p->ep->driver.engine && !uccl_engine_addr(p->ep->driver.engine)->nic.pad)
 			src = &uccl_engine_addr(p->ep->driver.engine)->nic;
@@ -188,7 +188,7 @@ static int pep_listen(struct fid_pep *fid)
 	if (rc)
 		return rc;
 	uccl_driver_lock(&p->ep->driver);
-	rc = uccl_cm_hear(p->ep);
+	rc = uccl_cm_recv(p->ep);
 	p->listening = !rc;
 	uccl_driver_unlock(&p->ep->driver);
 	return rc;
@@ -205,9 +205,9 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
 	uccl_driver_lock(&p->ep->driver);
 	r = request_find(p, handle);
 	if (r) {
-		rc = uccl_cm_say(p->ep, r->from, UCCL_CM_REJECT, r->number, param, paramlen);
+		rc = uccl_cm_send(p->ep, r->from, UCCL_CM_REJECT, r->number, param, paramlen);
 		if (rc != -FI_EAGAIN) {
-			/* Who is gone need not know. */
+			/* A peer that has ended needs no answer. */
 			request_free(r);
 			rc = 0;
 		}
@@ -271,7 +271,7 @@ static int pep_close(struct fid *fid)
 		if (p->ep->driver.forks != uccl_forks)
 			break;
 		uccl_driver_lock(&p->ep->driver);
-		(void)uccl_cm_say(p->ep, r->from, UCCL_CM_REJECT, r->number, NULL, 0);
+		(void)uccl_cm_send(p->ep, r->from, UCCL_CM_REJECT, r->number, NULL, 0);
 		request_free(r);
 		uccl_driver_unlock(&p->ep->driver);
 	}
@@ -340,7 +340,7 @@ int uccl_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pe
 		pep_close(&p->fid.fid);
 		return rc;
 	}
-	uccl_cm_listen(p->ep, pep_hear, p);
+	uccl_cm_listen(p->ep, pep_receive, p);
 	*out = &p->fid;
 	return 0;
 }

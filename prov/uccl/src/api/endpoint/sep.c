@@ -22,7 +22,7 @@
 #include "api/transfer/tagged.h"
 #include "progress/thread.h"
 
-/* Somebody else may have one of the ports behind the first. */
+/* Another process may have one of the ports after the first, so more first ports are tried. */
 #define START_TRIES 32
 
 struct uccl_sep {
@@ -37,7 +37,7 @@ struct uccl_sep {
 	pthread_mutex_t lock;		/* of what follows; taken before an endpoint's */
 	bool started;
 	struct uccl_addr addr;
-	struct uccl_nic_addr at[2 * UCCL_CONTEXTS_MAX]; /* where they are */
+	struct uccl_nic_addr at[2 * UCCL_CONTEXTS_MAX]; /* addresses of the contexts */
 };
 
 static struct uccl_sep *sep_of(struct fid *fid)
@@ -45,7 +45,7 @@ static struct uccl_sep *sep_of(struct fid *fid)
 	return uccl_container_of(fid, struct uccl_sep, self.fid.fid);
 }
 
-/* A port of the row that was not the program's choice is bound to the range. */
+/* The provider chose the first port, and this one is after the range. */
 static bool outside(const struct uccl_ports *range, const struct uccl_ep *ep)
 {
 	return uccl_ports_limited(range) && ep->run.src_port_range && ep->run.src.port > range->last;
@@ -60,7 +60,7 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 
 	if (i && !uccl_av_context(&id, (int)i))
 		return -FI_EADDRINUSE;
-	/* The first one is found, and knows the others, where there are no ports in a row. */
+	/* On RDMA NICs no ports are consecutive: the first context knows the addresses of the others. */
 	if (i)
 		src.port = id.nic.pad ? 0 : id.nic.port;
 	uccl_ep_set_src(ep, &src, !sep->src.port);
@@ -76,8 +76,8 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 	return rc;
 }
 
-/* Not all are there while they start, and until then nobody was given the address. */
-static void tell_first(struct uccl_sep *sep)
+/* Give the addresses of all contexts to the first one. No peer has the first one's address yet. */
+static void addresses_publish(struct uccl_sep *sep)
 {
 	struct uccl_ep *ep = sep->ctx[0];
 
@@ -106,7 +106,7 @@ static int start_all(struct uccl_sep *sep)
 		for (unsigned int i = 0; i < sep->n && !rc; i++)
 			rc = start_one(sep, i);
 		if (!rc) {
-			tell_first(sep);
+			addresses_publish(sep);
 			return 0;
 		}
 		stop_all(sep);
@@ -217,7 +217,7 @@ static int sep_close(struct fid *fid)
 
 	if (sep->open)
 		return -FI_EBUSY;
-	/* those that the program never asked for */
+	/* These were never opened by the program. */
 	for (unsigned int i = 0; i < sep->n; i++)
 		if (sep->ctx[i])
 			fi_close(&sep->ctx[i]->self.fid.fid);
@@ -266,7 +266,7 @@ static struct fi_ops sep_fid_ops = {
 static struct fi_ops_ep sep_ops;
 static struct fi_ops_cm sep_cm_ops;
 
-/* What scalable endpoints have of their own; they are no endpoints that could transfer anything. */
+/* The operations of a scalable endpoint, which itself transfers nothing. */
 static void sep_ops_make(void)
 {
 	struct fi_ops_ep ops = uccl_no_ep_ops;
@@ -338,7 +338,7 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 		return rc;
 	}
 	sep->src = sep->ctx[0]->run.src;
-	/* Without an endpoint of its own: what transfers data is refused as on one that is not enabled. */
+	/* It has no endpoint, so calls that transfer data fail as on an endpoint that is not enabled. */
 	sep->self.fid.fid.fclass = FI_CLASS_SEP;
 	sep->self.fid.fid.context = context;
 	sep->self.fid.fid.ops = &sep_fid_ops;

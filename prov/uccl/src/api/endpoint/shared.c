@@ -42,7 +42,7 @@ static ssize_t srx_rx_size_left(struct fid_ep *fid)
 	return uccl_srx_size_left(uccl_srx_of(&fid->fid));
 }
 
-/* Queues and vectors belong to the endpoints; here they are taken as an offer that is not needed. */
+/* Queues and vectors belong to the endpoints. A binding here is accepted and has no effect. */
 static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	(void)fid;
@@ -113,7 +113,7 @@ int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 	TAILQ_INIT(&srx->posted[1]);
 	uccl_drivers_init(&srx->drivers, true);
 	pthread_mutex_init(&srx->lock, NULL);
-	/* Without an endpoint: what is no receive is refused as on an endpoint that is not enabled. */
+	/* It has no endpoint, so calls other than receives fail as on an endpoint that is not enabled. */
 	srx->self.srx = srx;
 	srx->self.rx_flags = attr ? attr->op_flags : 0;
 	srx->self.fid.fid.fclass = FI_CLASS_SRX_CTX;

@@ -45,11 +45,11 @@ static uint64_t fault_clock(void *arg)
 	return uccl_clock();
 }
 
-/* Of this process. */
+/* All endpoints of the process share it. */
 static struct uccl_qp_budget qp_budget;
 
-/* Once in a process: paths are told apart by their source ports, and these are too few for so many. */
-static void few_ports_say(const struct uccl_params *p)
+/* Each path needs a source port of its own. Warn once in a process if there are fewer ports than paths. */
+static void warn_few_ports(const struct uccl_params *p)
 {
 	static _Atomic bool said;
 	uint32_t ports = uccl_ports_count(&p->nic.ports);
@@ -70,13 +70,13 @@ void uccl_ep_marks_say(struct uccl_domain *d, const struct uccl_nic_caps *caps)
 			  d->params.nic.backend, d->name);
 }
 
-/* The byte of the IP header that has this traffic class (RFC 2474), and permits no marks. */
+/* The byte of the IP header with this traffic class (RFC 2474), without ECN. */
 static uint8_t tos(uint64_t dscp)
 {
 	return (uint8_t)(dscp << 2);
 }
 
-/* At ep->run.src, or, `beside` it, at any port and for packets only: for a lane. */
+/* Open a NIC at run.src, or, `beside` it, at any port for the packets of a lane. */
 static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 {
 	const struct uccl_params *p = &ep->domain->params;
@@ -105,14 +105,14 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 	const char *why = "";
 	int rc;
 
-	/* No queue pair has a port of ours: others find it by one, see uccl_named_open. */
+	/* A queue pair has no port that we choose. Peers find it by the responder's port, see uccl_named_open. */
 	if ((uccl_place_rdma(p) && !ep->run.src.pad) || beside)
 		attr.bind.port = 0;
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
 	if (uccl_ports_limited(&p->nic.ports)) {
-		/* Each label costs a port that other processes want too: one for each path, and no spare ones. */
+		/* Each label takes a port that other processes may need, so there is one for each path and no more. */
 		attr.labels = (uint16_t)p->paths;
-		few_ports_say(p);
+		warn_few_ports(p);
 	}
 	rc = uccl_place_open(p, &attr, &nic);
 	if (rc) {
@@ -135,23 +135,23 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 	return 0;
 }
 
-/* Does a peer need our key? Programs that agree on a port, or exchange socket addresses, cannot pass one on. */
+/* True if peers may connect without our key. Programs that agree on a port, or exchange socket addresses, have none. */
 static bool want_keyless(const struct uccl_ep *ep)
 {
 	uint64_t mode = ep->domain->params.conn.security_keyless;
 
 	if (mode != UCCL_SWITCH_AUTO)
 		return mode == UCCL_SWITCH_YES;
-	/* Who asks for the address is told the key with it. */
+	/* The responder tells the key with the address. */
 	if (uccl_place_rdma(&ep->domain->params))
 		return false;
-	/* Of connected endpoints only who listens is found by a port. */
+	/* Of connected endpoints, peers find only the listening one by its port. */
 	if (ep->cm && !ep->listens)
 		return false;
 	return (ep->run.src.port && !ep->run.src_port_range) || uccl_address_is_sock(ep->attr.addr_format);
 }
 
-/* What a program leaves unread must not grow with what others send. */
+/* The queue of unread completions must not grow with what peers send. */
 static bool ep_room(void *arg)
 {
 	struct uccl_ep *ep = arg;
@@ -159,7 +159,7 @@ static bool ep_room(void *arg)
 	return !ep->bound.rx_cq || !uccl_cq_full(ep->bound.rx_cq);
 }
 
-/* At a port that was chosen for an endpoint without ports. */
+/* Open the responder at the port that the program chose for an endpoint of an RDMA NIC. */
 static int named_open(struct uccl_ep *ep)
 {
 	const struct uccl_params *p = &ep->domain->params;
@@ -194,7 +194,7 @@ static int lane_nic(void *arg, struct uccl_nic **out)
 	return nic_open(arg, true, out);
 }
 
-/* Lanes run where the NIC is, if there is a processor for each of them. */
+/* Lanes run on the NUMA node of the NIC, if it has a processor for each of them. */
 static void lanes_near(struct uccl_ep *ep, uint8_t n)
 {
 	const char *name = ep->domain->name;
@@ -204,7 +204,7 @@ static void lanes_near(struct uccl_ep *ep, uint8_t n)
 	char text[64];
 
 	uccl_near_here(UCCL_SYSFS, &near);
-	/* Where there is one node only, hwloc need not look. */
+	/* With one node only, hwloc is not needed. */
 	if (!(near.nodes & (near.nodes - 1)))
 		return;
 	nodes = uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), name);
@@ -215,7 +215,7 @@ static void lanes_near(struct uccl_ep *ep, uint8_t n)
 	uccl_info(FI_LOG_EP_CTRL, "lanes of interface %s run on NUMA node %s, where it is\n", name, text);
 }
 
-/* Payload may go over other cores. Not of joined NICs: a lane has one, and ends with its link. */
+/* Open lanes, unless NICs are joined: a lane has one NIC, and would end with that NIC's link. */
 static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 {
 	const struct uccl_params *p = &ep->domain->params;

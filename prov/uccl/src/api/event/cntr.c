@@ -28,8 +28,8 @@ void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
 	uccl_wait_signal(&cntr->wait.w);
 }
 
-/* The program is told this value. */
-static uint64_t tell(const _Atomic uint64_t *v, _Atomic uint64_t *read)
+/* The program reads this value now. */
+static uint64_t value_read(const _Atomic uint64_t *v, _Atomic uint64_t *read)
 {
 	uint64_t value = atomic_load(v);
 
@@ -45,7 +45,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	uccl_wait_awake(&c->wait.w);
 	uccl_drivers_poll(movers(c));
 	uccl_drivers_attend(&c->domain->drivers, movers(c));
-	return tell(&c->good, &c->good_read);
+	return value_read(&c->good, &c->good_read);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -53,7 +53,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 
 	uccl_drivers_poll(movers(c));
-	return tell(&c->bad, &c->bad_read);
+	return value_read(&c->bad, &c->bad_read);
 }
 
 static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool add)

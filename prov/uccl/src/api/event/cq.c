@@ -69,7 +69,7 @@ static bool ring_grow(struct uccl_cq *cq)
 	return true;
 }
 
-/* The place for one more; NULL: no memory, and the program will be told. The lock is held. */
+/* The place for one more; NULL: no memory, and a read reports that. The lock is held. */
 static struct uccl_cq_entry *ring_next(struct uccl_cq *cq)
 {
 	struct uccl_cq_entry *slot;
@@ -214,7 +214,7 @@ static ssize_t ring_take(struct uccl_cq *cq, void *buf, size_t count, fi_addr_t 
 
 /*
  * Nothing for a reader, as far as it knows: what others push meanwhile it finds the next time. Who is about to sleep
- * asks ring_take(), whose lock orders its question and their look at who sleeps.
+ * calls ring_take(), whose lock orders that call and their check for sleepers.
  */
 static inline bool ring_bare(struct uccl_cq *cq)
 {

@@ -83,7 +83,7 @@ static inline bool uccl_cq_full(struct uccl_cq *cq)
 		       atomic_load_explicit(&cq->head, memory_order_relaxed) >= cq->limit;
 }
 
-/* True if a completion or an error is there to read. If not, runs the engines and looks again. */
+/* True if a completion or an error can be read. If not, runs the engines and checks again. */
 bool uccl_cq_ready(struct uccl_cq *cq);
 /* 0: the program may sleep; -FI_EAGAIN: there is something to read. */
 int uccl_cq_trywait(struct uccl_cq *cq);

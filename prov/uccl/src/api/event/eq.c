@@ -137,7 +137,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	} else if (buf && len < ev->len) {
 		rc = -FI_ETOOSMALL;
 	} else {
-		/* Without a buffer it is only told which event it was, as libfabric's own event queue does. */
+		/* Without a buffer the program gets only the kind of event, as from libfabric's own event queue. */
 		rc = buf ? (ssize_t)ev->len : 0;
 		*event = ev->event;
 		if (buf)

@@ -87,7 +87,7 @@ int uccl_waitset_trywait(struct fid_wait *set)
 
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->n && !rc; i++) {
-		/* What it told before is looked at anew. */
+		/* What it reported before is checked again. */
 		uccl_wait_leave_outside(&s->v[i].wait->w);
 		rc = fi_trywait(&s->fabric->fid, &s->v[i].fid, 1);
 	}

@@ -5,7 +5,7 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 
-/* No stub looks at what it was given. */
+/* No stub uses its arguments. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 int uccl_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)

@@ -15,7 +15,7 @@ static inline bool uccl_device_has(const struct uccl_ep *ep, const void *buf)
 }
 
 /*
- * Bit i of the result: iov[i], i < n, is in device memory. If desc[i] is a descriptor, it tells; else the device's
+ * Bit i of the result: iov[i], i < n, is in device memory. If desc[i] is a descriptor, it decides; else the device's
  * driver is asked. `desc` and each of its entries may be NULL.
  */
 uint16_t uccl_device_mask(const struct uccl_ep *ep, const struct iovec *iov, size_t n, void *const *desc);

@@ -31,7 +31,7 @@ struct mr_dmabuf {
 	void *base_addr;
 };
 
-/* Nobody has so much: such a region stands for all addresses, most of which are not mapped. */
+/* A larger region stands for all addresses, most of which are not mapped. */
 #define SPARSE_BYTES (1ull << 40)
 
 /* After this no engine of the domain reads or writes the region, and no peer finds it. */
@@ -174,7 +174,7 @@ static int mr_pieces(const struct uccl_mr *mr, uint64_t off, uint64_t len, struc
 	return n;
 }
 
-/* Linux 5.14 has MADV_POPULATE_READ and _WRITE. To any page of ours it does not say no then. */
+/* Linux 5.14 has MADV_POPULATE_READ and _WRITE. It succeeds for any page of ours then. */
 static bool can_populate(uintptr_t page)
 {
 	static _Atomic int known;
@@ -302,7 +302,7 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 
 /*
  * A region that is passed as a dmabuf is copied by its address; the descriptor is for NICs that write to devices. One
- * that has no address, or is not a device's, cannot be. Without such NICs the descriptor is not looked at.
+ * that has no address, or is not a device's, cannot be. Without such NICs the descriptor is not used.
  */
 static int mr_dmabuf(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 {
@@ -339,7 +339,7 @@ static int iface_check(const struct uccl_domain *d, const struct fi_mr_attr *att
 	return attr->device.cuda >= 0 && attr->device.cuda < d->hmem->count() ? 0 : -FI_EINVAL;
 }
 
-/* What kind of memory it really is tells the driver: programs say FI_HMEM_CUDA of pinned host memory, too. */
+/* The driver knows the kind of memory: programs name FI_HMEM_CUDA for pinned host memory, too. */
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 {
 	struct uccl_domain *d = uccl_domain_of(fid);

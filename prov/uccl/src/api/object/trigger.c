@@ -137,7 +137,7 @@ void uccl_triggers_run(struct uccl_triggers *ts)
 	if (ts->forks != uccl_forks || !atomic_exchange(&ts->due, false))
 		return;
 	pthread_mutex_lock(&ts->lock);
-	/* Whoever posts looks again after each one, under the lock: what we were called for is found by that thread. */
+	/* The posting thread checks the list again after each post, under the lock, and finds what is due now. */
 	if (!ts->running) {
 		ts->running = true;
 		while ((t = first_due(ts)) && post(ts, t))

@@ -115,7 +115,7 @@ int uccl_address_unpack(uint32_t format, const void *buf, size_t len, struct ucc
 		}
 		return rc;
 	}
-	/* The slot of a foreign family is as long as the format says, so that its neighbours can still be read. */
+	/* The slot of a foreign family is as the format defines it, so that its neighbours can still be read. */
 	if (used)
 		*used = format == FI_SOCKADDR_IN6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	if (len < sizeof(family))

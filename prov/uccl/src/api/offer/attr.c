@@ -30,7 +30,7 @@
 /* Of datagram endpoints: untagged messages only. */
 #define DGRAM_CAPS                                                                                                     \
 	(FI_MSG | FI_SEND | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | DOMAIN_CAPS)
-/* Of connected ones: all but what is between more than two, or tells one of many. */
+/* Connected endpoints: all capabilities but those for more than one peer. */
 #define CONNECTED_CAPS (ALL_CAPS & ~(FI_COLLECTIVE | FI_NAMED_RX_CTX | FI_SOURCE_ERR | FI_SHARED_AV))
 /* Given whether or not they are asked for: they cost nothing. */
 #define FREE_CAPS (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
@@ -99,7 +99,7 @@ bool uccl_attr_type_ok(enum fi_ep_type type)
 	return type == FI_EP_UNSPEC || type == FI_EP_RDM || type == FI_EP_DGRAM || type == FI_EP_MSG;
 }
 
-/* Memory of devices is for those who ask for it, where there are some. */
+/* Memory of devices is offered to programs that ask for it, if there are devices. */
 static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type, const struct uccl_params *p)
 {
 	char why[UCCL_DEVICE_WHY];
@@ -219,7 +219,7 @@ static uint64_t answer_caps(const struct fi_info *hints)
 {
 	uint64_t caps = hints ? hints->caps : 0;
 
-	/* Errors that tell of strangers are for programs that know them, collectives for those that ask. */
+	/* FI_SOURCE_ERR and collectives are for programs that ask for them. */
 	if (!caps)
 		return caps_of(type_of(hints)) & ~(FI_SOURCE_ERR | FI_COLLECTIVE);
 	if (!(caps & (MSG_CAPS | RMA_CAPS)))
@@ -235,7 +235,7 @@ static uint64_t answer_caps(const struct fi_info *hints)
 }
 
 /*
- * Most who offer it do not want to pay for it, and some must have what they offered (NCCL's GIN). Those of the first
+ * Most programs that offer it do not want its cost, and some need what they offered (NCCL's GIN). Those of the first
  * kind that we know are MPIs, and these have tags.
  */
 static uint64_t answer_mode(const struct fi_info *hints, const struct uccl_params *p)
@@ -397,7 +397,7 @@ static bool fill_keys(struct fi_info *info, const struct fi_ep_attr *e, const st
 int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
 {
 	info->caps = answer_caps(hints);
-	/* Who names nothing may not know GPUs, and looking for them takes long: only if the user says so. */
+	/* A program that names no capabilities may not know GPUs, and the search takes long: only if the user asks. */
 	if ((!hints || !hints->caps) && !strcmp(p->nic.cuda, "on") && uccl_device_find(p))
 		info->caps |= FI_HMEM;
 	info->mode = answer_mode(hints, p);

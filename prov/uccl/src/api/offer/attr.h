@@ -36,7 +36,7 @@ bool uccl_attr_rx_flags(uint64_t flags);
 
 /*
  * True if hints (may be NULL, as may every part of them) can be met. Otherwise the reason is logged at info level.
- * hints->nic is never looked at. Addresses and the names of interfaces are not judged here.
+ * hints->nic is not used. Addresses and the names of interfaces are not checked here.
  */
 bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p);
 

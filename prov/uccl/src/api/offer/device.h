@@ -6,7 +6,7 @@
 #include "api/offer/param.h"
 #include "hmem/hmem.h"
 
-/* The devices that these variables allow. NULL: they allow none, or there are none. The first call looks for them. */
+/* The devices that these variables allow. NULL: they allow none, or there are none. The first call finds them. */
 const struct uccl_hmem_ops *uccl_device_find(const struct uccl_params *p);
 /* After NULL: the reason as a text for a person, at most UCCL_DEVICE_WHY bytes. */
 #define UCCL_DEVICE_WHY 128

@@ -170,13 +170,13 @@ static void process_open(void)
 {
 	const char *missing;
 
-	/* In a program with other rights than who started it: plug-ins come from where the environment says. */
+	/* The environment names the folder of plug-ins, so a program with more rights than its caller loads none. */
 	if (getauxval(AT_SECURE)) {
-		uccl_info(FI_LOG_CORE, "hwloc is not used: this program has other rights than who started it\n");
+		uccl_info(FI_LOG_CORE, "hwloc is not used: this program has other rights than its caller\n");
 		return;
 	}
 	if (uccl_hwloc_open(UCCL_HWLOC_FILE, &of_process, &missing))
-		uccl_info(FI_LOG_CORE, "hwloc cannot be used, sysfs says where NICs are: %s is missing\n", missing);
+		uccl_info(FI_LOG_CORE, "hwloc cannot be used, NICs are located by sysfs: %s is missing\n", missing);
 }
 
 const struct uccl_hwloc *uccl_hwloc_find(void)

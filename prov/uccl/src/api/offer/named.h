@@ -2,7 +2,7 @@
 /*
  * Finding endpoints of RDMA NICs by host name and port. The NIC chooses the number of a queue pair, so an endpoint
  * cannot choose its address. Instead it has a responder at a UDP port of its choice: a thread that tells its address to
- * those that ask. The thread exists as long as the endpoint, and needs no progress of it. Other endpoints ask for a
+ * those that ask. The thread lives until the endpoint closes, and needs no progress of it. Other endpoints ask for a
  * bounded time (docs/protocol/connection.md, Names).
  */
 #ifndef UCCL_API_NAMED_H
@@ -18,7 +18,7 @@ struct uccl_named;
 #define UCCL_NAMED_PATIENCE_NS (2 * UCCL_NS_PER_S)
 
 /*
- * True if this process tells names and asks for them. Any host that reaches the port may ask, so it is false if the
+ * True if this process answers such questions and asks them. Any host that reaches the port may ask: false if the
  * user wants peers that know the key by other means (FI_UCCL_SECURITY: keyless=no, control, packets).
  */
 bool uccl_named_allowed(const struct uccl_params *p);

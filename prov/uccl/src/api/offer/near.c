@@ -10,7 +10,7 @@
 #include "base/units.h"
 
 #define CPUS_MAX UCCL_NEAR_CPUS
-#define DISTANCE_SAME 10 /* the numbers of ACPI for a machine that says nothing */
+#define DISTANCE_SAME 10 /* ACPI's numbers, for a machine without a table */
 #define DISTANCE_OTHER 20
 
 /* A file of one line; "" if it is not there. */
@@ -75,7 +75,7 @@ static uint32_t node_count(const char *sys, int node, const cpu_set_t *set, size
 	return n;
 }
 
-/* What this node says, if that is nearer than what others said. Its file has a number per node that is online. */
+/* Lower the distances to those of this node. Its file has a number for each node that is online. */
 static void distance_read(const char *sys, int node, uint64_t online, struct uccl_near *near)
 {
 	char path[256], line[4096], *end;

@@ -17,7 +17,7 @@ struct uccl_hwloc; /* hwloc.h */
 struct uccl_near {
 	uint64_t nodes; /* nodes with processors */
 	uint64_t here;	/* nodes with a processor of the set */
-	/* To each node from the nearest node of `here`, as the firmware says: 10 is the same node, more is farther. */
+	/* To each node from the nearest node of `here`, from the firmware: 10 is the same node, more is farther. */
 	unsigned int distance[UCCL_NEAR_NODES];
 	unsigned int farthest; /* greatest value of `distance` */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Network interface attributes. The library closes and duplicates them through the object's own operations, never by
- * knowing how they were made. What sysfs does not say stays NULL or unknown.
+ * knowing how they were made. What sysfs does not have stays NULL or unknown.
  */
 #include "api/offer/nicattr.h"
 
@@ -101,7 +101,7 @@ static const char *or_none(const char *text)
 	return text ? text : "(none)";
 }
 
-/* Where it is now, seen from who asks now: no attribute, for another process may be elsewhere. */
+/* The distance from this process, for the log. It is no attribute, since other processes may run elsewhere. */
 static void place_text(const char *name, char *buf, size_t size)
 {
 	uint64_t nodes = uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), name);

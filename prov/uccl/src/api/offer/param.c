@@ -67,7 +67,7 @@ static const struct uccl_param rest[] = {
 	{VAR("FI_UCCL_FAULT", FORM_TEXT, "", fault), .help = "faults put into what is sent, for tests; see fi_uccl(7)"},
 	{VAR("FI_UCCL_ALIAS", FORM_TEXT, "", alias),
 	 .help = "name to use instead of uccl, for programs that take only providers of certain names"},
-	{VAR(TEST, FORM_PARTS, "", chunk_bytes), .help = "what nobody need choose, for tests"},
+	{VAR(TEST, FORM_PARTS, "", chunk_bytes), .help = "settings for tests"},
 	{PART(TEST, "chunk", FORM_BYTES, UCCL_TEXT(UCCL_CHUNK), chunk_bytes), RANGE(0, 1 << 20), .old = "FI_UCCL_CHUNK",
 	 .help = "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"},
 	{PART(TEST, "inject", FORM_BYTES, "4096", inject_bytes), RANGE(8, 1 << 16), .old = "FI_UCCL_INJECT",
@@ -185,7 +185,7 @@ static void short_name(const struct uccl_param *t, char *buf, size_t size)
 	buf[i] = '\0';
 }
 
-/* The whole text of a variable; NULL: it is not set. The library answers for no other names than those it shows. */
+/* The whole text of a variable; NULL: it is not set. The library reads only variables that it lists. */
 static const char *variable(const struct uccl_param *t)
 {
 	char name[UCCL_PARAM_NAME], *value = NULL;
@@ -196,7 +196,7 @@ static const char *variable(const struct uccl_param *t)
 	return uccl_lib.param_get(&owner, name, &value) ? NULL : value;
 }
 
-/* What a variable's text begins with, up to its parts. */
+/* The length of a variable's own value, which comes before its parts. */
 static size_t own_length(const struct uccl_param *t, const char *text)
 {
 	if (!has_parts(t))
@@ -239,7 +239,7 @@ static const char *current_value(const struct uccl_param *t, size_t *len)
 	return last;
 }
 
-/* A variable that would quietly do nothing. */
+/* Warn of a variable that has no effect. */
 static void warn_unknown(const char *var)
 {
 	size_t len = strcspn(var, "=");
@@ -344,7 +344,7 @@ static int read_bool(const char *text, uint64_t *out)
 	return -FI_EINVAL;
 }
 
-/* Digits, and for sizes one letter after them. No sign, no blanks. */
+/* Digits; sizes may have one letter after them. No sign, no blanks. */
 static int read_number(const char *text, bool bytes, uint64_t *out)
 {
 	unsigned int shift = 0;
@@ -388,7 +388,7 @@ static int read_choice(const struct uccl_param *t, const char *text, char *out)
 	return -FI_EINVAL;
 }
 
-/* Some other number may do: say which. */
+/* Use the nearest valid number if the row allows that, and warn. */
 static int read_nearest(const struct uccl_param *t, const char *text, uint64_t *num)
 {
 	uint64_t near = uccl_clamp(*num, t->lo, t->hi);
@@ -401,7 +401,7 @@ static int read_nearest(const struct uccl_param *t, const char *text, uint64_t *
 	return 0;
 }
 
-/* why: what is wrong, where more is known than what the help says. */
+/* why: what is wrong, if more is known than the help text. */
 static int read_value(const struct uccl_param *t, const char *text, struct uccl_params *p, char *why, size_t size)
 {
 	void *field = (char *)p + t->offset;
@@ -452,7 +452,7 @@ static int read_value(const struct uccl_param *t, const char *text, struct uccl_
 	}
 }
 
-/* What the fault wrapper needs of a NIC to read its text. */
+/* A NIC that does nothing, to let the fault wrapper check its text. */
 static void idle_close(struct uccl_nic *nic)
 {
 	(void)nic;
@@ -498,7 +498,7 @@ void uccl_params_distrust(struct uccl_params *p)
 	}
 }
 
-/* Of each bad value a warning; the first one goes to the caller, too. */
+/* Each bad value is logged; the caller gets the first text, too. */
 struct complaints {
 	char *why;
 	size_t size;
@@ -515,7 +515,7 @@ static void complain(struct complaints *c, const char *name, const char *value, 
 		snprintf(c->why, c->size, "%s", text);
 }
 
-/* Every part of a variable that is set is one that there is. */
+/* Check that the variable has every part that its text sets. */
 static void check_keys(const struct uccl_param *var, struct complaints *c)
 {
 	const char *text = has_parts(var) ? variable(var) : NULL, *at = text ? parts_of(var, text) : NULL;
@@ -537,7 +537,7 @@ static void check_keys(const struct uccl_param *var, struct complaints *c)
 	}
 }
 
-/* What a person wrote: by today's name, else by that of an earlier version, else the default. */
+/* Read a value: by today's name, else by that of an earlier version, else the default. */
 static void read_param(const struct uccl_param *t, struct uccl_params *p, struct complaints *c)
 {
 	const char *old = t->old ? getenv(t->old) : NULL, *name = t->name, *value;
@@ -579,7 +579,7 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 		snprintf(what, sizeof(what), ": %s", fault_why);
 		complain(&c, "FI_UCCL_FAULT", p->fault, what);
 	}
-	/* Who starts a program with more rights must not choose what it writes. */
+	/* The caller of a program with more rights must not choose what it writes. */
 	if (getauxval(AT_SECURE))
 		uccl_params_distrust(p);
 	return c.n ? -FI_EINVAL : 0;

@@ -45,8 +45,8 @@ enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p)
 }
 
 /*
- * A key of a window comes again, and memory that stays registered keeps its number: a hostile peer could write there
- * when that is another's. Who asks for more than trust gets a registration for each message.
+ * Keys of windows are used again, and memory that stays registered keeps its key: a hostile peer could write there
+ * when the memory has another use. Other settings of FI_UCCL_SECURITY register memory for each message.
  */
 enum uccl_windows uccl_params_windows(const struct uccl_params *p)
 {
@@ -75,16 +75,17 @@ bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsig
 const struct uccl_param uccl_param_nic[] = {
 	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", nic.backend), .choices = backend_names,
 	 .help = "what moves the packets"},
-	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", nic.backend_mode), .choices = xdp_names, .old = "FI_UCCL_XDP",
-	 .help = "who runs the program of the back end xdp: the NIC's driver (native), the kernel (generic, slower), "
-		 "or the driver if it can"},
+	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", nic.backend_mode), .choices = xdp_names,
+	 .old = "FI_UCCL_XDP",
+	 .help = "where the program of the back end xdp runs: in the NIC's driver (native), in the kernel (generic, "
+		 "slower), or in the driver if possible"},
 	{PART("FI_UCCL_BACKEND", "rcvbuf", FORM_BYTES, "0", nic.backend_rcvbuf), RANGE(0, 1 << 30),
 	 .old = "FI_UCCL_RCVBUF", .help = "receive queue of an endpoint; 0: the provider chooses"},
 	{VAR("FI_UCCL_NIC", FORM_TEXT, "", nic.names),
 	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; "
 		 "empty: any"},
 	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic.pci), .choices = pci_names, .old = "FI_UCCL_PCI",
-	 .help = "who is told PCI addresses of NICs: all programs but MPICH's, all, or none"},
+	 .help = "which programs get PCI addresses of NICs: all but MPICH's, all, or none"},
 	{VAR("FI_UCCL_PORTS", FORM_PORTS, "", nic.ports), RANGE(1, 65535),
 	 .help = "ports of this host that the provider's sockets may use, as first-last; empty: any"},
 	{VAR("FI_UCCL_MTU", FORM_BYTES, "0", nic.mtu), RANGE(512, 65535),
@@ -106,7 +107,7 @@ const struct uccl_param uccl_param_nic[] = {
 	{PART("FI_UCCL_CUDA", "scatter", FORM_BOOL, "0", nic.cuda_scatter), .old = "FI_UCCL_SCATTER",
 	 .help = "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"},
 	{VAR("FI_UCCL_ECN", FORM_BOOL, "1", nic.ecn),
-	 .help = "let the network mark packets instead of throwing them away, where back end and congestion control "
+	 .help = "let the network mark packets instead of dropping them, if back end and congestion control "
 		 "can"},
 	{VAR("FI_UCCL_DSCP", FORM_NUMBER, "0", nic.dscp), RANGE(0, 63), .help = "traffic class (DSCP) of data"},
 	{PART("FI_UCCL_DSCP", "control", FORM_NUMBER, "48", nic.dscp_control), RANGE(0, 63),

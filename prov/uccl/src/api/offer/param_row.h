@@ -8,7 +8,7 @@
 enum uccl_param_form {
 	FORM_TEXT,	/* up to UCCL_PARAM_TEXT - 1 characters */
 	FORM_CHOICE,	/* one of a list of names */
-	FORM_POLICY,	/* see uccl_policy_values; lo says which kind */
+	FORM_POLICY,	/* see uccl_policy_values; lo is its kind */
 	FORM_NUMBER,
 	FORM_POWER,	/* a power of two */
 	FORM_BYTES,	/* k, m, g: times 1024, 1024^2, 1024^3 */
@@ -28,10 +28,10 @@ struct uccl_param {
 	enum uccl_param_form form;
 	const char *def;
 	size_t offset;
-	uint64_t lo, hi;	/* in the unit that a person writes; the default may lie outside */
+	uint64_t lo, hi;	/* in the unit of the text; the default may lie outside */
 	const char *const *(*choices)(void);
 	const char *rdma_def;	/* with RDMA NICs; NULL: the same */
-	bool nearest;		/* a number out of range becomes the nearest in it: a wish, not a promise */
+	bool nearest;		/* a number out of range becomes the nearest in it */
 	const char *help;
 	const char *old;	/* name of a variable of earlier versions, which is read for one release */
 };

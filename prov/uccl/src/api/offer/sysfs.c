@@ -9,7 +9,7 @@
 
 /* Interfaces on interfaces: more than anybody stacks. */
 #define LOWER_DEPTH 6
-/* Of a bond or bridge that are looked at. */
+/* Most members of a bond or bridge that are read. */
 #define LOWER_MAX 256
 
 static void nic_path(const char *sys, const char *nic, const char *what, char *path, size_t size)
@@ -67,7 +67,7 @@ bool uccl_sysfs_running(const char *sys, const char *nic)
 	return !down;
 }
 
-/* "0000:3b:00.1" and nothing else: parts of a path that only look like it are of other buses. */
+/* "0000:3b:00.1" and nothing else: similar parts of a path belong to other buses. */
 static bool pci_read(const char *part, size_t len, struct uccl_pci *pci)
 {
 	unsigned int domain, bus, device, function;

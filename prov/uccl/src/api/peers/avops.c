@@ -233,7 +233,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 
 	if (rc)
 		return rc;
-	/* What does not fit is cut, and the length tells: no error in this call. */
+	/* An address that does not fit is cut. That is no error here, since *addrlen says how long it is. */
 	rc = uccl_address_pack(av->domain->addr_format, &a, addr, addrlen);
 	return rc == -FI_ETOOSMALL ? 0 : rc;
 }

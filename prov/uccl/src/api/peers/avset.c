@@ -63,7 +63,7 @@ static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
 	return rc;
 }
 
-/* Keep those of which `src` has, or has not, the address. */
+/* Keep the members whose address is in `src`, or the others. */
 static int filter(struct fid_av_set *dst, const struct fid_av_set *src, bool has)
 {
 	struct uccl_avset *s = uccl_avset_of(&dst->fid), other = { 0 };
@@ -122,7 +122,7 @@ static int set_remove(struct fid_av_set *fid, fi_addr_t addr)
 	return rc;
 }
 
-/* A name for the set as it is; who joins has to give the set, too. */
+/* The name of the set as it is now. A join has to pass the set, too. */
 static int set_addr(struct fid_av_set *fid, fi_addr_t *coll_addr)
 {
 	*coll_addr = (uintptr_t)fid;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See avshare.h. Each user has a shared lock on the file, which says where the table is (progress/shm_segment.h); a
- * process that gets an exclusive lock is the only user. Writers take turns by a record lock, readers look twice if one
- * was there meanwhile.
+ * See avshare.h. Each process has a shared lock on the file, which names the table (progress/shm_segment.h). A process
+ * that gets the exclusive lock is the only user. Writers take turns by a record lock. A reader reads again if a writer
+ * was active meanwhile.
  */
 #include "api/peers/avshare.h"
 

@@ -73,9 +73,9 @@ struct group {
 	uint32_t ncolls;
 	TAILQ_HEAD(, coll) colls;
 	uint64_t free_numbers;	/* joining: of all */
-	int err;		/* broken: why, and who is lost */
+	int err;		/* the group is broken: error, and the lost member */
 	uint32_t lost;
-	uint32_t nnotified; /* members who have heard it from us; n: nobody need */
+	uint32_t nnotified; /* members that we have notified; n: none is needed */
 	uint8_t notice[4];
 };
 
@@ -135,7 +135,7 @@ static uint32_t member_of(const struct group *g, const struct uccl_peer *p)
 	return i;
 }
 
-/* All groups of these members are broken: `who` is lost. `tell`: we are the one who found out. */
+/* Break all groups of these members: member `who` is lost. `tell`: we found out, so we notify the others. */
 static void members_break(struct uccl_ep *ep, uint64_t hash, int err, uint32_t who, bool tell)
 {
 	struct group *g;
@@ -190,7 +190,7 @@ static void notice_done(struct uccl_op *op)
 	uccl_op_put(ep->driver.engine, op);
 }
 
-static void told_done(struct uccl_op *op)
+static void notified_done(struct uccl_op *op)
 {
 	uccl_op_put(((struct uccl_ep *)op->api)->driver.engine, op);
 }
@@ -394,7 +394,7 @@ static bool group_tell(struct group *g, uint64_t now)
 			return false;
 		op->flags |= UCCL_OPF_INJECT;
 		op->peer = g->members[g->nnotified];
-		op->done = told_done;
+		op->done = notified_done;
 		/* Who is gone, too, need not know. */
 		switch (uccl_engine_send(g->ep->driver.engine, op, now)) {
 		case 0:
@@ -953,7 +953,7 @@ static ssize_t coll_msg(struct fid_ep *ep, const struct fi_msg_collective *m, st
 	}
 	if (nresult)
 		x.result = result->addr;
-	/* Who gets parts, or a part, says how large one is by what has that size. */
+	/* The count of the result is the size of one part. */
 	if (nresult && (m->coll == FI_SCATTER || m->coll == FI_REDUCE_SCATTER))
 		x.count = result->count;
 	if (m->coll == FI_BROADCAST)

@@ -25,7 +25,7 @@ const uint64_t uccl_flags_of[UCCL_CALLS] = {
 	[UCCL_CALL_ATOMICMSG] = WRITE,
 	[UCCL_CALL_FETCHMSG] = WRITE,
 	[UCCL_CALL_COMPAREMSG] = WRITE,
-	/* The result is here; what others have of it their own completions say. */
+	/* The result is complete here. Other members have completions of their own. */
 	[UCCL_CALL_COLLECTIVE] = FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
 	[UCCL_CALL_JOIN] = FI_COLLECTIVE,
 };
@@ -57,7 +57,7 @@ int uccl_flags_combined(enum uccl_call call, uint64_t flags)
 	if (unknown)
 		return refuse(call, unknown, -FI_EBADFLAGS, "are not supported");
 	if (flags & FI_FENCE && flags & FI_MATCH_COMPLETE)
-		/* fi_cq(3): it would say that all messages before it have been matched, too. */
+		/* fi_cq(3): it would promise that all messages before it were matched, too. */
 		return refuse(call, flags, -FI_EOPNOTSUPP, "cannot be combined: a fence does not wait for matches");
 	if (flags & FI_TRIGGER && flags & FI_INJECT)
 		/* The buffer is read when the counter is there, and belongs to the program before. */

@@ -44,7 +44,7 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 		snprintf(buf, size, "%s %s: %s", what, who, uccl_lib.strerror(op->err));
 }
 
-/* A failure is told even if no completion was asked for. */
+/* A failure is reported even if the program asked for no completion. */
 static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const struct uccl_op *op,
 			   const struct fi_cq_tagged_entry *e)
 {
@@ -61,7 +61,7 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 		uccl_cntr_count(cntr, false);
 }
 
-/* The counter of deferred work is told besides those of the endpoint. */
+/* The counter of deferred work counts, too, beside those of the endpoint. */
 static void deferred_done(const struct uccl_op *op)
 {
 	if (op->api_more)
@@ -76,7 +76,7 @@ void uccl_report_send(struct uccl_op *op)
 	uccl_report_tx_closed(ep);
 	deferred_done(op);
 	if (ep->closing) {
-		/* nobody is left to tell */
+		/* the endpoint closes: no reports */
 	} else if (op->err) {
 		e.tag = op->tag;
 		report_failure(ep->bound.tx_cq, ep->bound.cntr[UCCL_CNTR_SEND], op, &e);
@@ -99,7 +99,7 @@ void uccl_report_rma(struct uccl_op *op)
 	uccl_report_tx_closed(ep);
 	deferred_done(op);
 	if (ep->closing) {
-		/* nobody is left to tell */
+		/* the endpoint closes: no reports */
 	} else if (op->err) {
 		report_failure(ep->bound.tx_cq, cntr, op, &e);
 	} else {

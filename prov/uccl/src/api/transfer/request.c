@@ -45,20 +45,20 @@ static inline int find_peer(struct uccl_ep *ep, fi_addr_t addr, bool send, struc
 	return *out && !uccl_peer_ended(*out) ? 0 : uccl_ep_peer_lookup(ep, addr, send, out);
 }
 
-/* A round of the engine, in a call that is no look at a queue. */
+/* A round of the engine in a call that does not read a queue. */
 static void poll_now(struct uccl_ep *ep, uint64_t now)
 {
 	uccl_engine_poll(ep->driver.engine, now);
 	uccl_ep_srx_poll(ep, true);
 }
 
-/* Does nobody else look, and does all that comes go straight to queues and counters, so that who sleeps there wakes? */
+/* True if only callers drive the engine, and what arrives goes straight to queues and counters, which wake sleepers. */
 static bool may_poll(const struct uccl_ep *ep)
 {
 	return !ep->driver.automatic && !ep->colls && !ep->cm && !ep->bound.srx;
 }
 
-/* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
+/* Too much is open or unread. A caller that only tries again must make progress, so this runs a round. */
 static ssize_t try_again(struct uccl_ep *ep, uint64_t now)
 {
 	poll_now(ep, now);
@@ -72,7 +72,7 @@ static inline uint32_t send_opf(uint64_t flags)
 	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) |
 		       (flags & FI_INJECT ? UCCL_OPF_INJECT : 0);
 
-	/* The receiver's word, FIN, says that the message has been matched, too. PROTOCOL R300 */
+	/* The receiver's FIN proves that the message was matched, too. PROTOCOL R300 */
 	if (flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		return opf | UCCL_OPF_DELIVERY;
 	return opf | (flags & FI_TRANSMIT_COMPLETE ? UCCL_OPF_ACKED : UCCL_OPF_EARLY);
@@ -86,7 +86,7 @@ static void post_refused(const struct uccl_peer *peer, int rc)
 	uccl_info(FI_LOG_EP_DATA, "an operation to %s cannot be posted: %s\n", who, uccl_lib.strerror(-rc));
 }
 
-/* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc says why there is none. */
+/* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc is the error. */
 static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported, uint64_t now, ssize_t *rc)
 {
 	struct uccl_peer *peer;
@@ -108,7 +108,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 	return op;
 }
 
-/* Post what was filled with `rc`; upon an error the request goes back. */
+/* Post what was filled with `rc`; after an error the request is freed. */
 static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t now)
 {
 	const struct uccl_peer *peer = op->peer;
@@ -128,14 +128,14 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t 
 		post_refused(peer, rc);
 		return rc;
 	}
-	/* A program that posts for long would not hear what is lost meanwhile. PROTOCOL R245 */
+	/* A program that posts for a long time would not learn of losses meanwhile. PROTOCOL R245 */
 	if (uccl_engine_unread(ep->driver.engine) && may_poll(ep))
 		poll_now(ep, now);
 	uccl_driver_posted(&ep->driver);
 	return 0;
 }
 
-/* Fill a send; 0 or an error, upon which it goes back. */
+/* Fill a send; 0 or an error. */
 static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x, bool want)
 {
 	op->type = UCCL_OP_SEND;
@@ -162,7 +162,7 @@ ssize_t uccl_request_send(struct uccl_ep *ep, const struct uccl_xfer *x)
 	return op ? tx_post(ep, op, send_fill(ep, op, x, want), now) : rc;
 }
 
-/* Fill a request for remote memory; 0 or an error, upon which it goes back. */
+/* Fill a request for remote memory; 0 or an error. */
 static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rma *x)
 {
 	bool want = ep->bound.tx_cq && !x->quiet && (!ep->bound.tx_selective || x->flags & FI_COMPLETION);
@@ -261,7 +261,7 @@ ssize_t uccl_request_recv(struct uccl_ep *ep, const struct uccl_xfer *x)
 	return rc == -FI_EAGAIN ? try_again(ep, now) : rc;
 }
 
-/* The answer to a question about the unexpected messages is a completion, too; "none" is a failed one. */
+/* The result of a peek is a completion; without a message it is an error. */
 ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent)
 {
 	bool claim = x->flags & FI_CLAIM, discard = x->flags & FI_DISCARD, peek = x->flags & FI_PEEK;
@@ -282,7 +282,7 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 		if (!rc)
 			return 0;
 	} else {
-		/* What has arrived but was not looked at counts. */
+		/* Messages that have arrived and were not handled yet count, too. */
 		poll_now(ep, now);
 		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
 		op->api_flags |= UCCL_WANT_COMPLETION & (ep->bound.rx_cq ? ~0ull : 0);

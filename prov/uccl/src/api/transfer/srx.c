@@ -21,7 +21,7 @@ static bool multi(const struct uccl_xfer *x)
 	return x->flags & FI_MULTI_RECV;
 }
 
-/* Off the list; it stays while messages are on their way into it. The lock is held. */
+/* Take it off the list. It is freed when no message is being received into it. The lock is held. */
 static void unpost(struct uccl_srx *srx, struct uccl_srx_recv *r)
 {
 	TAILQ_REMOVE(&srx->posted[tagged(&r->x)], r, link);
@@ -46,7 +46,7 @@ static void child_done(struct uccl_op *op)
 	uccl_report_recv(op);
 }
 
-/* Of r for a message of `len` bytes: all of it, or what a multi-receive buffer has left. The lock is held. */
+/* Use r for a message of `len` bytes: all of r, or the next bytes of a multi-receive buffer. The lock is held. */
 static void take(struct uccl_srx *srx, struct uccl_srx_recv *r, struct uccl_op *op, uint64_t len)
 {
 	uint64_t used = uccl_min(len, r->iov[0].iov_len);
@@ -64,7 +64,7 @@ static void take(struct uccl_srx *srx, struct uccl_srx_recv *r, struct uccl_op *
 		unpost(srx, r);
 }
 
-/* The request for one of the receives; false: it is directed at somebody whom this endpoint does not know. */
+/* Fill a request for this receive. False: it names a source that this endpoint does not know. */
 static bool fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_srx_recv *r)
 {
 	struct uccl_xfer x = r->x;
@@ -73,7 +73,7 @@ static bool fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_srx_r
 	return !uccl_request_recv_fill(ep, op, &x);
 }
 
-/* The first receive that fits a message of this endpoint meets it. */
+/* Match one waiting message with the first receive that fits. */
 static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 {
 	struct uccl_op *op = uccl_op_get(ep->driver.engine);
@@ -88,7 +88,7 @@ static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 	TAILQ_FOREACH(r, &srx->posted[kind], link) {
 		if (!fill(ep, op, r) || uccl_engine_peek(ep->driver.engine, op, false, false, now))
 			continue;
-		/* Looking left the message's words in the request: afresh, for the receive itself. */
+		/* The peek wrote the message's values into the request: fill it again for the receive. */
 		uint64_t len = op->done_len;
 
 		fill(ep, op, r);
@@ -137,7 +137,7 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 	if (r) {
 		r->x = *x;
 		r->x.iov = r->iov;
-		r->x.desc = NULL; /* they are the caller's */
+		r->x.desc = NULL; /* the array is the caller's */
 		if (x->count)
 			memcpy(r->iov, x->iov, x->count * sizeof(*x->iov));
 		r->posted = true;
@@ -145,7 +145,7 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 		TAILQ_INSERT_TAIL(&srx->posted[tagged(x)], r, link);
 	}
 	pthread_mutex_unlock(&srx->lock);
-	/* Messages that found nothing in the list have said so before the lock was ours. */
+	/* Messages that found no receive have set srx_waits before we took the lock. */
 	pthread_mutex_lock(&srx->drivers.lock);
 	for (unsigned int i = 0; i < srx->drivers.n; i++) {
 		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);
@@ -161,8 +161,8 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 	return r ? 0 : -FI_EAGAIN;
 }
 
-/* What no endpoint has done is told where the first endpoint tells of receives. The lock of the list is held. */
-static void tell(struct uccl_srx *srx, const struct uccl_xfer *x, int err, uint64_t flags, const char *text)
+/* Report the end of a receive that no endpoint has taken, in the first endpoint's queue. The list's lock is held. */
+static void report_untaken(struct uccl_srx *srx, const struct uccl_xfer *x, int err, uint64_t flags, const char *text)
 {
 	struct fi_cq_tagged_entry e = {
 		.op_context = x->context, .flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | flags, .tag = x->tag,
@@ -191,14 +191,14 @@ ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
 		uccl_driver_unlock(&ep->driver);
 	}
 	if (rc == -FI_ENOMSG && srx->drivers.n) {
-		tell(srx, x, FI_ENOMSG, 0, "no such message");
+		report_untaken(srx, x, FI_ENOMSG, 0, "no such message");
 		rc = 0;
 	}
 	pthread_mutex_unlock(&srx->drivers.lock);
 	return rc;
 }
 
-/* An endpoint has taken the receive, and its error may lie unread there. The lock of the drivers is held. */
+/* Cancel a receive that an endpoint has taken, or whose error is unread. The lock of the drivers is held. */
 static ssize_t cancel_taken(struct uccl_srx *srx, const void *context)
 {
 	ssize_t rc = -FI_ENOENT;
@@ -229,9 +229,9 @@ ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context)
 			if (r->x.context == context)
 				break;
 	if (r) {
-		/* Messages are still coming into a multi-receive buffer: the last of them gives it back. */
+		/* With messages still arriving in a multi-receive buffer, the last of them reports its end. */
 		if (!r->children)
-			tell(srx, &r->x, FI_ECANCELED, multi(&r->x) ? FI_MULTI_RECV : 0, "canceled");
+			report_untaken(srx, &r->x, FI_ECANCELED, multi(&r->x) ? FI_MULTI_RECV : 0, "canceled");
 		unpost(srx, r);
 	}
 	pthread_mutex_unlock(&srx->lock);

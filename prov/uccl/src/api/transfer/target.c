@@ -41,7 +41,7 @@ static void target_release(void *arg)
 }
 
 /*
- * A region tells of every operation that changes it, also of one that reads as well (fi_mr(3)); an endpoint takes that
+ * A region counts every operation that changes it, also one that reads as well (fi_mr(3)); an endpoint takes that
  * one for a read (fi_endpoint(3)). Both kinds may lead to one counter, which then counts the operation once.
  */
 static void region_count(const struct uccl_mr *mr, bool read, bool write)

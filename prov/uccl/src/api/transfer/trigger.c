@@ -26,7 +26,7 @@ static ssize_t post_rma(struct uccl_trigger *trigger)
 }
 
 /*
- * The post was accepted long ago, so what it would return now is told as the end of the operation. A shared receive
+ * The post was accepted long ago, so an error of posting is reported as the end of the operation. A shared receive
  * context has no queue of its own.
  */
 static void deferred_fail(struct uccl_trigger *trigger, int err)
@@ -106,7 +106,7 @@ static int trigger_of(struct uccl_ep_fid *f, void *context, struct uccl_deferred
 
 	if (!ctx || ctx->event_type != FI_TRIGGER_THRESHOLD || !ctx->trigger.threshold.cntr)
 		return -FI_EINVAL;
-	/* Who moves a counter of another domain does not look at what waits in this one. */
+	/* A change of a counter of another domain does not run the operations that wait in this one. */
 	if (uccl_cntr_of(&ctx->trigger.threshold.cntr->fid)->domain != f->ep->domain)
 		return -FI_EINVAL;
 	*out = uccl_deferred_new(ctx->trigger.threshold.cntr, ctx->trigger.threshold.threshold);

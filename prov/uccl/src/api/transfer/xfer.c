@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See xfer.h. Is the handle of use, and who takes what it is asked for? */
+/* See xfer.h. Checks the handle, and selects what handles the call. */
 #include "api/transfer/xfer.h"
 
 #include "api/transfer/request.h"

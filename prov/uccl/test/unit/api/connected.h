@@ -74,7 +74,7 @@ static inline void party_say(struct party *p, const struct uccl_addr *to, enum u
 	struct uccl_ep *ep = party_ep(p);
 
 	uccl_driver_lock(&ep->driver);
-	assert_int_equal(uccl_cm_say(ep, uccl_engine_peer(ep->driver.engine, to, true), type, number, data, len), 0);
+	assert_int_equal(uccl_cm_send(ep, uccl_engine_peer(ep->driver.engine, to, true), type, number, data, len), 0);
 	uccl_driver_unlock(&ep->driver);
 }
 
