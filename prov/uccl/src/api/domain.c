@@ -63,15 +63,7 @@ static int domain_control(struct fid *fid, int command, void *arg)
 	return uccl_work_control(uccl_domain_of(fid), command, arg);
 }
 
-static struct fi_ops domain_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = domain_close,
-	.bind = domain_bind,
-	.control = domain_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops domain_fid_ops = UCCL_FID_OPS(domain_close, domain_bind, domain_control);
 
 static struct fi_ops_domain domain_ops = {
 	.size = sizeof(struct fi_ops_domain),

@@ -60,15 +60,7 @@ static int fabric_domain2(struct fid_fabric *fabric, struct fi_info *info, struc
 	return flags ? -FI_EOPNOTSUPP : uccl_domain_open(fabric, info, domain, context);
 }
 
-static struct fi_ops fabric_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = fabric_close,
-	.bind = uccl_no_bind,
-	.control = uccl_no_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops fabric_fid_ops = UCCL_FID_OPS(fabric_close, uccl_no_bind, uccl_no_control);
 
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),

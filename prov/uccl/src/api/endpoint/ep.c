@@ -364,6 +364,21 @@ static struct fi_ops_cm ep_connected_ops = {
 	.join = uccl_no_join,
 };
 
+void uccl_ep_fid_init(struct uccl_ep_fid *f, size_t fclass, void *context, struct fi_ops *fid_ops,
+		      struct fi_ops_ep *ops, struct fi_ops_cm *cm, struct fi_ops_collective *collective)
+{
+	f->fid = (struct fid_ep){
+		.fid = { .fclass = fclass, .context = context, .ops = fid_ops },
+		.ops = ops,
+		.cm = cm,
+		.msg = &uccl_msg_ops,
+		.rma = &uccl_rma_ops,
+		.tagged = &uccl_tagged_ops,
+		.atomic = &uccl_atomic_ops,
+		.collective = collective,
+	};
+}
+
 int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs, size_t fclass, void *context,
 		struct uccl_ep **out)
 {
@@ -395,16 +410,8 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs,
 	ep->self.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);
 	ep->self.ep = ep;
-	ep->self.fid.fid.fclass = fclass;
-	ep->self.fid.fid.context = context;
-	ep->self.fid.fid.ops = &ep_fid_ops;
-	ep->self.fid.ops = &ep_ops;
-	ep->self.fid.cm = ep->cm ? &ep_connected_ops : &ep_cm_ops;
-	ep->self.fid.msg = &uccl_msg_ops;
-	ep->self.fid.rma = &uccl_rma_ops;
-	ep->self.fid.tagged = &uccl_tagged_ops;
-	ep->self.fid.atomic = &uccl_atomic_ops;
-	ep->self.fid.collective = fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops;
+	uccl_ep_fid_init(&ep->self, fclass, context, &ep_fid_ops, &ep_ops, ep->cm ? &ep_connected_ops : &ep_cm_ops,
+			 fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = ep;
 	return 0;

@@ -66,39 +66,20 @@ void uccl_ep_set_size(struct uccl_ep *ep, size_t size)
 		ep->attr.tx_size = (uint32_t)size;
 }
 
+static int give(void *optval, size_t *optlen, const void *value, size_t size)
+{
+	bool fits = *optlen >= size;
+
+	*optlen = size;
+	if (!fits)
+		return -FI_ETOOSMALL;
+	memcpy(optval, value, size);
+	return 0;
+}
+
 int uccl_ep_give_size(void *optval, size_t *optlen, size_t value)
 {
-	if (*optlen < sizeof(value)) {
-		*optlen = sizeof(value);
-		return -FI_ETOOSMALL;
-	}
-	memcpy(optval, &value, sizeof(value));
-	*optlen = sizeof(value);
-	return 0;
-}
-
-static int give_bool(void *optval, size_t *optlen, bool value)
-{
-	if (*optlen < sizeof(value)) {
-		*optlen = sizeof(value);
-		return -FI_ETOOSMALL;
-	}
-	memcpy(optval, &value, sizeof(value));
-	*optlen = sizeof(value);
-	return 0;
-}
-
-static int give_p2p(const struct uccl_ep *ep, void *optval, size_t *optlen)
-{
-	int p2p = ep->attr.direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
-
-	if (*optlen < sizeof(p2p)) {
-		*optlen = sizeof(p2p);
-		return -FI_ETOOSMALL;
-	}
-	memcpy(optval, &p2p, sizeof(p2p));
-	*optlen = sizeof(p2p);
-	return 0;
+	return give(optval, optlen, &value, sizeof(value));
 }
 
 /* Small messages, and everything sent, are copied even if NICs write to devices. So it cannot be required. */
@@ -160,15 +141,17 @@ static size_t opt_size(const struct uccl_ep *ep, int name)
 int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
+	bool cuda = name == OPT_CUDA_API_PERMITTED && ep->attr.hmem;
+	int p2p = ep->attr.direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
 	if (name == FI_OPT_MIN_MULTI_RECV)
 		return uccl_ep_give_size(optval, optlen, ep->attr.min_multi);
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
-		return give_bool(optval, optlen, name == OPT_CUDA_API_PERMITTED && ep->attr.hmem);
+		return give(optval, optlen, &cuda, sizeof(cuda));
 	if (name == FI_OPT_FI_HMEM_P2P && ep->attr.hmem)
-		return give_p2p(ep, optval, optlen);
+		return give(optval, optlen, &p2p, sizeof(p2p));
 	if (name == FI_OPT_CM_DATA_SIZE && ep->cm)
 		return uccl_ep_give_size(optval, optlen, UCCL_CM_DATA_MAX);
 	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;

@@ -285,15 +285,7 @@ static int pep_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops pep_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = pep_close,
-	.bind = pep_bind,
-	.control = pep_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops pep_fid_ops = UCCL_FID_OPS(pep_close, pep_bind, pep_control);
 
 static struct fi_ops_ep pep_ops;
 static struct fi_ops_cm pep_cm_ops;

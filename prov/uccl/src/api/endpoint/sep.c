@@ -16,10 +16,6 @@
 #include "api/offer/address.h"
 #include "api/offer/attr.h"
 #include "api/peers/av.h"
-#include "api/transfer/atomic.h"
-#include "api/transfer/msg.h"
-#include "api/transfer/rma.h"
-#include "api/transfer/tagged.h"
 #include "progress/thread.h"
 
 /* Another process may have one of the ports after the first, so more first ports are tried. */
@@ -253,15 +249,7 @@ static int sep_getname(fid_t fid, void *addr, size_t *addrlen)
 	return sep_name(sep_of(fid), addr, addrlen);
 }
 
-static struct fi_ops sep_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = sep_close,
-	.bind = sep_bind,
-	.control = sep_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops sep_fid_ops = UCCL_FID_OPS(sep_close, sep_bind, sep_control);
 
 static struct fi_ops_ep sep_ops;
 static struct fi_ops_cm sep_cm_ops;
@@ -339,16 +327,8 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	}
 	sep->src = sep->ctx[0]->run.src;
 	/* It has no endpoint, so calls that transfer data fail as on an endpoint that is not enabled. */
-	sep->self.fid.fid.fclass = FI_CLASS_SEP;
-	sep->self.fid.fid.context = context;
-	sep->self.fid.fid.ops = &sep_fid_ops;
-	sep->self.fid.ops = &sep_ops;
-	sep->self.fid.cm = &sep_cm_ops;
-	sep->self.fid.msg = &uccl_msg_ops;
-	sep->self.fid.rma = &uccl_rma_ops;
-	sep->self.fid.tagged = &uccl_tagged_ops;
-	sep->self.fid.atomic = &uccl_atomic_ops;
-	sep->self.fid.collective = &uccl_no_collective_ops;
+	uccl_ep_fid_init(&sep->self, FI_CLASS_SEP, context, &sep_fid_ops, &sep_ops, &sep_cm_ops,
+			 &uccl_no_collective_ops);
 	*out = &sep->self.fid;
 	return 0;
 }

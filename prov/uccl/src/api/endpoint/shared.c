@@ -5,15 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/endpoint/ep.h"
 #include "api/endpoint/option.h"
 #include "api/lib/nosys.h"
 #include "api/object/domain.h"
 #include "api/offer/attr.h"
-#include "api/transfer/atomic.h"
-#include "api/transfer/msg.h"
-#include "api/transfer/rma.h"
 #include "api/transfer/srx.h"
-#include "api/transfer/tagged.h"
 
 static ssize_t srx_cancel(struct fid *fid, void *context)
 {
@@ -72,15 +69,7 @@ static int srx_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops srx_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = srx_close,
-	.bind = srx_bind,
-	.control = srx_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops srx_fid_ops = UCCL_FID_OPS(srx_close, srx_bind, srx_control);
 
 static struct fi_ops_ep srx_ops = {
 	.size = sizeof(struct fi_ops_ep),
@@ -116,16 +105,8 @@ int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 	/* It has no endpoint, so calls other than receives fail as on an endpoint that is not enabled. */
 	srx->self.srx = srx;
 	srx->self.rx_flags = attr ? attr->op_flags : 0;
-	srx->self.fid.fid.fclass = FI_CLASS_SRX_CTX;
-	srx->self.fid.fid.context = context;
-	srx->self.fid.fid.ops = &srx_fid_ops;
-	srx->self.fid.ops = &srx_ops;
-	srx->self.fid.cm = &uccl_no_cm_ops;
-	srx->self.fid.msg = &uccl_msg_ops;
-	srx->self.fid.rma = &uccl_rma_ops;
-	srx->self.fid.tagged = &uccl_tagged_ops;
-	srx->self.fid.atomic = &uccl_atomic_ops;
-	srx->self.fid.collective = &uccl_no_collective_ops;
+	uccl_ep_fid_init(&srx->self, FI_CLASS_SRX_CTX, context, &srx_fid_ops, &srx_ops, &uccl_no_cm_ops,
+			 &uccl_no_collective_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = &srx->self.fid;
 	return 0;
@@ -140,15 +121,7 @@ static int stx_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops stx_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = stx_close,
-	.bind = uccl_no_bind,
-	.control = uccl_no_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops stx_fid_ops = UCCL_FID_OPS(stx_close, uccl_no_bind, uccl_no_control);
 
 int uccl_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **out, void *context)
 {

@@ -175,15 +175,7 @@ static int cntr_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops cntr_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = cntr_close,
-	.bind = uccl_no_bind,
-	.control = cntr_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops cntr_fid_ops = UCCL_FID_OPS(cntr_close, uccl_no_bind, cntr_control);
 
 static struct fi_ops_cntr cntr_ops = {
 	.size = sizeof(struct fi_ops_cntr),

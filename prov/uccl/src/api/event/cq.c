@@ -442,15 +442,7 @@ static int cq_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops cq_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = cq_close,
-	.bind = uccl_no_bind,
-	.control = cq_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops cq_fid_ops = UCCL_FID_OPS(cq_close, uccl_no_bind, cq_control);
 
 static struct fi_ops_cq cq_ops = {
 	.size = sizeof(struct fi_ops_cq),

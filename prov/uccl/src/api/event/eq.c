@@ -259,15 +259,7 @@ static int eq_control(struct fid *fid, int command, void *arg)
 	return uccl_waitobj_control(&uccl_eq_of(fid)->wait, command, arg);
 }
 
-static struct fi_ops eq_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = eq_close,
-	.bind = uccl_no_bind,
-	.control = eq_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops eq_fid_ops = UCCL_FID_OPS(eq_close, uccl_no_bind, eq_control);
 
 static struct fi_ops_eq eq_ops = {
 	.size = sizeof(struct fi_ops_eq),

@@ -137,15 +137,7 @@ static int set_control(struct fid *fid, int command, void *arg)
 	return uccl_waitobj_control(&set_of(fid)->wait, command, arg);
 }
 
-static struct fi_ops set_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = set_close,
-	.bind = uccl_no_bind,
-	.control = set_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops set_fid_ops = UCCL_FID_OPS(set_close, uccl_no_bind, set_control);
 
 static struct fi_ops_wait set_ops = {
 	.size = sizeof(struct fi_ops_wait),

@@ -17,6 +17,12 @@ int uccl_no_control(struct fid *fid, int command, void *arg);
 int uccl_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int uccl_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 int uccl_no_tostr(const struct fid *fid, char *buf, size_t len);
+/* The table of an object that closes, and may bind or control. */
+#define UCCL_FID_OPS(close_fid, bind_fid, control_fid)                                                                 \
+	{                                                                                                              \
+		.size = sizeof(struct fi_ops), .close = close_fid, .bind = bind_fid, .control = control_fid,           \
+		.ops_open = uccl_no_ops_open, .tostr = uccl_no_tostr, .ops_set = uccl_no_ops_set,                      \
+	}
 
 /* struct fi_ops_domain */
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,

@@ -113,15 +113,7 @@ static int mr_control(struct fid *fid, int command, void *arg)
 	return command == FI_ENABLE || command == FI_REFRESH ? 0 : -FI_ENOSYS;
 }
 
-static struct fi_ops mr_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = mr_close,
-	.bind = mr_bind,
-	.control = mr_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops mr_fid_ops = UCCL_FID_OPS(mr_close, mr_bind, mr_control);
 
 static struct uccl_mr *find_key(const struct uccl_domain *d, uint64_t key)
 {

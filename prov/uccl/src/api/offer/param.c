@@ -24,12 +24,7 @@
 /* The prefix that the library itself puts before the names of this provider's variables. */
 #define PREFIX_LEN (sizeof("FI_UCCL_") - 1)
 
-static const char *const *order_names(void)
-{
-	static const char *const names[] = { "any", "fifo", NULL };
-
-	return names;
-}
+static const char *const order_names[] = { "any", "fifo", NULL };
 
 #define TEST "FI_UCCL_TEST" /* not for users: CONTRIBUTING.md has it, fi_info -e and the manual do not */
 
@@ -42,7 +37,7 @@ static const struct uccl_param rest[] = {
 	 .choices = uccl_credit_names, .rdma_def = UCCL_VERBS_CREDIT, .help = "receiver-driven credits"},
 	{VAR("FI_UCCL_PATHS", FORM_NUMBER, UCCL_TEXT(UCCL_UDP_PATHS), paths), RANGE(1, 256),
 	 .rdma_def = UCCL_TEXT(UCCL_VERBS_PATHS), .help = "paths to each peer"},
-	{PART("FI_UCCL_PATHS", "order", FORM_CHOICE, "any", paths_order), .choices = order_names,
+	{PART("FI_UCCL_PATHS", "order", FORM_CHOICE, "any", paths_order), .names = order_names,
 	 .old = "FI_UCCL_PATH_ORDER", .help = "fifo: you promise that no path ever reorders packets"},
 	{PART("FI_UCCL_PATHS", "window", FORM_POWER, UCCL_TEXT(UCCL_WINDOW), paths_window), RANGE(64, 16384),
 	 .old = "FI_UCCL_WINDOW", .help = "most chunks in flight to a peer, on all paths together"},
@@ -117,6 +112,11 @@ static bool for_tests(const struct uccl_param *t)
 	return !strcmp(t->name, TEST);
 }
 
+static const char *const *choices_of(const struct uccl_param *t)
+{
+	return t->choices ? t->choices() : t->names;
+}
+
 static const char *number_text(enum uccl_param_form form)
 {
 	switch (form) {
@@ -161,7 +161,7 @@ static void unit_text(const struct uccl_param *t, char *buf, size_t size)
 	case FORM_CHOICE:
 	case FORM_POLICY:
 		n = snprintf(buf, size, "one of");
-		for (const char *const *c = t->choices(); *c && n > 0 && (size_t)n < size; c++)
+		for (const char *const *c = choices_of(t); *c && n > 0 && (size_t)n < size; c++)
 			n += snprintf(buf + n, size - n, " %s", *c);
 		if (t->form == FORM_POLICY && n > 0 && (size_t)n < size)
 			snprintf(buf + n, size - n, ", with constants as name:constant=value,...");
@@ -379,7 +379,7 @@ static int read_number(const char *text, bool bytes, uint64_t *out)
 
 static int read_choice(const struct uccl_param *t, const char *text, char *out)
 {
-	for (const char *const *c = t->choices(); *c; c++) {
+	for (const char *const *c = choices_of(t); *c; c++) {
 		if (!strcmp(text, *c)) {
 			snprintf(out, UCCL_PARAM_NAME, "%s", *c);
 			return 0;
@@ -603,6 +603,6 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
 	c->linger_ns = p->conn.linger_ns;
 	c->keyless = p->conn.security_keyless == UCCL_SWITCH_YES;
 	c->fifo_paths = !strcmp(p->paths_order, "fifo");
-	while (strcmp(p->conn.security, uccl_param_security_names()[c->security]))
+	while (strcmp(p->conn.security, uccl_param_security_names[c->security]))
 		c->security++;
 }

@@ -4,12 +4,7 @@
 
 #define YEAR_S 31536000
 
-const char *const *uccl_param_security_names(void)
-{
-	static const char *const names[] = { "trusted", "control", "packets", NULL };
-
-	return names;
-}
+const char *const uccl_param_security_names[] = { "trusted", "control", "packets", NULL };
 
 const struct uccl_param uccl_param_conn[] = {
 	{VAR("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", conn.peer_timeout_ns), RANGE(0, YEAR_S),
@@ -26,7 +21,7 @@ const struct uccl_param uccl_param_conn[] = {
 		 "0: none"},
 	{VAR("FI_UCCL_LINGER", FORM_MILLIS, "200", conn.linger_ns), RANGE(0, 600000),
 	 .help = "most time that closing an endpoint waits until its peers know"},
-	{VAR("FI_UCCL_SECURITY", FORM_CHOICE, "trusted", conn.security), .choices = uccl_param_security_names,
+	{VAR("FI_UCCL_SECURITY", FORM_CHOICE, "trusted", conn.security), .names = uccl_param_security_names,
 	 .help = "what proves that packets are genuine: tokens, codes, or codes and no direct writes; equal on all "
 		 "sides"},
 	{PART("FI_UCCL_SECURITY", "keyless", FORM_SWITCH, "auto", conn.security_keyless), .old = "FI_UCCL_KEYLESS",

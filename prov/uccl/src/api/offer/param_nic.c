@@ -5,43 +5,19 @@
 #include "api/offer/param_row.h"
 #include "base/defaults.h"
 
-static const char *const *backend_names(void)
-{
-	static const char *const names[] = { "udp", "xdp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
-
-	return names;
-}
-
-static const char *const *pci_names(void)
-{
-	static const char *const names[] = { "auto", "all", "none", NULL };
-
-	return names;
-}
-
-static const char *const *cuda_names(void)
-{
-	static const char *const names[] = { "auto", "on", "off", NULL };
-
-	return names;
-}
-
+static const char *const backend_names[] = { "udp", "xdp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
+static const char *const pci_names[] = { "auto", "all", "none", NULL };
+static const char *const cuda_names[] = { "auto", "on", "off", NULL };
 /* In the order of enum uccl_xdp_mode. */
-static const char *const *xdp_names(void)
-{
-	static const char *const names[] = {"auto", "native", "generic", NULL};
-
-	return names;
-}
+static const char *const xdp_names[] = { "auto", "native", "generic", NULL };
 
 enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p)
 {
-	const char *const *names = xdp_names();
 	int mode = UCCL_XDP_AUTO;
 
-	while (names[mode] && strcmp(names[mode], p->nic.backend_mode))
+	while (xdp_names[mode] && strcmp(xdp_names[mode], p->nic.backend_mode))
 		mode++;
-	return names[mode] ? (enum uccl_xdp_mode)mode : UCCL_XDP_AUTO;
+	return xdp_names[mode] ? (enum uccl_xdp_mode)mode : UCCL_XDP_AUTO;
 }
 
 /*
@@ -73,9 +49,9 @@ bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsig
 }
 
 const struct uccl_param uccl_param_nic[] = {
-	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", nic.backend), .choices = backend_names,
+	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", nic.backend), .names = backend_names,
 	 .help = "what moves the packets"},
-	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", nic.backend_mode), .choices = xdp_names,
+	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", nic.backend_mode), .names = xdp_names,
 	 .old = "FI_UCCL_XDP",
 	 .help = "where the program of the back end xdp runs: in the NIC's driver (native), in the kernel (generic, "
 		 "slower), or in the driver if possible"},
@@ -84,7 +60,7 @@ const struct uccl_param uccl_param_nic[] = {
 	{VAR("FI_UCCL_NIC", FORM_TEXT, "", nic.names),
 	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; "
 		 "empty: any"},
-	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic.pci), .choices = pci_names, .old = "FI_UCCL_PCI",
+	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic.pci), .names = pci_names, .old = "FI_UCCL_PCI",
 	 .help = "which programs get PCI addresses of NICs: all but MPICH's, all, or none"},
 	{VAR("FI_UCCL_PORTS", FORM_PORTS, "", nic.ports), RANGE(1, 65535),
 	 .help = "ports of this host that the provider's sockets may use, as first-last; empty: any"},
@@ -101,7 +77,7 @@ const struct uccl_param uccl_param_nic[] = {
 	{PART("FI_UCCL_VERBS", "mw", FORM_SWITCH, "auto", nic.verbs_mw), .old = "FI_UCCL_WINDOWS",
 	 .help = "peers write to memory windows, not to memory that is registered for each message; auto: where these "
 		 "keep writes within their bounds, with FI_UCCL_SECURITY=trusted"},
-	{VAR("FI_UCCL_CUDA", FORM_CHOICE, "auto", nic.cuda), .choices = cuda_names,
+	{VAR("FI_UCCL_CUDA", FORM_CHOICE, "auto", nic.cuda), .names = cuda_names,
 	 .help = "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no "
 		 "capabilities"},
 	{PART("FI_UCCL_CUDA", "scatter", FORM_BOOL, "0", nic.cuda_scatter), .old = "FI_UCCL_SCATTER",

@@ -29,7 +29,8 @@ struct uccl_param {
 	const char *def;
 	size_t offset;
 	uint64_t lo, hi;	/* in the unit of the text; the default may lie outside */
-	const char *const *(*choices)(void);
+	const char *const *names;	/* FORM_CHOICE: the possible values, then NULL */
+	const char *const *(*choices)(void); /* FORM_POLICY: returns the same */
 	const char *rdma_def;	/* with RDMA NICs; NULL: the same */
 	bool nearest;		/* a number out of range becomes the nearest in it */
 	const char *help;
@@ -40,7 +41,7 @@ struct uccl_param {
 extern const struct uccl_param uccl_param_nic[], uccl_param_conn[];
 
 /* The names of enum uccl_security, in its order, then NULL. */
-const char *const *uccl_param_security_names(void);
+extern const char *const uccl_param_security_names[];
 
 /* The first of a row's fields: a variable, a part of one; then the field of struct uccl_params that it sets. */
 #define VAR(name, form, def, field) name, NULL, form, def, offsetof(struct uccl_params, field)

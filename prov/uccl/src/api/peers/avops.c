@@ -270,15 +270,7 @@ static int av_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops av_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = av_close,
-	.bind = av_bind,
-	.control = uccl_no_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops av_fid_ops = UCCL_FID_OPS(av_close, av_bind, uccl_no_control);
 
 /* Later headers have more operations behind these; with this size none of them is there. */
 static struct fi_ops_av av_ops = {

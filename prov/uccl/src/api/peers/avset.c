@@ -140,15 +140,7 @@ static int set_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops set_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = set_close,
-	.bind = uccl_no_bind,
-	.control = uccl_no_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops set_fid_ops = UCCL_FID_OPS(set_close, uccl_no_bind, uccl_no_control);
 
 static struct fi_ops_av_set set_ops = {
 	.size = sizeof(struct fi_ops_av_set),

@@ -9,6 +9,9 @@
 #include "api/transfer/xfer.h"
 #include "msg/rma/atomic_math.h"
 
+/* Descriptors are not used: the address says where memory is. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 _Static_assert((int)UCCL_INT8 == FI_INT8 && (int)UCCL_UINT64 == FI_UINT64 && (int)UCCL_FLOAT == FI_FLOAT &&
 		       (int)UCCL_DOUBLE_COMPLEX == FI_DOUBLE_COMPLEX &&
 		       (int)UCCL_LONG_DOUBLE_COMPLEX == FI_LONG_DOUBLE_COMPLEX && (int)UCCL_INT128 == FI_INT128 &&
@@ -119,7 +122,6 @@ static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void *
 		.flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
-	(void)desc;
 	return post(ep, &c);
 }
 
@@ -128,7 +130,6 @@ static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, vo
 {
 	struct fi_ioc ioc = { .addr = (void *)buf, .count = count };
 
-	(void)desc;
 	return atomic_writev(ep, &ioc, NULL, 1, dest_addr, addr, key, datatype, op, context);
 }
 
@@ -169,8 +170,6 @@ static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
 		.context = context, .flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
-	(void)desc;
-	(void)result_desc;
 	return post(ep, &c);
 }
 
@@ -180,8 +179,6 @@ static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count
 {
 	struct fi_ioc ioc = { .addr = (void *)buf, .count = count }, to = { .addr = result, .count = count };
 
-	(void)desc;
-	(void)result_desc;
 	return atomic_readwritev(ep, &ioc, NULL, 1, &to, NULL, 1, dest_addr, addr, key, datatype, op, context);
 }
 
@@ -196,7 +193,6 @@ static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 	};
 	int rc = uccl_flags_check(UCCL_CALL_FETCHMSG, flags);
 
-	(void)result_desc;
 	return rc ? rc : post(ep, &c);
 }
 
@@ -214,9 +210,6 @@ static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
 		.flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
-	(void)desc;
-	(void)compare_desc;
-	(void)result_desc;
 	return post(ep, &c);
 }
 
@@ -228,9 +221,6 @@ static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count
 	struct fi_ioc ioc = { .addr = (void *)buf, .count = count }, with = { .addr = (void *)compare, .count = count };
 	struct fi_ioc to = { .addr = result, .count = count };
 
-	(void)desc;
-	(void)compare_desc;
-	(void)result_desc;
 	return atomic_compwritev(ep, &ioc, NULL, 1, &with, NULL, 1, &to, NULL, 1, dest_addr, addr, key, datatype, op,
 				 context);
 }
@@ -247,8 +237,6 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 	};
 	int rc = uccl_flags_check(UCCL_CALL_COMPAREMSG, flags);
 
-	(void)compare_desc;
-	(void)result_desc;
 	return rc ? rc : post(ep, &c);
 }
 
@@ -296,19 +284,16 @@ static int valid(enum uccl_op_type type, enum fi_datatype datatype, enum fi_op o
 
 static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
-	(void)ep;
 	return valid(UCCL_OP_ATOMIC, datatype, op, count);
 }
 
 static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
-	(void)ep;
 	return valid(UCCL_OP_FETCH, datatype, op, count);
 }
 
 static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
-	(void)ep;
 	return valid(UCCL_OP_COMPARE, datatype, op, count);
 }
 
@@ -318,7 +303,6 @@ int uccl_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum
 	enum uccl_op_type type = UCCL_OP_ATOMIC;
 	int rc;
 
-	(void)domain;
 	if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED) ||
 	    (flags & FI_FETCH_ATOMIC && flags & FI_COMPARE_ATOMIC))
 		return -FI_EINVAL;

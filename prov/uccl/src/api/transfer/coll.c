@@ -24,6 +24,9 @@
 #include "msg/collective/schedule.h"
 #include "progress/thread.h"
 
+/* Descriptors are not used: the address says where memory is. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 _Static_assert((int)UCCL_BARRIER == FI_BARRIER && (int)UCCL_BROADCAST == FI_BROADCAST &&
 		       (int)UCCL_ALLTOALL == FI_ALLTOALL && (int)UCCL_ALLREDUCE == FI_ALLREDUCE &&
 		       (int)UCCL_ALLGATHER == FI_ALLGATHER && (int)UCCL_REDUCE_SCATTER == FI_REDUCE_SCATTER &&
@@ -535,15 +538,7 @@ static int mc_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops mc_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = mc_close,
-	.bind = uccl_no_bind,
-	.control = uccl_no_control,
-	.ops_open = uccl_no_ops_open,
-	.tostr = uccl_no_tostr,
-	.ops_set = uccl_no_ops_set,
-};
+static struct fi_ops mc_fid_ops = UCCL_FID_OPS(mc_close, uccl_no_bind, uccl_no_control);
 
 /* A broadcast has one buffer: what the root gives, and what the others get. */
 static const void *given_at(const struct uccl_coll_plan *plan)
@@ -855,7 +850,6 @@ static ssize_t coll_barrier(struct fid_ep *ep, fi_addr_t coll, void *context)
 static ssize_t coll_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc, fi_addr_t coll, fi_addr_t root,
 			      enum fi_datatype datatype, uint64_t flags, void *context)
 {
-	(void)desc;
 	return coll_call(ep, &(struct call){ .kind = FI_BROADCAST, .result = buf, .count = count, .coll = coll,
 					     .root = root, .datatype = datatype, .flags = flags, .context = context });
 }
@@ -864,8 +858,6 @@ static ssize_t coll_alltoall(struct fid_ep *ep, const void *buf, size_t count, v
 			     void *result_desc, fi_addr_t coll, enum fi_datatype datatype, uint64_t flags,
 			     void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_ALLTOALL, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .datatype = datatype, .flags = flags,
 					     .context = context });
@@ -875,8 +867,6 @@ static ssize_t coll_allreduce(struct fid_ep *ep, const void *buf, size_t count, 
 			      void *result_desc, fi_addr_t coll, enum fi_datatype datatype, enum fi_op op,
 			      uint64_t flags, void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_ALLREDUCE, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .datatype = datatype, .op = op, .flags = flags,
 					     .context = context });
@@ -886,8 +876,6 @@ static ssize_t coll_allgather(struct fid_ep *ep, const void *buf, size_t count, 
 			      void *result_desc, fi_addr_t coll, enum fi_datatype datatype, uint64_t flags,
 			      void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_ALLGATHER, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .datatype = datatype, .flags = flags,
 					     .context = context });
@@ -897,8 +885,6 @@ static ssize_t coll_reduce_scatter(struct fid_ep *ep, const void *buf, size_t co
 				   void *result_desc, fi_addr_t coll, enum fi_datatype datatype, enum fi_op op,
 				   uint64_t flags, void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_REDUCE_SCATTER, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .datatype = datatype, .op = op, .flags = flags,
 					     .context = context });
@@ -908,8 +894,6 @@ static ssize_t coll_reduce(struct fid_ep *ep, const void *buf, size_t count, voi
 			   void *result_desc, fi_addr_t coll, fi_addr_t root, enum fi_datatype datatype, enum fi_op op,
 			   uint64_t flags, void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_REDUCE, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .root = root, .datatype = datatype, .op = op,
 					     .flags = flags, .context = context });
@@ -919,8 +903,6 @@ static ssize_t coll_scatter(struct fid_ep *ep, const void *buf, size_t count, vo
 			    void *result_desc, fi_addr_t coll, fi_addr_t root, enum fi_datatype datatype,
 			    uint64_t flags, void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_SCATTER, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .root = root, .datatype = datatype, .flags = flags,
 					     .context = context });
@@ -930,8 +912,6 @@ static ssize_t coll_gather(struct fid_ep *ep, const void *buf, size_t count, voi
 			   void *result_desc, fi_addr_t coll, fi_addr_t root, enum fi_datatype datatype,
 			   uint64_t flags, void *context)
 {
-	(void)desc;
-	(void)result_desc;
 	return coll_call(ep, &(struct call){ .kind = FI_GATHER, .buf = buf, .result = result, .count = count,
 					     .coll = coll, .root = root, .datatype = datatype, .flags = flags,
 					     .context = context });
@@ -944,7 +924,6 @@ static ssize_t coll_msg(struct fid_ep *ep, const struct fi_msg_collective *m, st
 	struct call x = { .kind = m->coll, .coll = m->coll_addr, .root = m->root_addr, .datatype = m->datatype,
 			  .op = m->op, .flags = flags, .context = m->context };
 
-	(void)desc;
 	if ((unsigned int)m->coll >= UCCL_COLLS || m->iov_count > 1 || nresult > 1)
 		return -FI_EINVAL;
 	if (m->iov_count) {
@@ -981,7 +960,6 @@ int uccl_coll_query(struct fid_domain *domain, enum fi_collective_op coll, struc
 {
 	size_t size;
 
-	(void)domain;
 	if (!attr || attr->mode || flags || (unsigned int)coll >= UCCL_COLLS)
 		return -FI_EINVAL;
 	size = coll == FI_BARRIER ? 0 : uccl_atomic_size(attr->datatype);

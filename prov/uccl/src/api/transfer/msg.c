@@ -8,13 +8,10 @@
 static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
 {
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
-	struct iovec iov = { .iov_base = buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .desc = &desc, .count = 1, .addr = src_addr,
-		.context = context, .flags = f->rx_flags | FI_MSG,
-	};
 
-	return uccl_xfer_recv(f, &x);
+	return uccl_xfer_recv_one(f, buf, len, desc, &(struct uccl_xfer){
+		.addr = src_addr, .context = context, .flags = f->rx_flags | FI_MSG,
+	});
 }
 
 static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
@@ -49,13 +46,10 @@ static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *de
 			void *context)
 {
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
-		.context = context, .flags = f->tx_flags | FI_MSG,
-	};
 
-	return uccl_xfer_send(f, &x);
+	return uccl_xfer_send_one(f, buf, len, desc, &(struct uccl_xfer){
+		.addr = dest_addr, .context = context, .flags = f->tx_flags | FI_MSG,
+	});
 }
 
 static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
@@ -83,37 +77,27 @@ static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 
 static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
 {
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
-		.flags = FI_INJECT | FI_MSG, .quiet = true,
-	};
-
-	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
+	return uccl_xfer_send_one(uccl_ep_fid_of(&ep->fid), buf, len, NULL, &(struct uccl_xfer){
+		.addr = dest_addr, .flags = FI_INJECT | FI_MSG, .quiet = true,
+	});
 }
 
 static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			    fi_addr_t dest_addr, void *context)
 {
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
-		.data = data, .context = context, .flags = f->tx_flags | FI_REMOTE_CQ_DATA | FI_MSG,
-	};
 
-	return uccl_xfer_send(f, &x);
+	return uccl_xfer_send_one(f, buf, len, desc, &(struct uccl_xfer){
+		.addr = dest_addr, .data = data, .context = context,
+		.flags = f->tx_flags | FI_REMOTE_CQ_DATA | FI_MSG,
+	});
 }
 
 static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr)
 {
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
-		.data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | FI_MSG, .quiet = true,
-	};
-
-	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
+	return uccl_xfer_send_one(uccl_ep_fid_of(&ep->fid), buf, len, NULL, &(struct uccl_xfer){
+		.addr = dest_addr, .data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | FI_MSG, .quiet = true,
+	});
 }
 
 struct fi_ops_msg uccl_msg_ops = {

@@ -9,14 +9,11 @@ static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc,
 			   uint64_t ignore, void *context)
 {
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
-	struct iovec iov = { .iov_base = buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .desc = &desc, .count = 1, .addr = src_addr,
-		.tag = tag, .ignore = ignore,
-		.context = context, .flags = (f->rx_flags & ~FI_MULTI_RECV) | FI_TAGGED,
-	};
 
-	return uccl_xfer_recv(f, &x);
+	return uccl_xfer_recv_one(f, buf, len, desc, &(struct uccl_xfer){
+		.addr = src_addr, .tag = tag, .ignore = ignore, .context = context,
+		.flags = (f->rx_flags & ~FI_MULTI_RECV) | FI_TAGGED,
+	});
 }
 
 static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -25,8 +22,7 @@ static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **d
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = iov, .desc = desc, .count = count, .addr = src_addr,
-		.tag = tag, .ignore = ignore,
-		.context = context, .flags = (f->rx_flags & ~FI_MULTI_RECV) | FI_TAGGED,
+		.tag = tag, .ignore = ignore, .context = context, .flags = (f->rx_flags & ~FI_MULTI_RECV) | FI_TAGGED,
 	};
 
 	return uccl_xfer_recv(f, &x);
@@ -37,8 +33,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
-		.tag = msg->tag, .ignore = msg->ignore,
-		.context = msg->context, .flags = flags | FI_TAGGED,
+		.tag = msg->tag, .ignore = msg->ignore, .context = msg->context, .flags = flags | FI_TAGGED,
 	};
 	int rc = uccl_flags_check(UCCL_CALL_TRECVMSG, flags);
 
@@ -53,14 +48,10 @@ static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void 
 			   uint64_t tag, void *context)
 {
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
-		.tag = tag,
-		.context = context, .flags = f->tx_flags | FI_TAGGED,
-	};
 
-	return uccl_xfer_send(f, &x);
+	return uccl_xfer_send_one(f, buf, len, desc, &(struct uccl_xfer){
+		.addr = dest_addr, .tag = tag, .context = context, .flags = f->tx_flags | FI_TAGGED,
+	});
 }
 
 static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -69,8 +60,7 @@ static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **d
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = iov, .desc = desc, .count = count, .addr = dest_addr,
-		.tag = tag,
-		.context = context, .flags = f->tx_flags | FI_TAGGED,
+		.tag = tag, .context = context, .flags = f->tx_flags | FI_TAGGED,
 	};
 
 	return uccl_xfer_send(f, &x);
@@ -80,8 +70,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 {
 	struct uccl_xfer x = {
 		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
-		.tag = msg->tag,
-		.data = msg->data, .context = msg->context, .flags = flags | FI_TAGGED,
+		.tag = msg->tag, .data = msg->data, .context = msg->context, .flags = flags | FI_TAGGED,
 	};
 	int rc = uccl_flags_check(UCCL_CALL_TSENDMSG, flags);
 
@@ -90,41 +79,29 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 
 static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)
 {
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
-		.tag = tag,
-		.flags = FI_INJECT | FI_TAGGED, .quiet = true,
-	};
-
-	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
+	return uccl_xfer_send_one(uccl_ep_fid_of(&ep->fid), buf, len, NULL, &(struct uccl_xfer){
+		.addr = dest_addr, .tag = tag, .flags = FI_INJECT | FI_TAGGED, .quiet = true,
+	});
 }
 
 static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			       fi_addr_t dest_addr, uint64_t tag, void *context)
 {
 	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
-		.tag = tag,
-		.data = data, .context = context, .flags = f->tx_flags | FI_REMOTE_CQ_DATA | FI_TAGGED,
-	};
 
-	return uccl_xfer_send(f, &x);
+	return uccl_xfer_send_one(f, buf, len, desc, &(struct uccl_xfer){
+		.addr = dest_addr, .tag = tag, .data = data, .context = context,
+		.flags = f->tx_flags | FI_REMOTE_CQ_DATA | FI_TAGGED,
+	});
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
 				 uint64_t tag)
 {
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
-		.tag = tag,
-		.data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | FI_TAGGED, .quiet = true,
-	};
-
-	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
+	return uccl_xfer_send_one(uccl_ep_fid_of(&ep->fid), buf, len, NULL, &(struct uccl_xfer){
+		.addr = dest_addr, .tag = tag, .data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | FI_TAGGED,
+		.quiet = true,
+	});
 }
 
 struct fi_ops_tagged uccl_tagged_ops = {
