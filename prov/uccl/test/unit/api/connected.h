@@ -116,6 +116,8 @@ static inline void pair_close(struct pair *p)
 	world_close(&p->w);
 }
 
+WORLD_FIXTURE(pair)
+
 static inline void pair_drive(struct pair *p)
 {
 	if (p->a.cq)

@@ -38,7 +38,6 @@ static void getinfo__no_hints(void **state)
 	struct fi_info *info;
 	struct uccl_addr a;
 
-	(void)state;
 	assert_int_equal(uccl_getinfo(FI_VERSION(0, 0), NULL, NULL, 0, NULL, &info), 0);
 	for (struct fi_info *i = info; i; i = i->next) {
 		assert_int_equal(i->mode, 0);
@@ -67,7 +66,6 @@ static void getinfo__one_network(void **state)
 	struct fi_info *info;
 	struct uccl_addr first, a;
 
-	(void)state;
 	for (int i = 0; i < n; i++)
 		outside |= !list[i].loopback;
 	free(list);
@@ -83,7 +81,6 @@ static void getinfo__one_network(void **state)
 
 static void getinfo__refuses(void **state)
 {
-	(void)state;
 	refused(h->ep_attr->type = (enum fi_ep_type)4);
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
 	refused(h->caps = FI_MULTICAST);
@@ -142,7 +139,6 @@ static void getinfo__dgram(void **state)
 {
 	size_t most = 0;
 
-	(void)state;
 	granted(h->ep_attr->type = FI_EP_DGRAM,
 		info->ep_attr->type == FI_EP_DGRAM && info->caps & FI_MSG &&
 			!(info->caps & (FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_NAMED_RX_CTX)) &&
@@ -167,7 +163,6 @@ static void getinfo__connected(void **state)
 {
 	struct fid fid = { .fclass = FI_CLASS_PEP };
 
-	(void)state;
 	granted(h->ep_attr->type = FI_EP_MSG,
 		info->ep_attr->type == FI_EP_MSG && info->caps & FI_TAGGED && info->caps & FI_RMA &&
 			!(info->caps & (FI_COLLECTIVE | FI_NAMED_RX_CTX)) && !info->handle &&
@@ -184,7 +179,6 @@ static void getinfo__for_utilities(void **state)
 	static const enum fi_ep_type types[] = { FI_EP_DGRAM, FI_EP_MSG };
 	struct fi_info *h = world_hints(), *info;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(types); i++) {
 		h->ep_attr->type = types[i];
 		assert_int_equal(uccl_getinfo(API, NULL, NULL, 1ull << 59, h, &info), -FI_ENODATA);
@@ -205,7 +199,6 @@ static void getinfo__says_why_no_gpu(void **state)
 		{ "FI_UCCL_CUDA", "auto", " is missing\n" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(set); i++) {
 		setenv(set[i][0], set[i][1], 1);
 		world_listen(FI_LOG_INFO);
@@ -218,7 +211,6 @@ static void getinfo__says_why_no_gpu(void **state)
 
 static void getinfo__grants(void **state)
 {
-	(void)state;
 	granted(h->caps = FI_MSG, info->caps & FI_SEND && info->caps & FI_RECV && !(info->caps & FI_TAGGED));
 	granted(h->caps = FI_MSG, !(info->caps & FI_DIRECTED_RECV) && info->caps & FI_SOURCE);
 	granted(h->caps = FI_TAGGED | FI_DIRECTED_RECV, info->caps & FI_DIRECTED_RECV && !(info->caps & FI_MSG));
@@ -352,7 +344,6 @@ static void getinfo__consumers(void **state)
 {
 	struct fi_info *all, *info;
 
-	(void)state;
 	assert_int_equal(ask(NULL, &all), 0);
 	/* by what MPICH rates a provider */
 	assert_true(all->domain_attr->cq_data_size >= 4 && all->caps & FI_TAGGED && all->caps & FI_RMA);
@@ -401,11 +392,7 @@ static void getinfo__consumers(void **state)
 		assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION), 0);
 		assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
 		assert_int_equal(fi_enable(ep), 0);
-		assert_int_equal(fi_close(&ep->fid), 0);
-		assert_int_equal(fi_close(&av->fid), 0);
-		assert_int_equal(fi_close(&cq->fid), 0);
-		assert_int_equal(fi_close(&domain->fid), 0);
-		assert_int_equal(fi_close(&fabric->fid), 0);
+		world_closes(&ep->fid, &av->fid, &cq->fid, &domain->fid, &fabric->fid);
 		uccl_lib.freeinfo(info);
 		fi_freeinfo(h);
 	}
@@ -417,7 +404,6 @@ static void getinfo__null_parts(void **state)
 	struct fi_info h = { .caps = FI_MSG }, *info;
 	struct fid_nic zero = { .device_attr = NULL };
 
-	(void)state;
 	h.nic = &zero;
 	assert_int_equal(ask(&h, &info), 0);
 	uccl_lib.freeinfo(info);
@@ -427,7 +413,6 @@ static void getinfo__old_api(void **state)
 {
 	struct fi_info *h = world_hints(), *info;
 
-	(void)state;
 	assert_int_equal(uccl_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, h, &info), 0);
 	assert_int_equal(info->domain_attr->mr_mode, FI_MR_SCALABLE);
 	uccl_lib.freeinfo(info);
@@ -445,7 +430,6 @@ static void getinfo__tail(void **state)
 	struct fi_info *info;
 	uint64_t tail[4];
 
-	(void)state;
 	assert_int_equal(ask(NULL, &info), 0);
 	uccl_lib.freeinfo(info);
 	/* As if a 2.5 had loaded us: its structs are longer, which the stand-ins allow for. */
@@ -469,7 +453,6 @@ static void getinfo__node(void **state)
 	struct fi_info *info;
 	struct uccl_addr a;
 
-	(void)state;
 	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7471", 0, NULL, &info), 0);
 	assert_string_equal(info->domain_attr->name, "lo");
 	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->dest_addr, info->dest_addrlen, &a, NULL), 0);
@@ -501,7 +484,6 @@ static void getinfo__source(void **state)
 	struct fi_info *info;
 	struct uccl_addr a;
 
-	(void)state;
 	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7471", FI_SOURCE, NULL, &info), 0);
 	assert_null(info->next);
 	assert_string_equal(info->domain_attr->name, "lo");
@@ -530,7 +512,6 @@ static void getinfo__sockaddr(void **state)
 	struct fi_info *h = world_hints(), *info;
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(7471) };
 
-	(void)state;
 	h->addr_format = FI_SOCKADDR_IN;
 	assert_int_equal(ask(h, &info), 0);
 	assert_int_equal(info->addr_format, FI_SOCKADDR_IN);
@@ -564,7 +545,6 @@ static void getinfo__nic_variable(void **state)
 {
 	struct fi_info *info;
 
-	(void)state;
 	setenv("FI_UCCL_NIC", "no-such,lo", 1);
 	assert_int_equal(ask(NULL, &info), 0);
 	for (struct fi_info *i = info; i; i = i->next)
@@ -580,22 +560,19 @@ static void getinfo__nic_variable(void **state)
 
 static void getinfo__open_objects(void **state)
 {
+	struct world *w = *state;
 	struct fi_info *h = world_hints(), *info;
 	struct fid_domain foreign = { .fid.fclass = FI_CLASS_DOMAIN };
-	struct world w;
 
-	(void)state;
-	world_open(&w);
-	h->domain_attr->domain = w.domain;
-	h->fabric_attr->fabric = w.fabric;
+	h->domain_attr->domain = w->domain;
+	h->fabric_attr->fabric = w->fabric;
 	assert_int_equal(ask(h, &info), 0);
-	assert_ptr_equal(info->domain_attr->domain, w.domain);
-	assert_ptr_equal(info->fabric_attr->fabric, w.fabric);
+	assert_ptr_equal(info->domain_attr->domain, w->domain);
+	assert_ptr_equal(info->fabric_attr->fabric, w->fabric);
 	uccl_lib.freeinfo(info);
 	h->domain_attr->domain = &foreign;
 	assert_int_equal(ask(h, &info), -FI_ENODATA);
 	fi_freeinfo(h);
-	world_close(&w);
 }
 
 static void nicattr__dup_and_text(void **state)
@@ -603,7 +580,6 @@ static void nicattr__dup_and_text(void **state)
 	struct fi_info *info, *dup;
 	char text[4096] = "before\n";
 
-	(void)state;
 	assert_int_equal(ask(NULL, &info), 0);
 	dup = fi_dupinfo(info);
 	assert_non_null(dup);
@@ -619,7 +595,6 @@ static void nicattr__dup_and_text(void **state)
 
 static int stand_ins(void **state)
 {
-	(void)state;
 	/* What is refused without a GPU is refused on machines with one, too. */
 	setenv("FI_UCCL_CUDA", "off", 1);
 	fi_prov_ini();
@@ -633,7 +608,6 @@ static void getinfo__rdma(void **state)
 	struct uccl_addr a;
 	int rc;
 
-	(void)state;
 	setenv("FI_UCCL_BACKEND", "verbs-ud", 1);
 	h->ep_attr->type = FI_EP_RDM;
 	rc = ask(h, &info);
@@ -683,7 +657,6 @@ static void getinfo__open_domain(void **state)
 	/* by what the domain does, and what is offered; -1: they cannot agree */
 	static const int want[2][5] = { { 0, -1, FI_MR_SCALABLE, 0, 0 }, { -1, FI_MR_BASIC, -1, all, -1 } };
 
-	(void)state;
 	for (size_t d = 0; d < uccl_array_len(modes); d++) {
 		struct fi_info *h = world_hints();
 		struct world w;
@@ -727,7 +700,7 @@ int main(void)
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
 		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
 		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
-		cmocka_unit_test(getinfo__open_objects), cmocka_unit_test(getinfo__open_domain),
+		test_with(world, getinfo__open_objects), cmocka_unit_test(getinfo__open_domain),
 		cmocka_unit_test(getinfo__rdma),
 		cmocka_unit_test(nicattr__dup_and_text),
 	};

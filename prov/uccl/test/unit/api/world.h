@@ -30,6 +30,9 @@
 
 #define API FI_VERSION(1, 17)
 
+/* cmocka passes a state to every test; most tests here have none. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 /* Nobody but the program drives endpoints of domains that are opened between these two. */
 static inline void world_rescue_off(void)
 {
@@ -127,6 +130,18 @@ static inline void world_open(struct world *w)
 	world_open_with(w, NULL);
 }
 
+/* Close these objects, in this order. */
+#define world_closes(...) world_close_list((struct fid *[]){ __VA_ARGS__, NULL })
+
+static inline void world_close_list(struct fid **fid)
+{
+	for (int i = 0, rc; fid[i]; i++) {
+		rc = fi_close(fid[i]);
+		if (rc)
+			fail_msg("object %d of the list is not closed: %d", i, rc);
+	}
+}
+
 /*
  * A MiB is sent, from a buffer for the test to free after the endpoint: did the call leave to others what has come
  * meanwhile? PROTOCOL R245
@@ -147,6 +162,25 @@ static inline void world_close(struct world *w)
 	assert_int_equal(fi_close(&w->fabric->fid), 0);
 	fi_freeinfo(w->info);
 }
+
+/* Set-up and tear-down of tests whose *state is an open struct T. */
+#define WORLD_FIXTURE(T)                                                                                               \
+	static inline int T##_setup(void **state)                                                                      \
+	{                                                                                                              \
+		*state = calloc(1, sizeof(struct T));                                                                  \
+		assert_non_null(*state);                                                                               \
+		T##_open(*state);                                                                                      \
+		return 0;                                                                                              \
+	}                                                                                                              \
+	static inline int T##_teardown(void **state)                                                                   \
+	{                                                                                                              \
+		T##_close(*state);                                                                                     \
+		free(*state);                                                                                          \
+		return 0;                                                                                              \
+	}
+#define test_with(T, f) cmocka_unit_test_setup_teardown(f, T##_setup, T##_teardown)
+
+WORLD_FIXTURE(world)
 
 struct node {
 	struct fid_ep *ep;

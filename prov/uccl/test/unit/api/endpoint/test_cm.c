@@ -27,7 +27,6 @@ static void connect__data(void **state)
 	struct pair p;
 	struct told t;
 
-	(void)state;
 	fill_words();
 	pair_open(&p);
 	assert_int_equal(fi_getopt(&p.a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &most, &len), 0);
@@ -62,7 +61,6 @@ static void connected__transfers(void **state)
 	struct pair p;
 	struct told t;
 
-	(void)state;
 	for (int i = 0; i < 300000; i++)
 		out[i] = (uint8_t)(i * 3 + i / 251);
 	pair_open(&p);
@@ -103,7 +101,6 @@ static void connected__leaves_looks(void **state)
 	struct pair p;
 	char *buf;
 
-	(void)state;
 	world_rescue_off();
 	pair_open(&p);
 	world_rescue_on();
@@ -120,7 +117,6 @@ static void reject__data(void **state)
 	struct pair p;
 	struct told t;
 
-	(void)state;
 	fill_words();
 	pair_open(&p);
 	for (int i = 0; i < 2; i++) {
@@ -154,89 +150,77 @@ static void reject__data(void **state)
 /* Where nobody is, where nobody listens any more, and at an endpoint that is no listener. */
 static void connect__refused(void **state)
 {
+	struct pair *p = *state;
 	struct fi_eq_err_entry err;
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_close(&p.pep->fid), 0);
-	p.pep = NULL;
-	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
-	assert_int_equal(pair_error(&p, p.a.eq, &p.a.ep->fid, &err), FI_ECONNREFUSED);
-	party_close(&p.a);
-	party_open_with(&p.a, &p.w, p.w.info);
-	assert_int_equal(fi_enable(p.a.ep), 0);
-	assert_int_equal(fi_getname(&p.a.ep->fid, p.name, &(size_t){ sizeof(p.name) }), 0);
-	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), -FI_ECONNREFUSED);
-	pair_close(&p);
+	assert_int_equal(fi_close(&p->pep->fid), 0);
+	p->pep = NULL;
+	assert_int_equal(fi_connect(p->a.ep, p->name, NULL, 0), 0);
+	assert_int_equal(pair_error(p, p->a.eq, &p->a.ep->fid, &err), FI_ECONNREFUSED);
+	party_close(&p->a);
+	party_open_with(&p->a, &p->w, p->w.info);
+	assert_int_equal(fi_enable(p->a.ep), 0);
+	assert_int_equal(fi_getname(&p->a.ep->fid, p->name, &(size_t){ sizeof(p->name) }), 0);
+	assert_int_equal(fi_connect(p->a.ep, p->name, NULL, 0), -FI_ECONNREFUSED);
 }
 
 /* Who reads of a request without a buffer has none of it, and nothing to free. */
 static void connect__told_without_a_buffer(void **state)
 {
+	struct pair *p = *state;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	uint32_t event = 0;
-	struct pair p;
 	ssize_t rc;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
+	assert_int_equal(fi_connect(p->a.ep, p->name, NULL, 0), 0);
 	do {
-		pair_drive(&p);
-		rc = fi_eq_read(p.listen_eq, &event, NULL, 0, 0);
+		pair_drive(p);
+		rc = fi_eq_read(p->listen_eq, &event, NULL, 0, 0);
 	} while (rc == -FI_EAGAIN && uccl_clock() < end);
 	assert_int_equal(rc, 0);
 	assert_int_equal(event, FI_CONNREQ);
-	pair_close(&p);
 }
 
 /* Requests that are not answered end with the listener, and with the endpoint that was made for them. */
 static void connect__forgotten(void **state)
 {
+	struct pair *p = *state;
 	struct fi_eq_err_entry err;
-	struct pair p;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	pair_ask_b(&p);
-	party_close(&p.b);
-	assert_int_equal(pair_error(&p, p.a.eq, &p.a.ep->fid, &err), FI_ECONNREFUSED);
+	pair_ask_b(p);
+	party_close(&p->b);
+	assert_int_equal(pair_error(p, p->a.eq, &p->a.ep->fid, &err), FI_ECONNREFUSED);
 	assert_int_equal(err.err_data_size, 0);
-	party_close(&p.a);
-	party_open_with(&p.a, &p.w, p.w.info);
-	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
+	party_close(&p->a);
+	party_open_with(&p->a, &p->w, p->w.info);
+	assert_int_equal(fi_connect(p->a.ep, p->name, NULL, 0), 0);
 	/* The request is in the queue, unread. */
 	for (uint64_t end = uccl_clock() + PATIENCE_NS; uccl_clock() < end;) {
-		pair_drive(&p);
-		if (fi_eq_read(p.listen_eq, &t.event, t.room, sizeof(t.room), FI_PEEK) > 0)
+		pair_drive(p);
+		if (fi_eq_read(p->listen_eq, &t.event, t.room, sizeof(t.room), FI_PEEK) > 0)
 			break;
 	}
-	assert_int_equal(fi_close(&p.pep->fid), 0);
-	p.pep = NULL;
-	assert_int_equal(pair_error(&p, p.a.eq, &p.a.ep->fid, &err), FI_ECONNREFUSED);
-	assert_int_equal(fi_eq_read(p.listen_eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
-	pair_close(&p);
+	assert_int_equal(fi_close(&p->pep->fid), 0);
+	p->pep = NULL;
+	assert_int_equal(pair_error(p, p->a.eq, &p->a.ep->fid, &err), FI_ECONNREFUSED);
+	assert_int_equal(fi_eq_read(p->listen_eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
 }
 
 /* The listener may go as soon as it has handed a request on. */
 static void accept__listener_gone(void **state)
 {
-	struct pair p;
+	struct pair *p = *state;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	pair_ask_b(&p);
-	assert_int_equal(fi_close(&p.pep->fid), 0);
-	p.pep = NULL;
+	pair_ask_b(p);
+	assert_int_equal(fi_close(&p->pep->fid), 0);
+	p->pep = NULL;
 	for (int i = 0; i < 1000; i++)
-		pair_drive(&p);
-	assert_int_equal(fi_accept(p.b.ep, NULL, 0), 0);
-	pair_expect(&p, p.a.eq, FI_CONNECTED, &p.a.ep->fid, &t);
-	pair_expect(&p, p.b.eq, FI_CONNECTED, &p.b.ep->fid, &t);
-	pair_close(&p);
+		pair_drive(p);
+	assert_int_equal(fi_accept(p->b.ep, NULL, 0), 0);
+	pair_expect(p, p->a.eq, FI_CONNECTED, &p->a.ep->fid, &t);
+	pair_expect(p, p->b.eq, FI_CONNECTED, &p->b.ep->fid, &t);
 }
 
 /*
@@ -245,58 +229,52 @@ static void accept__listener_gone(void **state)
  */
 static void shutdown__told_once(void **state)
 {
+	struct pair *p = *state;
 	char in[4][8];
-	struct pair p;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_shutdown(p.a.ep, 0), -FI_ENOTCONN);
-	pair_connect(&p);
-	assert_int_equal(fi_shutdown(p.a.ep, 1), -FI_EINVAL);
-	assert_int_equal(fi_recv(p.a.ep, in[0], 8, NULL, 0, in[0]), 0);
-	assert_int_equal(fi_recv(p.b.ep, in[1], 8, NULL, 0, in[1]), 0);
-	assert_int_equal(fi_inject(p.a.ep, "first", 6, 0), 0);
-	assert_int_equal(fi_inject(p.a.ep, "second", 7, 0), 0);
-	assert_int_equal(fi_trecv(p.b.ep, in[2], 8, NULL, 0, 1, 0, in[2]), 0);
-	assert_int_equal(fi_shutdown(p.a.ep, 0), 0);
-	assert_int_equal(fi_shutdown(p.a.ep, 0), 0);
-	pair_failed(&p, &p.a, in[0], FI_ECANCELED);
-	pair_expect(&p, p.a.eq, FI_SHUTDOWN, &p.a.ep->fid, &t);
-	assert_int_equal(fi_send(p.a.ep, in[0], 8, NULL, 0, NULL), -FI_ENOTCONN);
-	pair_done(&p, &p.b, in[1], FI_RECV | FI_MSG);
-	pair_expect(&p, p.b.eq, FI_SHUTDOWN, &p.b.ep->fid, &t);
-	pair_failed(&p, &p.b, in[2], FI_ECANCELED);
-	assert_int_equal(fi_recv(p.b.ep, in[3], 8, NULL, 0, in[3]), 0);
-	pair_done(&p, &p.b, in[3], FI_RECV | FI_MSG);
+	assert_int_equal(fi_shutdown(p->a.ep, 0), -FI_ENOTCONN);
+	pair_connect(p);
+	assert_int_equal(fi_shutdown(p->a.ep, 1), -FI_EINVAL);
+	assert_int_equal(fi_recv(p->a.ep, in[0], 8, NULL, 0, in[0]), 0);
+	assert_int_equal(fi_recv(p->b.ep, in[1], 8, NULL, 0, in[1]), 0);
+	assert_int_equal(fi_inject(p->a.ep, "first", 6, 0), 0);
+	assert_int_equal(fi_inject(p->a.ep, "second", 7, 0), 0);
+	assert_int_equal(fi_trecv(p->b.ep, in[2], 8, NULL, 0, 1, 0, in[2]), 0);
+	assert_int_equal(fi_shutdown(p->a.ep, 0), 0);
+	assert_int_equal(fi_shutdown(p->a.ep, 0), 0);
+	pair_failed(p, &p->a, in[0], FI_ECANCELED);
+	pair_expect(p, p->a.eq, FI_SHUTDOWN, &p->a.ep->fid, &t);
+	assert_int_equal(fi_send(p->a.ep, in[0], 8, NULL, 0, NULL), -FI_ENOTCONN);
+	pair_done(p, &p->b, in[1], FI_RECV | FI_MSG);
+	pair_expect(p, p->b.eq, FI_SHUTDOWN, &p->b.ep->fid, &t);
+	pair_failed(p, &p->b, in[2], FI_ECANCELED);
+	assert_int_equal(fi_recv(p->b.ep, in[3], 8, NULL, 0, in[3]), 0);
+	pair_done(p, &p->b, in[3], FI_RECV | FI_MSG);
 	assert_string_equal(in[1], "first");
 	assert_string_equal(in[3], "second");
-	assert_int_equal(fi_send(p.b.ep, in[0], 8, NULL, 0, NULL), -FI_ENOTCONN);
-	assert_int_equal(fi_shutdown(p.b.ep, 0), 0);
+	assert_int_equal(fi_send(p->b.ep, in[0], 8, NULL, 0, NULL), -FI_ENOTCONN);
+	assert_int_equal(fi_shutdown(p->b.ep, 0), 0);
 	for (int i = 0; i < 1000; i++)
-		pair_drive(&p);
-	assert_int_equal(fi_eq_read(p.a.eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
-	assert_int_equal(fi_eq_read(p.b.eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
-	pair_close(&p);
+		pair_drive(p);
+	assert_int_equal(fi_eq_read(p->a.eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
+	assert_int_equal(fi_eq_read(p->b.eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
 }
 
 /* A peer that closes without a word is as good. */
 static void close__is_a_shutdown(void **state)
 {
-	struct pair p;
+	struct pair *p = *state;
 	struct told t;
 	char in[8];
 
-	(void)state;
-	pair_open(&p);
-	pair_connect(&p);
-	assert_int_equal(fi_recv(p.a.ep, in, 8, NULL, 0, in), 0);
-	assert_int_equal(fi_close(&p.b.ep->fid), 0);
-	p.b.ep = NULL;
-	pair_expect(&p, p.a.eq, FI_SHUTDOWN, &p.a.ep->fid, &t);
-	pair_failed(&p, &p.a, in, FI_ECANCELED);
-	assert_int_equal(fi_send(p.a.ep, in, 8, NULL, 0, NULL), -FI_ENOTCONN);
-	pair_close(&p);
+	pair_connect(p);
+	assert_int_equal(fi_recv(p->a.ep, in, 8, NULL, 0, in), 0);
+	assert_int_equal(fi_close(&p->b.ep->fid), 0);
+	p->b.ep = NULL;
+	pair_expect(p, p->a.eq, FI_SHUTDOWN, &p->a.ep->fid, &t);
+	pair_failed(p, &p->a, in, FI_ECANCELED);
+	assert_int_equal(fi_send(p->a.ep, in, 8, NULL, 0, NULL), -FI_ENOTCONN);
 }
 
 /* What c says to a was refused so often, and a's program was told nothing. */
@@ -318,87 +296,77 @@ static void refused(struct pair *p, struct party *c, uint64_t times)
 /* What others say to a connected endpoint, or one that connects, changes nothing. PROTOCOL R112 */
 static void heard__of_others(void **state)
 {
+	struct pair *p = *state;
 	const struct uccl_addr *to;
 	struct party c;
-	struct pair p;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	party_open_with(&c, &p.w, p.w.info);
+	party_open_with(&c, &p->w, p->w.info);
 	assert_int_equal(fi_enable(c.ep), 0);
-	assert_int_equal(fi_enable(p.a.ep), 0);
-	pair_ask(&p, NULL, 0, &t);
-	to = uccl_engine_addr(party_ep(&p.a)->driver.engine);
+	assert_int_equal(fi_enable(p->a.ep), 0);
+	pair_ask(p, NULL, 0, &t);
+	to = uccl_engine_addr(party_ep(&p->a)->driver.engine);
 	/* not with the number of the request */
 	party_say(&c, to, UCCL_CM_ACCEPT, 12345, "x", 1);
 	party_say(&c, to, UCCL_CM_REJECT, 12345, "x", 1);
 	party_say(&c, to, UCCL_CM_BYE, 12345, "x", 1);
 	party_say(&c, to, 77, 12345, "x", 1);
 	party_say(&c, to, UCCL_CM_REQ, 12345, words, 100);
-	refused(&p, &c, 5);
-	party_open_with(&p.b, &p.w, t.entry.info);
+	refused(p, &c, 5);
+	party_open_with(&p->b, &p->w, t.entry.info);
 	fi_freeinfo(t.entry.info);
-	assert_int_equal(fi_accept(p.b.ep, NULL, 0), 0);
-	pair_expect(&p, p.a.eq, FI_CONNECTED, &p.a.ep->fid, &t);
-	pair_expect(&p, p.b.eq, FI_CONNECTED, &p.b.ep->fid, &t);
+	assert_int_equal(fi_accept(p->b.ep, NULL, 0), 0);
+	pair_expect(p, p->a.eq, FI_CONNECTED, &p->a.ep->fid, &t);
+	pair_expect(p, p->b.eq, FI_CONNECTED, &p->b.ep->fid, &t);
 	party_say(&c, to, UCCL_CM_BYE, 12345, NULL, 0);
-	refused(&p, &c, 6);
-	assert_int_equal(fi_inject(p.a.ep, "x", 1, 0), 0);
+	refused(p, &c, 6);
+	assert_int_equal(fi_inject(p->a.ep, "x", 1, 0), 0);
 	party_close(&c);
-	pair_close(&p);
 }
 
 /* Names: of the accepted one that of the listener, as its peer knows it; and what is missing before. */
 static void name__both_sides(void **state)
 {
+	struct pair *p = *state;
 	uint8_t name[FI_UCCL_ADDR_LEN], other[FI_UCCL_ADDR_LEN];
 	size_t len = sizeof(name);
 	struct fid_av *av;
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_getpeer(p.a.ep, name, &len), -FI_ENOTCONN);
-	assert_int_equal(fi_av_open(p.w.domain, &(struct fi_av_attr){ .type = FI_AV_TABLE }, &av, NULL), 0);
-	assert_int_equal(fi_ep_bind(p.a.ep, &av->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_getpeer(p->a.ep, name, &len), -FI_ENOTCONN);
+	assert_int_equal(fi_av_open(p->w.domain, &(struct fi_av_attr){ .type = FI_AV_TABLE }, &av, NULL), 0);
+	assert_int_equal(fi_ep_bind(p->a.ep, &av->fid, 0), -FI_EINVAL);
 	assert_int_equal(fi_close(&av->fid), 0);
-	assert_int_equal(fi_accept(p.a.ep, NULL, 0), -FI_EOPBADSTATE);
-	assert_int_equal(fi_connect(p.a.ep, NULL, NULL, 0), -FI_EINVAL);
-	pair_connect(&p);
-	assert_int_equal(fi_getpeer(p.a.ep, name, &len), 0);
-	assert_memory_equal(name, p.name, sizeof(name));
-	assert_int_equal(fi_getname(&p.b.ep->fid, name, &len), 0);
-	assert_memory_equal(name, p.name, sizeof(name));
-	assert_int_equal(fi_getname(&p.a.ep->fid, name, &len), 0);
-	assert_int_equal(fi_getpeer(p.b.ep, other, &len), 0);
+	assert_int_equal(fi_accept(p->a.ep, NULL, 0), -FI_EOPBADSTATE);
+	assert_int_equal(fi_connect(p->a.ep, NULL, NULL, 0), -FI_EINVAL);
+	pair_connect(p);
+	assert_int_equal(fi_getpeer(p->a.ep, name, &len), 0);
+	assert_memory_equal(name, p->name, sizeof(name));
+	assert_int_equal(fi_getname(&p->b.ep->fid, name, &len), 0);
+	assert_memory_equal(name, p->name, sizeof(name));
+	assert_int_equal(fi_getname(&p->a.ep->fid, name, &len), 0);
+	assert_int_equal(fi_getpeer(p->b.ep, other, &len), 0);
 	assert_memory_equal(name, other, sizeof(name));
-	pair_close(&p);
 }
 
 static void needs__an_event_queue(void **state)
 {
+	struct pair *p = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
 	struct fid_ep *ep;
 	struct fid_cq *cq;
-	struct pair p;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_endpoint(p.w.domain, p.w.info, &ep, NULL), 0);
-	assert_int_equal(fi_connect(ep, p.name, NULL, 0), -FI_ENOEQ);
-	assert_int_equal(fi_ep_bind(ep, &p.a.eq->fid, 0), 0);
-	assert_int_equal(fi_connect(ep, p.name, NULL, 0), -FI_ENOCQ);
-	assert_int_equal(fi_cq_open(p.w.domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_endpoint(p->w.domain, p->w.info, &ep, NULL), 0);
+	assert_int_equal(fi_connect(ep, p->name, NULL, 0), -FI_ENOEQ);
+	assert_int_equal(fi_ep_bind(ep, &p->a.eq->fid, 0), 0);
+	assert_int_equal(fi_connect(ep, p->name, NULL, 0), -FI_ENOCQ);
+	assert_int_equal(fi_cq_open(p->w.domain, &cq_attr, &cq, NULL), 0);
 	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
-	assert_int_equal(fi_connect(ep, p.name, NULL, 0), 0);
-	assert_int_equal(fi_connect(ep, p.name, NULL, 0), -FI_EOPBADSTATE);
-	pair_expect(&p, p.listen_eq, FI_CONNREQ, &p.pep->fid, &t);
+	assert_int_equal(fi_connect(ep, p->name, NULL, 0), 0);
+	assert_int_equal(fi_connect(ep, p->name, NULL, 0), -FI_EOPBADSTATE);
+	pair_expect(p, p->listen_eq, FI_CONNREQ, &p->pep->fid, &t);
 	fi_freeinfo(t.entry.info);
-	assert_int_equal(fi_close(&ep->fid), 0);
-	assert_int_equal(fi_close(&cq->fid), 0);
-	pair_close(&p);
+	world_closes(&ep->fid, &cq->fid);
 }
 
 static void *serve_main(void *arg)
@@ -422,33 +390,30 @@ static void *serve_main(void *arg)
 /* Nobody reads anything but the event queues, asleep; one of them by its descriptor. */
 static void events__asleep(void **state)
 {
+	struct pair *p = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fid *fids[1];
 	pthread_t thread;
-	struct pair p;
 	struct told t;
 	int rc;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(pthread_create(&thread, NULL, serve_main, &p), 0);
-	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
-	fids[0] = &p.a.eq->fid;
+	assert_int_equal(pthread_create(&thread, NULL, serve_main, p), 0);
+	assert_int_equal(fi_connect(p->a.ep, p->name, NULL, 0), 0);
+	fids[0] = &p->a.eq->fid;
 	assert_int_equal(fi_control(fids[0], FI_GETWAIT, &pfd.fd), 0);
 	do {
-		rc = fi_trywait(p.w.fabric, fids, 1);
+		rc = fi_trywait(p->w.fabric, fids, 1);
 		if (!rc)
 			assert_int_equal(poll(&pfd, 1, 20000), 1);
-		t.len = fi_eq_read(p.a.eq, &t.event, t.room, sizeof(t.room), 0);
+		t.len = fi_eq_read(p->a.eq, &t.event, t.room, sizeof(t.room), 0);
 	} while (t.len == -FI_EAGAIN);
 	assert_int_equal(t.len, sizeof(t.entry));
 	assert_int_equal(t.event, FI_CONNECTED);
-	assert_int_equal(fi_shutdown(p.a.ep, 0), 0);
+	assert_int_equal(fi_shutdown(p->a.ep, 0), 0);
 	/* Whoever shuts down may go: closing sees to it that the other hears it. */
-	assert_int_equal(fi_close(&p.a.ep->fid), 0);
-	p.a.ep = NULL;
+	assert_int_equal(fi_close(&p->a.ep->fid), 0);
+	p->a.ep = NULL;
 	pthread_join(thread, NULL);
-	pair_close(&p);
 }
 
 /* Listens, and accepts if it is to, until it is killed; tells by the pipe where it is, and when it has come so far. */
@@ -473,7 +438,6 @@ static void child_main(int fd, bool accept)
 /* The end of a process ends what was connected to it, and what waited for its answer. */
 static void killed__heard_of(void **state)
 {
-	(void)state;
 	for (int accept = 0; accept < 2; accept++) {
 		struct fi_eq_err_entry err;
 		struct pair p;
@@ -523,17 +487,17 @@ int main(void)
 		cmocka_unit_test(connected__transfers),
 		cmocka_unit_test(connected__leaves_looks),
 		cmocka_unit_test(reject__data),
-		cmocka_unit_test(connect__refused),
-		cmocka_unit_test(connect__told_without_a_buffer),
-		cmocka_unit_test(connect__forgotten),
-		cmocka_unit_test(accept__listener_gone),
-		cmocka_unit_test(shutdown__told_once),
-		cmocka_unit_test(close__is_a_shutdown),
+		test_with(pair, connect__refused),
+		test_with(pair, connect__told_without_a_buffer),
+		test_with(pair, connect__forgotten),
+		test_with(pair, accept__listener_gone),
+		test_with(pair, shutdown__told_once),
+		test_with(pair, close__is_a_shutdown),
 		cmocka_unit_test(killed__heard_of),
-		cmocka_unit_test(heard__of_others),
-		cmocka_unit_test(name__both_sides),
-		cmocka_unit_test(needs__an_event_queue),
-		cmocka_unit_test(events__asleep),
+		test_with(pair, heard__of_others),
+		test_with(pair, name__both_sides),
+		test_with(pair, needs__an_event_queue),
+		test_with(pair, events__asleep),
 	};
 
 	return cmocka_run_group_tests_name("cm", tests, NULL, NULL);

@@ -48,14 +48,7 @@ static void duo_close(struct duo *d)
 	world_close(&d->w);
 }
 
-static void expect(struct node *n, struct node *other, void *context, uint64_t flags)
-{
-	struct fi_cq_tagged_entry e;
-
-	assert_int_equal(node_wait(n, other, &e, NULL), 1);
-	assert_ptr_equal(e.op_context, context);
-	assert_int_equal(e.flags, flags);
-}
+WORLD_FIXTURE(duo)
 
 static void expect_error(struct node *n, struct node *other, void *context, int err, struct fi_cq_err_entry *out)
 {
@@ -70,19 +63,17 @@ static void expect_error(struct node *n, struct node *other, void *context, int 
 
 static void enable__needs(void **state)
 {
+	struct world *w = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
 	struct fi_av_attr av_attr = { .type = FI_AV_MAP };
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	struct fid_av *av;
-	struct world w;
 	char byte;
 
-	(void)state;
-	world_open(&w);
-	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
-	assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
-	assert_int_equal(fi_av_open(w.domain, &av_attr, &av, NULL), 0);
+	assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &av_attr, &av, NULL), 0);
 	assert_int_equal(fi_enable(ep), -FI_ENOAV);
 	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), -FI_EINVAL);
@@ -93,7 +84,7 @@ static void enable__needs(void **state)
 	assert_int_equal(fi_enable(ep), -FI_ENOCQ);
 	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), -FI_EINVAL);
 	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_RECV), 0);
-	assert_int_equal(fi_ep_bind(ep, &w.domain->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(ep, &w->domain->fid, 0), -FI_EINVAL);
 	assert_int_equal(fi_send(ep, &byte, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
 	assert_int_equal(fi_recv(ep, &byte, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
 	assert_int_equal(fi_enable(ep), 0);
@@ -101,10 +92,7 @@ static void enable__needs(void **state)
 	assert_int_equal(fi_close(&av->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&cq->fid), -FI_EBUSY);
 	assert_int_equal(fi_send(ep, &byte, 1, NULL, 99, NULL), -FI_EINVAL);
-	assert_int_equal(fi_close(&ep->fid), 0);
-	assert_int_equal(fi_close(&av->fid), 0);
-	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
+	world_closes(&ep->fid, &av->fid, &cq->fid);
 }
 
 /* Counters and shared transmit contexts may come after it; what an endpoint needs to begin may not. */
@@ -117,7 +105,6 @@ static void bind__after_enable(void **state)
 	struct fid_stx *stx;
 	struct duo d;
 
-	(void)state;
 	duo_open(&d);
 	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &rx, NULL), 0);
 	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &tx, NULL), 0);
@@ -143,26 +130,23 @@ static void bind__after_enable(void **state)
 			break;
 	assert_int_equal(fi_cntr_read(rx), 1);
 	assert_int_equal(fi_cntr_read(tx), 1);
-	expect(&d.b, &d.a, in, FI_RECV | FI_TAGGED);
-	expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+	node_expect(&d.b, &d.a, in, FI_RECV | FI_TAGGED);
+	node_expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
 	node_close(&d.a);
 	node_close(&d.b);
-	assert_int_equal(fi_close(&rx->fid), 0);
-	assert_int_equal(fi_close(&tx->fid), 0);
+	world_closes(&rx->fid, &tx->fid);
 	world_close(&d.w);
 }
 
 static void getname__before_enable(void **state)
 {
+	struct world *w = *state;
 	uint8_t one[FI_UCCL_ADDR_LEN], two[FI_UCCL_ADDR_LEN];
 	struct uccl_addr a;
 	struct fid_ep *ep;
-	struct world w;
 	size_t len = 0;
 
-	(void)state;
-	world_open(&w);
-	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
 	assert_int_equal(fi_getname(&ep->fid, NULL, &len), -FI_ETOOSMALL);
 	assert_int_equal(len, FI_UCCL_ADDR_LEN);
 	len = 10;
@@ -175,81 +159,75 @@ static void getname__before_enable(void **state)
 	assert_true(a.nic.port != 0 && !uccl_addr_keyless(&a));
 	assert_int_equal(fi_setname(&ep->fid, one, len), -FI_EOPBADSTATE);
 	assert_int_equal(fi_close(&ep->fid), 0);
-	world_close(&w);
 }
 
 static void msg__all_forms(void **state)
 {
+	struct duo *d = *state;
 	char out[4] = "abc", in[4] = "";
 	struct iovec oiov[2] = { { out, 2 }, { out + 2, 2 } }, iiov[2] = { { in, 1 }, { in + 1, 3 } };
 	struct fi_msg om = { .msg_iov = oiov, .iov_count = 2, .data = 77 };
 	struct fi_msg im = { .msg_iov = iiov, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .context = in };
 	struct fi_cq_tagged_entry e;
-	struct duo d;
 	fi_addr_t src;
 
-	(void)state;
-	duo_open(&d);
-	om.addr = d.to_b;
+	om.addr = d->to_b;
 	for (int form = 0; form < 6; form++) {
 		bool data = form >= 3 && form != 5;
 
 		memset(in, 0, sizeof(in));
 		if (form % 3 == 0)
-			world_post(fi_recv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), &d.a, &d.b);
+			world_post(fi_recv(d->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), &d->a, &d->b);
 		else if (form % 3 == 1)
-			world_post(fi_recvv(d.b.ep, iiov, NULL, 2, d.to_a, in), &d.a, &d.b);
+			world_post(fi_recvv(d->b.ep, iiov, NULL, 2, d->to_a, in), &d->a, &d->b);
 		else
-			world_post(fi_recvmsg(d.b.ep, &im, 0), &d.a, &d.b);
+			world_post(fi_recvmsg(d->b.ep, &im, 0), &d->a, &d->b);
 		switch (form) {
 		case 0:
-			world_post(fi_send(d.a.ep, out, sizeof(out), NULL, d.to_b, out), &d.a, &d.b);
+			world_post(fi_send(d->a.ep, out, sizeof(out), NULL, d->to_b, out), &d->a, &d->b);
 			break;
 		case 1:
-			world_post(fi_sendv(d.a.ep, oiov, NULL, 2, d.to_b, out), &d.a, &d.b);
+			world_post(fi_sendv(d->a.ep, oiov, NULL, 2, d->to_b, out), &d->a, &d->b);
 			break;
 		case 2:
-			world_post(fi_inject(d.a.ep, out, sizeof(out), d.to_b), &d.a, &d.b);
+			world_post(fi_inject(d->a.ep, out, sizeof(out), d->to_b), &d->a, &d->b);
 			break;
 		case 3:
-			world_post(fi_senddata(d.a.ep, out, sizeof(out), NULL, 77, d.to_b, out), &d.a, &d.b);
+			world_post(fi_senddata(d->a.ep, out, sizeof(out), NULL, 77, d->to_b, out), &d->a, &d->b);
 			break;
 		case 4:
-			world_post(fi_injectdata(d.a.ep, out, sizeof(out), 77, d.to_b), &d.a, &d.b);
+			world_post(fi_injectdata(d->a.ep, out, sizeof(out), 77, d->to_b), &d->a, &d->b);
 			break;
 		default:
 			om.context = out;
-			world_post(fi_sendmsg(d.a.ep, &om, FI_DELIVERY_COMPLETE), &d.a, &d.b);
+			world_post(fi_sendmsg(d->a.ep, &om, FI_DELIVERY_COMPLETE), &d->a, &d->b);
 		}
-		assert_int_equal(node_wait(&d.b, &d.a, &e, &src), 1);
+		assert_int_equal(node_wait(&d->b, &d->a, &e, &src), 1);
 		assert_ptr_equal(e.op_context, in);
 		assert_int_equal(e.flags, FI_RECV | FI_MSG | (data ? FI_REMOTE_CQ_DATA : 0));
 		assert_int_equal(e.len, sizeof(out));
 		assert_int_equal(e.data, data ? 77 : 0);
-		assert_int_equal(src, d.to_a);
+		assert_int_equal(src, d->to_a);
 		assert_string_equal(in, "abc");
 		if (form != 2 && form != 4)
-			expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+			node_expect(&d->a, &d->b, out, FI_SEND | FI_MSG);
 	}
 	/* injected messages complete without a word */
-	assert_int_equal(fi_cq_read(d.a.cq, &e, 1), -FI_EAGAIN);
-	assert_int_equal(fi_sendmsg(d.a.ep, &(struct fi_msg){ .msg_iov = oiov, .iov_count = 5, .addr = d.to_b }, 0),
+	assert_int_equal(fi_cq_read(d->a.cq, &e, 1), -FI_EAGAIN);
+	assert_int_equal(fi_sendmsg(d->a.ep, &(struct fi_msg){ .msg_iov = oiov, .iov_count = 5, .addr = d->to_b }, 0),
 			 -FI_EINVAL);
-	duo_close(&d);
 }
 
 static void tagged__all_forms(void **state)
 {
+	struct duo *d = *state;
 	char out[4] = "abc", in[4] = "";
 	struct iovec oiov[2] = { { out, 2 }, { out + 2, 2 } }, iiov[2] = { { in, 1 }, { in + 1, 3 } };
 	struct fi_msg_tagged om = { .msg_iov = oiov, .iov_count = 2, .context = out, .data = 77 };
 	struct fi_msg_tagged im = { .msg_iov = iiov, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .context = in };
 	struct fi_cq_tagged_entry e;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	om.addr = d.to_b;
+	om.addr = d->to_b;
 	for (uint64_t form = 0; form < 6; form++) {
 		uint64_t tag = 0xfedcba9876543210 + form;
 		bool data = form >= 3;
@@ -257,41 +235,40 @@ static void tagged__all_forms(void **state)
 		memset(in, 0, sizeof(in));
 		om.tag = im.tag = tag;
 		if (form % 3 == 0)
-			world_post(fi_trecv(d.b.ep, in, sizeof(in), NULL, d.to_a, tag, 0, in), &d.a, &d.b);
+			world_post(fi_trecv(d->b.ep, in, sizeof(in), NULL, d->to_a, tag, 0, in), &d->a, &d->b);
 		else if (form % 3 == 1)
-			world_post(fi_trecvv(d.b.ep, iiov, NULL, 2, FI_ADDR_UNSPEC, 0, ~0ull, in), &d.a, &d.b);
+			world_post(fi_trecvv(d->b.ep, iiov, NULL, 2, FI_ADDR_UNSPEC, 0, ~0ull, in), &d->a, &d->b);
 		else
-			world_post(fi_trecvmsg(d.b.ep, &im, 0), &d.a, &d.b);
+			world_post(fi_trecvmsg(d->b.ep, &im, 0), &d->a, &d->b);
 		switch (form) {
 		case 0:
-			world_post(fi_tsend(d.a.ep, out, sizeof(out), NULL, d.to_b, tag, out), &d.a, &d.b);
+			world_post(fi_tsend(d->a.ep, out, sizeof(out), NULL, d->to_b, tag, out), &d->a, &d->b);
 			break;
 		case 1:
-			world_post(fi_tsendv(d.a.ep, oiov, NULL, 2, d.to_b, tag, out), &d.a, &d.b);
+			world_post(fi_tsendv(d->a.ep, oiov, NULL, 2, d->to_b, tag, out), &d->a, &d->b);
 			break;
 		case 2:
-			world_post(fi_tinject(d.a.ep, out, sizeof(out), d.to_b, tag), &d.a, &d.b);
+			world_post(fi_tinject(d->a.ep, out, sizeof(out), d->to_b, tag), &d->a, &d->b);
 			break;
 		case 3:
-			world_post(fi_tsenddata(d.a.ep, out, sizeof(out), NULL, 77, d.to_b, tag, out), &d.a, &d.b);
+			world_post(fi_tsenddata(d->a.ep, out, sizeof(out), NULL, 77, d->to_b, tag, out), &d->a, &d->b);
 			break;
 		case 4:
-			world_post(fi_tinjectdata(d.a.ep, out, sizeof(out), 77, d.to_b, tag), &d.a, &d.b);
+			world_post(fi_tinjectdata(d->a.ep, out, sizeof(out), 77, d->to_b, tag), &d->a, &d->b);
 			break;
 		default:
-			world_post(fi_tsendmsg(d.a.ep, &om, FI_REMOTE_CQ_DATA | FI_INJECT), &d.a, &d.b);
+			world_post(fi_tsendmsg(d->a.ep, &om, FI_REMOTE_CQ_DATA | FI_INJECT), &d->a, &d->b);
 			memset(out, 0, sizeof(out)); /* ours again */
 		}
-		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
 		assert_ptr_equal(e.op_context, in);
 		assert_int_equal(e.flags, FI_RECV | FI_TAGGED | (data ? FI_REMOTE_CQ_DATA : 0));
 		assert_int_equal(e.tag, tag);
 		assert_int_equal(e.data, data ? 77 : 0);
 		assert_string_equal(in, "abc");
 		if (form != 2 && form != 4)
-			expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+			node_expect(&d->a, &d->b, out, FI_SEND | FI_TAGGED);
 	}
-	duo_close(&d);
 }
 
 /* Sizes around every limit: injected, eager, chunks, rendezvous; unexpected and expected; to another and to itself. */
@@ -303,7 +280,6 @@ static void tagged__sizes(void **state)
 	struct duo d;
 	fi_addr_t to_self;
 
-	(void)state;
 	assert_non_null(out);
 	assert_non_null(in);
 	duo_open(&d);
@@ -355,7 +331,6 @@ static void selective__completions(void **state)
 	struct duo d;
 	int seen = 0;
 
-	(void)state;
 	h->rx_attr->op_flags = FI_COMPLETION;
 	duo_open_with(&d, h, FI_SELECTIVE_COMPLETION);
 	m.addr = d.to_b;
@@ -368,7 +343,7 @@ static void selective__completions(void **state)
 	assert_int_equal(fi_close(&d.a.ep->fid), -FI_EBUSY);
 	world_post(fi_send(alias, out, 4, NULL, d.to_b, in), &d.a, &d.b);
 	for (int i = 0; i < 3; i++)
-		expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+		node_expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
 	/* two of the three sends, in either order */
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(node_wait(&d.a, &d.b, &e, NULL), 1);
@@ -383,100 +358,91 @@ static void selective__completions(void **state)
 
 static void opsflag__change(void **state)
 {
+	struct duo *d = *state;
 	uint64_t flags = FI_TRANSMIT;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	assert_int_equal(fi_control(&d.a.ep->fid, FI_GETOPSFLAG, &flags), 0);
+	assert_int_equal(fi_control(&d->a.ep->fid, FI_GETOPSFLAG, &flags), 0);
 	assert_int_equal(flags, 0);
 	flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
-	assert_int_equal(fi_control(&d.a.ep->fid, FI_SETOPSFLAG, &flags), 0);
+	assert_int_equal(fi_control(&d->a.ep->fid, FI_SETOPSFLAG, &flags), 0);
 	flags = FI_TRANSMIT;
-	assert_int_equal(fi_control(&d.a.ep->fid, FI_GETOPSFLAG, &flags), 0);
+	assert_int_equal(fi_control(&d->a.ep->fid, FI_GETOPSFLAG, &flags), 0);
 	assert_int_equal(flags, FI_DELIVERY_COMPLETE);
 	flags = FI_TRANSMIT | FI_RECV;
-	assert_int_equal(fi_control(&d.a.ep->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
-	assert_int_equal(fi_control(&d.a.ep->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
-	duo_close(&d);
+	assert_int_equal(fi_control(&d->a.ep->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
+	assert_int_equal(fi_control(&d->a.ep->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
 }
 
 static void cancel__and_truncation(void **state)
 {
+	struct duo *d = *state;
 	char out[100] = "abc", in[10];
 	struct fi_cq_err_entry err;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	assert_int_equal(fi_cancel(&d.b.ep->fid, in), -FI_ENOENT);
-	assert_int_equal(fi_trecv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
-	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4095);
-	assert_int_equal(fi_cancel(&d.b.ep->fid, in), 0);
-	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
-	expect_error(&d.b, &d.a, in, FI_ECANCELED, &err);
-	assert_int_equal(fi_trecv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 2, 0, in), 0);
-	world_post(fi_tsend(d.a.ep, out, sizeof(out), NULL, d.to_b, 2, out), &d.a, &d.b);
-	expect_error(&d.b, &d.a, in, FI_ETRUNC, &err);
+	assert_int_equal(fi_cancel(&d->b.ep->fid, in), -FI_ENOENT);
+	assert_int_equal(fi_trecv(d->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(d->b.ep->ops->rx_size_left(d->b.ep), 4095);
+	assert_int_equal(fi_cancel(&d->b.ep->fid, in), 0);
+	assert_int_equal(d->b.ep->ops->rx_size_left(d->b.ep), 4096);
+	expect_error(&d->b, &d->a, in, FI_ECANCELED, &err);
+	assert_int_equal(fi_trecv(d->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 2, 0, in), 0);
+	world_post(fi_tsend(d->a.ep, out, sizeof(out), NULL, d->to_b, 2, out), &d->a, &d->b);
+	expect_error(&d->b, &d->a, in, FI_ETRUNC, &err);
 	assert_int_equal(err.len, sizeof(in));
 	assert_int_equal(err.olen, sizeof(out) - sizeof(in));
 	assert_int_equal(err.tag, 2);
 	assert_memory_equal(in, out, sizeof(in));
-	assert_non_null(strstr(fi_cq_strerror(d.b.cq, err.prov_errno, NULL, NULL, 0), "fi_addr_uccl://127.0.0.1:"));
-	expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
-	assert_int_equal(d.a.ep->ops->tx_size_left(d.a.ep), 4096);
-	duo_close(&d);
+	assert_non_null(strstr(fi_cq_strerror(d->b.cq, err.prov_errno, NULL, NULL, 0), "fi_addr_uccl://127.0.0.1:"));
+	node_expect(&d->a, &d->b, out, FI_SEND | FI_TAGGED);
+	assert_int_equal(d->a.ep->ops->tx_size_left(d->a.ep), 4096);
 }
 
 static void peek__claim_discard(void **state)
 {
+	struct duo *d = *state;
 	char out[8] = "message", in[8] = "";
 	struct iovec iov = { in, sizeof(in) };
 	struct fi_msg_tagged m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 5, .context = in };
 	struct fi_msg_tagged look = { .addr = FI_ADDR_UNSPEC, .tag = 5, .context = in };
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry err;
-	struct duo d;
 	ssize_t rc;
 
-	(void)state;
-	duo_open(&d);
-	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK), 0);
-	expect_error(&d.b, &d.a, in, FI_ENOMSG, &err);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &look, FI_PEEK), 0);
+	expect_error(&d->b, &d->a, in, FI_ENOMSG, &err);
 	for (int i = 0; i < 3; i++)
-		world_post(fi_tsenddata(d.a.ep, out, sizeof(out), NULL, i, d.to_b, 5, out), &d.a, &d.b);
+		world_post(fi_tsenddata(d->a.ep, out, sizeof(out), NULL, i, d->to_b, 5, out), &d->a, &d->b);
 	for (int i = 0; i < 3; i++)
-		expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+		node_expect(&d->a, &d->b, out, FI_SEND | FI_TAGGED);
 	do {
-		world_post(fi_trecvmsg(d.b.ep, &look, FI_PEEK | FI_CLAIM), &d.a, &d.b);
-		rc = node_wait(&d.b, &d.a, &e, NULL);
+		world_post(fi_trecvmsg(d->b.ep, &look, FI_PEEK | FI_CLAIM), &d->a, &d->b);
+		rc = node_wait(&d->b, &d->a, &e, NULL);
 		if (rc == -FI_EAVAIL)
-			fi_cq_readerr(d.b.cq, &err, 0);
+			fi_cq_readerr(d->b.cq, &err, 0);
 	} while (rc == -FI_EAVAIL);
 	assert_int_equal(e.len, sizeof(out));
 	assert_int_equal(e.data, 0);
 	assert_int_equal(e.tag, 5);
 	assert_int_equal(e.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
 	/* the second one, thrown away unclaimed */
-	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK | FI_DISCARD), 0);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &look, FI_PEEK | FI_DISCARD), 0);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
 	assert_int_equal(e.data, 1);
 	/* the first, claimed, received */
-	assert_int_equal(fi_trecvmsg(d.b.ep, &m, FI_CLAIM), 0);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &m, FI_CLAIM), 0);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
 	assert_int_equal(e.data, 0);
 	assert_string_equal(in, "message");
 	/* the third, claimed, thrown away */
-	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK | FI_CLAIM), 0);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &look, FI_PEEK | FI_CLAIM), 0);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
 	assert_int_equal(e.data, 2);
-	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_CLAIM | FI_DISCARD), 0);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
-	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK), 0);
-	expect_error(&d.b, &d.a, in, FI_ENOMSG, &err);
-	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_DISCARD), -FI_EINVAL);
-	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
-	duo_close(&d);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &look, FI_CLAIM | FI_DISCARD), 0);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &look, FI_PEEK), 0);
+	expect_error(&d->b, &d->a, in, FI_ENOMSG, &err);
+	assert_int_equal(fi_trecvmsg(d->b.ep, &look, FI_DISCARD), -FI_EINVAL);
+	assert_int_equal(d->b.ep->ops->rx_size_left(d->b.ep), 4096);
 }
 
 static void multi_recv__buffer(void **state)
@@ -488,7 +454,6 @@ static void multi_recv__buffer(void **state)
 	struct fi_cq_tagged_entry e;
 	struct duo d;
 
-	(void)state;
 	assert_non_null(buf);
 	duo_open(&d);
 	room = 150;
@@ -507,7 +472,7 @@ static void multi_recv__buffer(void **state)
 		assert_memory_equal(e.buf, out, sizeof(out));
 		/* with less than 150 bytes left it comes back */
 		assert_int_equal(!!(e.flags & FI_MULTI_RECV), i == 8);
-		expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+		node_expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
 	}
 	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
 	duo_close(&d);
@@ -517,48 +482,43 @@ static void multi_recv__buffer(void **state)
 /* What others send into a multi-receive buffer stops at the queue's size until the program reads. */
 static void multi_recv__full_queue(void **state)
 {
+	struct duo *d = *state;
 	enum { N = 1000, SIZE = 64 };
 	char buf[100], out;
 	struct iovec iov = { buf, sizeof(buf) };
 	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf };
 	struct fi_cq_tagged_entry e;
 	struct uccl_cq *cq;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	cq = uccl_cq_of(&d.b.cq->fid);
+	cq = uccl_cq_of(&d->b.cq->fid);
 	cq->limit = SIZE;
-	assert_int_equal(fi_recvmsg(d.b.ep, &m, FI_MULTI_RECV), 0);
+	assert_int_equal(fi_recvmsg(d->b.ep, &m, FI_MULTI_RECV), 0);
 	for (int i = 0; i < N; i++)
-		world_post(fi_senddata(d.a.ep, &out, 0, NULL, (uint64_t)i, d.to_b, &out), &d.a, &d.b);
+		world_post(fi_senddata(d->a.ep, &out, 0, NULL, (uint64_t)i, d->to_b, &out), &d->a, &d->b);
 	for (int i = 0; i < N; i++)
-		expect(&d.a, &d.b, &out, FI_SEND | FI_MSG);
+		node_expect(&d->a, &d->b, &out, FI_SEND | FI_MSG);
 	/* What was sent is not there yet, if another thread of the receiver's domain had its engine meanwhile. */
 	for (uint64_t end = uccl_clock() + PATIENCE_NS; cq->tail - cq->head < SIZE && uccl_clock() < end;)
-		(void)fi_cq_read(d.b.cq, NULL, 0);
+		(void)fi_cq_read(d->b.cq, NULL, 0);
 	for (int i = 0; i < N; i++)
-		(void)fi_cq_read(d.b.cq, NULL, 0);
+		(void)fi_cq_read(d->b.cq, NULL, 0);
 	assert_int_equal(cq->tail - cq->head, SIZE);
 	for (int i = 0; i < N; i++) {
-		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
 		assert_int_equal(e.data, i);
 		assert_true(cq->tail - cq->head < SIZE);
 	}
-	assert_int_equal(fi_cq_read(d.b.cq, &e, 1), -FI_EAGAIN);
-	duo_close(&d);
+	assert_int_equal(fi_cq_read(d->b.cq, &e, 1), -FI_EAGAIN);
 }
 
 static void opt__values(void **state)
 {
+	struct duo *d = *state;
 	bool yes = true;
 	size_t n = 1, len = 1;
 	struct fid *fid;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	fid = &d.a.ep->fid;
+	fid = &d->a.ep->fid;
 	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &n, &len), -FI_ETOOSMALL);
 	assert_int_equal(len, sizeof(n));
 	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &n, &len), -FI_ENOPROTOOPT);
@@ -582,11 +542,10 @@ static void opt__values(void **state)
 		assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, opt, &n, sizeof(n)), -FI_EINVAL);
 	}
 	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &n, &len), 0);
-	assert_int_equal(n, d.w.info->tx_attr->size);
+	assert_int_equal(n, d->w.info->tx_attr->size);
 	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_RX_SIZE, &n, &len), 0);
-	assert_int_equal(n, d.w.info->rx_attr->size);
+	assert_int_equal(n, d->w.info->rx_attr->size);
 	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, 20, &n, &len), -FI_ENOPROTOOPT);
-	duo_close(&d);
 }
 
 /* Who is not in the address vector is named by his address, and can be answered when it is inserted. */
@@ -600,7 +559,6 @@ static void source_err__insert_and_answer(void **state)
 	struct node a, b;
 	struct world w;
 
-	(void)state;
 	h->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR;
 	world_open_with(&w, h);
 	node_open(&a, &w);
@@ -632,18 +590,15 @@ static void source_err__insert_and_answer(void **state)
 
 static void inject__too_long(void **state)
 {
+	struct duo *d = *state;
 	static char out[5000];
 	struct iovec iov = { out, sizeof(out) };
 	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1 };
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	m.addr = d.to_b;
-	assert_int_equal(fi_inject(d.a.ep, out, 4097, d.to_b), -FI_EMSGSIZE);
-	assert_int_equal(fi_sendmsg(d.a.ep, &m, FI_INJECT), -FI_EMSGSIZE);
-	assert_int_equal(fi_inject(d.a.ep, out, 4096, d.to_b), 0);
-	duo_close(&d);
+	m.addr = d->to_b;
+	assert_int_equal(fi_inject(d->a.ep, out, 4097, d->to_b), -FI_EMSGSIZE);
+	assert_int_equal(fi_sendmsg(d->a.ep, &m, FI_INJECT), -FI_EMSGSIZE);
+	assert_int_equal(fi_inject(d->a.ep, out, 4096, d->to_b), 0);
 }
 
 /* Datagrams: as long as fi_getinfo said, and no longer; what is posted for more takes them, too. */
@@ -654,7 +609,6 @@ static void dgram__sizes(void **state)
 	size_t most, len = sizeof(most);
 	struct duo d;
 
-	(void)state;
 	h->ep_attr->type = FI_EP_DGRAM;
 	h->caps = FI_MSG;
 	duo_open_with(&d, h, 0);
@@ -667,8 +621,8 @@ static void dgram__sizes(void **state)
 	assert_int_equal(fi_inject(d.a.ep, out, d.w.info->tx_attr->inject_size + 1, d.to_b), -FI_EMSGSIZE);
 	assert_int_equal(fi_recv(d.b.ep, in, 2 * most, NULL, FI_ADDR_UNSPEC, in), 0);
 	assert_int_equal(fi_send(d.a.ep, out, most, NULL, d.to_b, out), 0);
-	expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
-	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	node_expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+	node_expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
 	assert_memory_equal(in, out, most);
 	/* FI_OPT_MAX_MSG_SIZE of later versions */
 	assert_int_equal(fi_getopt(&d.a.ep->fid, FI_OPT_ENDPOINT, 12, &len, &(size_t){ sizeof(len) }), 0);
@@ -693,7 +647,6 @@ static void auth_key__groups(void **state)
 {
 	static const char *const keys[] = { "", "a key", "another" };
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		for (int n = 0; n < 4; n++) {
 			/* with the connect key, and, those that match, without */
@@ -725,7 +678,7 @@ static void auth_key__groups(void **state)
 			assert_int_equal(fi_inject(d.a.ep, "hello", 6, d.to_b), 0);
 			if (k == i || !k) {
 				/* none of its own: that of the domain */
-				expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+				node_expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
 			} else {
 				fi_open_ops(&d.b.ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL);
 				for (uint64_t end = uccl_clock() + PATIENCE_NS; !refused && uccl_clock() < end;) {
@@ -745,28 +698,26 @@ static void auth_key__groups(void **state)
 /* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
 static void cq__back_pressure(void **state)
 {
+	struct duo *d = *state;
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
 	struct fi_cq_tagged_entry e;
-	struct duo d;
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	int posted = 0, done = 0;
 	char out[8] = "", in[8];
 
-	(void)state;
-	duo_open(&d);
-	assert_int_equal(fi_endpoint(d.w.domain, d.w.info, &ep, NULL), 0);
-	assert_int_equal(fi_cq_open(d.w.domain, &attr, &cq, NULL), 0);
-	assert_int_equal(fi_ep_bind(ep, &d.a.av->fid, 0), 0);
+	assert_int_equal(fi_endpoint(d->w.domain, d->w.info, &ep, NULL), 0);
+	assert_int_equal(fi_cq_open(d->w.domain, &attr, &cq, NULL), 0);
+	assert_int_equal(fi_ep_bind(ep, &d->a.av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
 	assert_int_equal(fi_enable(ep), 0);
 	for (int i = 0; i < 1000; i++)
-		assert_int_equal(fi_recv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+		assert_int_equal(fi_recv(d->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
 	/* only posting drives this side; it must come to a stop at the size */
 	for (uint64_t end = uccl_clock() + PATIENCE_NS; posted < 1000 && uccl_clock() < end;) {
-		ssize_t rc = fi_send(ep, out, sizeof(out), NULL, d.to_b, out);
+		ssize_t rc = fi_send(ep, out, sizeof(out), NULL, d->to_b, out);
 
-		(void)fi_cq_read(d.b.cq, NULL, 0);
+		(void)fi_cq_read(d->b.cq, NULL, 0);
 		assert_true(rc == 0 || rc == -FI_EAGAIN);
 		posted += rc == 0;
 		/* far beyond the size: read it all, once */
@@ -776,35 +727,31 @@ static void cq__back_pressure(void **state)
 	}
 	assert_int_equal(posted, 1000);
 	for (uint64_t end = uccl_clock() + PATIENCE_NS; done < 1000 && uccl_clock() < end;) {
-		(void)fi_cq_read(d.b.cq, NULL, 0);
+		(void)fi_cq_read(d->b.cq, NULL, 0);
 		done += fi_cq_read(cq, &e, 1) == 1;
 	}
 	assert_int_equal(done, 1000);
-	assert_int_equal(fi_close(&ep->fid), 0);
-	assert_int_equal(fi_close(&cq->fid), 0);
-	duo_close(&d);
+	world_closes(&ep->fid, &cq->fid);
 }
 
 static void cntr__counts(void **state)
 {
+	struct world *w = *state;
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fid_cntr *tx, *rx;
 	struct fid_ep *a, *b;
-	struct world w;
 	struct fid_av *av;
 	uint8_t name[FI_UCCL_ADDR_LEN];
 	size_t len = sizeof(name);
 	fi_addr_t to_b;
 	char out[8] = "counted", in[8] = "";
 
-	(void)state;
-	world_open(&w);
 	/* without any queue */
-	assert_int_equal(fi_cntr_open(w.domain, &attr, &tx, NULL), 0);
-	assert_int_equal(fi_cntr_open(w.domain, &attr, &rx, NULL), 0);
-	assert_int_equal(fi_av_open(w.domain, &(struct fi_av_attr){ .type = FI_AV_TABLE }, &av, NULL), 0);
-	assert_int_equal(fi_endpoint(w.domain, w.info, &a, NULL), 0);
-	assert_int_equal(fi_endpoint(w.domain, w.info, &b, NULL), 0);
+	assert_int_equal(fi_cntr_open(w->domain, &attr, &tx, NULL), 0);
+	assert_int_equal(fi_cntr_open(w->domain, &attr, &rx, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &(struct fi_av_attr){ .type = FI_AV_TABLE }, &av, NULL), 0);
+	assert_int_equal(fi_endpoint(w->domain, w->info, &a, NULL), 0);
+	assert_int_equal(fi_endpoint(w->domain, w->info, &b, NULL), 0);
 	assert_int_equal(fi_ep_bind(a, &av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(b, &av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(a, &tx->fid, 0), -FI_EINVAL);
@@ -831,86 +778,75 @@ static void cntr__counts(void **state)
 	assert_int_equal(fi_cancel(&b->fid, in), 0);
 	assert_int_equal(fi_cntr_readerr(rx), 1);
 	assert_int_equal(fi_cntr_wait(rx, 3, 10), -FI_ETIMEDOUT);
-	assert_int_equal(fi_close(&a->fid), 0);
-	assert_int_equal(fi_close(&b->fid), 0);
-	assert_int_equal(fi_close(&tx->fid), 0);
-	assert_int_equal(fi_close(&rx->fid), 0);
-	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
+	world_closes(&a->fid, &b->fid, &tx->fid, &rx->fid, &av->fid);
 }
 
 /* A handle that was removed is no destination; the same index then means another peer, also in completions. */
 static void av__remove_and_reuse(void **state)
 {
+	struct duo *d = *state;
 	char out[8] = "one", in[8] = "";
 	struct fi_cq_tagged_entry e;
 	struct node c;
-	struct duo d;
 	fi_addr_t src;
 
-	(void)state;
-	duo_open(&d);
-	node_open(&c, &d.w);
-	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &d.b);
-	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, &src), 1);
-	assert_int_equal(src, d.to_a);
-	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
-	assert_int_equal(fi_av_remove(d.a.av, &d.to_b, 1, 0), 0);
-	assert_int_equal(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), -FI_EINVAL);
-	assert_int_equal(node_insert(&d.a, &c), d.to_b);
+	node_open(&c, &d->w);
+	world_post(fi_send(d->a.ep, out, 8, NULL, d->to_b, out), &d->a, &d->b);
+	assert_int_equal(fi_recv(d->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, &src), 1);
+	assert_int_equal(src, d->to_a);
+	node_expect(&d->a, &d->b, out, FI_SEND | FI_MSG);
+	assert_int_equal(fi_av_remove(d->a.av, &d->to_b, 1, 0), 0);
+	assert_int_equal(fi_send(d->a.ep, out, 8, NULL, d->to_b, out), -FI_EINVAL);
+	assert_int_equal(node_insert(&d->a, &c), d->to_b);
 	/* b forgets a: a message of a's has no source */
-	assert_int_equal(fi_av_remove(d.b.av, &d.to_a, 1, 0), 0);
+	assert_int_equal(fi_av_remove(d->b.av, &d->to_a, 1, 0), 0);
 	assert_int_equal(fi_recv(c.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
 	memset(in, 0, sizeof(in));
-	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &c);
-	assert_int_equal(node_wait(&c, &d.a, &e, &src), 1);
+	world_post(fi_send(d->a.ep, out, 8, NULL, d->to_b, out), &d->a, &c);
+	assert_int_equal(node_wait(&c, &d->a, &e, &src), 1);
 	assert_true(src == FI_ADDR_NOTAVAIL); /* c does not know a */
 	assert_string_equal(in, "one");
 	node_insert(&c, &c);
-	assert_int_equal(node_insert(&c, &d.a), 1);
+	assert_int_equal(node_insert(&c, &d->a), 1);
 	assert_int_equal(fi_recv(c.ep, in, 8, NULL, 1, in), 0);
-	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &c);
-	assert_int_equal(node_wait(&c, &d.a, &e, &src), 1);
+	world_post(fi_send(d->a.ep, out, 8, NULL, d->to_b, out), &d->a, &c);
+	assert_int_equal(node_wait(&c, &d->a, &e, &src), 1);
 	assert_int_equal(src, 1);
 	node_close(&c);
-	duo_close(&d);
 }
 
 /* An endpoint that is closed and opened anew is another peer at another address, or fails what is sent to the old. */
 static void peer__restarts(void **state)
 {
+	struct duo *d = *state;
 	char out[8] = "again", in[8] = "";
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry err = { .err = 0 };
-	struct duo d;
 	fi_addr_t to_new;
 	ssize_t rc;
 
-	(void)state;
-	duo_open(&d);
-	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &d.b);
-	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
-	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
-	node_close(&d.b);
-	node_open(&d.b, &d.w);
-	to_new = node_insert(&d.a, &d.b);
-	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
-	world_post(fi_send(d.a.ep, out, 8, NULL, to_new, out), &d.a, &d.b);
-	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
-	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
-	rc = fi_send(d.a.ep, out, 8, NULL, d.to_b, in);
+	world_post(fi_send(d->a.ep, out, 8, NULL, d->to_b, out), &d->a, &d->b);
+	assert_int_equal(fi_recv(d->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
+	node_expect(&d->a, &d->b, out, FI_SEND | FI_MSG);
+	node_close(&d->b);
+	node_open(&d->b, &d->w);
+	to_new = node_insert(&d->a, &d->b);
+	assert_int_equal(fi_recv(d->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_send(d->a.ep, out, 8, NULL, to_new, out), &d->a, &d->b);
+	assert_int_equal(node_wait(&d->b, &d->a, &e, NULL), 1);
+	node_expect(&d->a, &d->b, out, FI_SEND | FI_MSG);
+	rc = fi_send(d->a.ep, out, 8, NULL, d->to_b, in);
 	if (!rc) {
-		rc = node_wait(&d.a, &d.b, &e, NULL);
+		rc = node_wait(&d->a, &d->b, &e, NULL);
 		assert_int_equal(rc, -FI_EAVAIL);
-		assert_int_equal(fi_cq_readerr(d.a.cq, &err, 0), 1);
+		assert_int_equal(fi_cq_readerr(d->a.cq, &err, 0), 1);
 		assert_ptr_equal(err.op_context, in);
 		assert_non_null(strstr(err.err_data, "fi_addr_uccl://127.0.0.1:"));
 	} else {
 		assert_true(rc < 0 && rc != -FI_EAGAIN);
 	}
-	duo_close(&d);
 }
 
 struct echo {
@@ -984,38 +920,32 @@ static void *read_one_main(void *arg)
 /* What was accepted arrives, although no descriptor is left to sleep on while the endpoint is closed. */
 static void close__without_descriptors(void **state)
 {
+	struct duo *d = *state;
 	struct rlimit old, none;
 	char in[8], out[8] = "last";
 	pthread_t thread;
 	struct node c;
-	struct duo d;
 	void *got;
 
-	(void)state;
-	duo_open(&d);
-	node_open(&c, &d.w);
-	assert_int_equal(fi_recv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
-	assert_int_equal(fi_inject(c.ep, out, sizeof(out), node_insert(&c, &d.b)), 0);
+	node_open(&c, &d->w);
+	assert_int_equal(fi_recv(d->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_inject(c.ep, out, sizeof(out), node_insert(&c, &d->b)), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = old.rlim_max };
-	assert_int_equal(pthread_create(&thread, NULL, read_one_main, &d.b), 0);
+	assert_int_equal(pthread_create(&thread, NULL, read_one_main, &d->b), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	node_close(&c);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	pthread_join(thread, &got);
-	assert_ptr_equal(got, &d.b);
+	assert_ptr_equal(got, &d->b);
 	assert_string_equal(in, "last");
-	duo_close(&d);
 }
 
 static void sread__ping_pong(void **state)
 {
-	struct duo d;
+	struct duo *d = *state;
 
-	(void)state;
-	duo_open(&d);
-	ping_pong_asleep(&d, 300);
-	duo_close(&d);
+	ping_pong_asleep(d, 300);
 }
 
 static void auto_progress__ping_pong(void **state)
@@ -1023,7 +953,6 @@ static void auto_progress__ping_pong(void **state)
 	struct fi_info *h = world_hints();
 	struct duo d;
 
-	(void)state;
 	h->domain_attr->data_progress = FI_PROGRESS_AUTO;
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
 	duo_open_with(&d, h, 0);
@@ -1040,7 +969,6 @@ static void auto_progress__receiver_idle(void **state)
 	struct fi_cq_tagged_entry e;
 	struct duo d;
 
-	(void)state;
 	assert_non_null(out);
 	assert_non_null(in);
 	h->domain_attr->data_progress = FI_PROGRESS_AUTO;
@@ -1063,14 +991,13 @@ static void send__looks(void **state)
 	char *out = calloc(2, n);
 	struct duo d;
 
-	(void)state;
 	assert_non_null(out);
 	duo_open(&d);
 	assert_int_equal(fi_recv(d.b.ep, out + n, n, NULL, FI_ADDR_UNSPEC, out), 0);
 	assert_int_equal(fi_send(d.a.ep, out, n, NULL, d.to_b, out), 0);
 	assert_false(uccl_engine_unread(uccl_ep_fid_of(&d.a.ep->fid)->ep->driver.engine));
-	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
-	expect(&d.b, &d.a, out, FI_RECV | FI_MSG);
+	node_expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	node_expect(&d.b, &d.a, out, FI_RECV | FI_MSG);
 	duo_close(&d);
 	free(out);
 }
@@ -1082,7 +1009,6 @@ static void send__leaves_it_to_a_thread(void **state)
 	struct duo d;
 	char *buf;
 
-	(void)state;
 	world_rescue_off();
 	duo_open(&d);
 	world_rescue_on();
@@ -1097,56 +1023,50 @@ static void send__leaves_it_to_a_thread(void **state)
 /* Reading one queue of a domain in vain drives its other endpoints, whose peers may wait. */
 static void domain__idle_reads(void **state)
 {
+	struct duo *d = *state;
 	char out[8] = "x", in[8];
 	struct iovec iov = { .iov_base = out, .iov_len = sizeof(out) };
 	struct fi_cq_tagged_entry e;
 	struct fi_msg msg;
 	struct world w;
 	struct node c;
-	struct duo d;
 	fi_addr_t to_b;
 
-	(void)state;
-	duo_open(&d);
 	world_open(&w);
 	node_open(&c, &w);
-	to_b = node_insert(&c, &d.b);
-	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
-	/* Complete when acknowledged, so it is there: d.b's own queue was not read. */
+	to_b = node_insert(&c, &d->b);
+	assert_int_equal(fi_recv(d->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	/* Complete when acknowledged, so it is there: d->b's own queue was not read. */
 	msg = (struct fi_msg){ .msg_iov = &iov, .iov_count = 1, .addr = to_b, .context = out };
 	assert_int_equal(fi_sendmsg(c.ep, &msg, FI_COMPLETION | FI_TRANSMIT_COMPLETE), 0);
-	expect(&c, &d.a, out, FI_SEND | FI_MSG);
-	assert_int_equal(fi_cq_read(d.b.cq, &e, 1), 1);
+	node_expect(&c, &d->a, out, FI_SEND | FI_MSG);
+	assert_int_equal(fi_cq_read(d->b.cq, &e, 1), 1);
 	node_close(&c);
 	world_close(&w);
-	duo_close(&d);
 }
 
 /* A program that sleeps in its own poll() is woken by what arrives. */
 static void trywait__arrival(void **state)
 {
+	struct duo *d = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fi_cq_tagged_entry e;
 	char out[8] = "x", in[8];
 	struct fid *fids[1];
-	struct duo d;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	ssize_t rc = -FI_EAGAIN;
 
-	(void)state;
-	duo_open(&d);
-	fids[0] = &d.b.cq->fid;
+	fids[0] = &d->b.cq->fid;
 	assert_int_equal(fi_control(fids[0], FI_GETWAIT, &pfd.fd), 0);
-	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
-	world_post(fi_inject(d.a.ep, out, 8, d.to_b), &d.a, &d.a);
+	assert_int_equal(fi_recv(d->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_inject(d->a.ep, out, 8, d->to_b), &d->a, &d->a);
 	while (rc == -FI_EAGAIN && uccl_clock() < end) {
-		(void)fi_cq_read(d.a.cq, NULL, 0);
-		if (fi_trywait(d.w.fabric, fids, 1) == 0)
+		(void)fi_cq_read(d->a.cq, NULL, 0);
+		if (fi_trywait(d->w.fabric, fids, 1) == 0)
 			assert_true(poll(&pfd, 1, 200) >= 0);
-		rc = fi_cq_read(d.b.cq, &e, 1);
+		rc = fi_cq_read(d->b.cq, &e, 1);
 	}
 	assert_int_equal(rc, 1);
-	duo_close(&d);
 }
 
 /* Endpoints that agree on a port find each other without a name, by socket addresses. */
@@ -1161,7 +1081,6 @@ static void keyless__sockaddr(void **state)
 	struct world w;
 	fi_addr_t to_b, src, to_a;
 
-	(void)state;
 	h->addr_format = FI_SOCKADDR_IN;
 	world_open_with(&w, h);
 	for (int i = 0; i < 2; i++) {
@@ -1187,7 +1106,7 @@ static void keyless__sockaddr(void **state)
 	assert_int_equal(node_wait(&b, &a, &e, &src), 1);
 	assert_int_equal(src, to_a);
 	assert_string_equal(in, "sock");
-	expect(&a, &b, out, FI_SEND | FI_MSG);
+	node_expect(&a, &b, out, FI_SEND | FI_MSG);
 	node_close(&a);
 	node_close(&b);
 	world_close(&w);
@@ -1196,67 +1115,61 @@ static void keyless__sockaddr(void **state)
 /* In a child of fork the endpoint refuses to work and can be closed; the parent does not notice. */
 static void fork__child(void **state)
 {
+	struct duo *d = *state;
 	char out[8] = "x", in[8];
-	struct duo d;
 	pid_t pid;
 	int status;
 
-	(void)state;
-	duo_open(&d);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		struct fi_cq_tagged_entry e;
 		int bad = 0;
 
-		bad += fi_send(d.a.ep, out, 8, NULL, d.to_b, out) != -FI_EOPBADSTATE;
-		bad += fi_recv(d.a.ep, in, 8, NULL, d.to_b, out) != -FI_EOPBADSTATE;
-		bad += fi_cancel(&d.a.ep->fid, out) != -FI_EOPBADSTATE;
-		bad += fi_cq_read(d.a.cq, &e, 1) != -FI_EAGAIN;
-		bad += fi_close(&d.a.ep->fid) != 0;
+		bad += fi_send(d->a.ep, out, 8, NULL, d->to_b, out) != -FI_EOPBADSTATE;
+		bad += fi_recv(d->a.ep, in, 8, NULL, d->to_b, out) != -FI_EOPBADSTATE;
+		bad += fi_cancel(&d->a.ep->fid, out) != -FI_EOPBADSTATE;
+		bad += fi_cq_read(d->a.cq, &e, 1) != -FI_EAGAIN;
+		bad += fi_close(&d->a.ep->fid) != 0;
 		_exit(bad);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
-	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &d.b);
-	expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
-	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
-	duo_close(&d);
+	assert_int_equal(fi_recv(d->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_send(d->a.ep, out, 8, NULL, d->to_b, out), &d->a, &d->b);
+	node_expect(&d->b, &d->a, in, FI_RECV | FI_MSG);
+	node_expect(&d->a, &d->b, out, FI_SEND | FI_MSG);
 }
 
 /* Every place in the tables that programs call blindly is filled. */
 static void ops__full(void **state)
 {
-	struct duo d;
+	struct duo *d = *state;
 
-	(void)state;
-	duo_open(&d);
 #define FULL(table)                                                                                                    \
 	for (size_t i = 0; i < (table)->size / sizeof(void *); i++)                                                    \
 	assert_non_null(((void **)(table))[i])
-	FULL(d.w.fabric->fid.ops);
-	FULL(d.w.fabric->ops);
-	FULL(d.w.domain->fid.ops);
-	FULL(d.w.domain->ops);
-	FULL(d.w.domain->mr);
-	FULL(d.a.ep->fid.ops);
-	FULL(d.a.ep->ops);
-	FULL(d.a.ep->cm);
-	FULL(d.a.ep->msg);
-	FULL(d.a.ep->rma);
-	FULL(d.a.ep->tagged);
-	FULL(d.a.ep->atomic);
-	FULL(d.a.ep->collective);
-	FULL(d.a.av->fid.ops);
-	FULL(d.a.av->ops);
-	FULL(d.a.cq->fid.ops);
-	FULL(d.a.cq->ops);
-	FULL(d.w.info->nic->fid.ops);
+	FULL(d->w.fabric->fid.ops);
+	FULL(d->w.fabric->ops);
+	FULL(d->w.domain->fid.ops);
+	FULL(d->w.domain->ops);
+	FULL(d->w.domain->mr);
+	FULL(d->a.ep->fid.ops);
+	FULL(d->a.ep->ops);
+	FULL(d->a.ep->cm);
+	FULL(d->a.ep->msg);
+	FULL(d->a.ep->rma);
+	FULL(d->a.ep->tagged);
+	FULL(d->a.ep->atomic);
+	FULL(d->a.ep->collective);
+	FULL(d->a.av->fid.ops);
+	FULL(d->a.av->ops);
+	FULL(d->a.cq->fid.ops);
+	FULL(d->a.cq->ops);
+	FULL(d->w.info->nic->fid.ops);
 #undef FULL
-	assert_int_equal(fi_open_ops(&d.w.fabric->fid, "x", 0, (void **)&d, NULL), -FI_ENOSYS);
-	duo_close(&d);
+	assert_int_equal(fi_open_ops(&d->w.fabric->fid, "x", 0, (void **)d, NULL), -FI_ENOSYS);
 }
 
 /* FI_UCCL_STATS leaves one line of JSON per endpoint. */
@@ -1267,7 +1180,6 @@ static void stats__file(void **state)
 	struct duo d;
 	FILE *f;
 
-	(void)state;
 	snprintf(name, sizeof(name), "%s/uccl-test-stats", getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir);
 	snprintf(file, sizeof(file), "%s.%d", name, (int)getpid());
 	setenv("FI_UCCL_STATS", name, 1);
@@ -1290,17 +1202,15 @@ static void stats__file(void **state)
 /* Whose NIC cannot tell of marks of the network hears so, once, if any are asked for. */
 static void marks__said_once(void **state)
 {
+	struct world *w = *state;
 	struct uccl_nic_caps deaf = { .mtu = 1500 }, hears = { .mtu = 1500, .marks = true };
 	struct uccl_domain *d;
-	struct world w;
 	struct node a;
 	const char *text;
 
-	(void)state;
-	world_open(&w);
-	d = uccl_domain_of(&w.domain->fid);
+	d = uccl_domain_of(&w->domain->fid);
 	world_listen(FI_LOG_INFO);
-	node_open(&a, &w);
+	node_open(&a, w);
 	uccl_ep_marks_say(d, &hears);
 	d->params.nic.ecn = 0;
 	uccl_ep_marks_say(d, &deaf);
@@ -1313,46 +1223,45 @@ static void marks__said_once(void **state)
 	assert_non_null(text);
 	assert_null(strstr(text + 1, "FI_UCCL_ECN"));
 	node_close(&a);
-	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(enable__needs),
+		test_with(world, enable__needs),
 		cmocka_unit_test(bind__after_enable),
-		cmocka_unit_test(getname__before_enable),
-		cmocka_unit_test(msg__all_forms),
-		cmocka_unit_test(tagged__all_forms),
+		test_with(world, getname__before_enable),
+		test_with(duo, msg__all_forms),
+		test_with(duo, tagged__all_forms),
 		cmocka_unit_test(tagged__sizes),
 		cmocka_unit_test(selective__completions),
-		cmocka_unit_test(opsflag__change),
-		cmocka_unit_test(cancel__and_truncation),
-		cmocka_unit_test(peek__claim_discard),
+		test_with(duo, opsflag__change),
+		test_with(duo, cancel__and_truncation),
+		test_with(duo, peek__claim_discard),
 		cmocka_unit_test(multi_recv__buffer),
-		cmocka_unit_test(multi_recv__full_queue),
-		cmocka_unit_test(opt__values),
+		test_with(duo, multi_recv__full_queue),
+		test_with(duo, opt__values),
 		cmocka_unit_test(source_err__insert_and_answer),
-		cmocka_unit_test(inject__too_long),
+		test_with(duo, inject__too_long),
 		cmocka_unit_test(dgram__sizes),
 		cmocka_unit_test(auth_key__groups),
-		cmocka_unit_test(cq__back_pressure),
-		cmocka_unit_test(cntr__counts),
-		cmocka_unit_test(av__remove_and_reuse),
-		cmocka_unit_test(peer__restarts),
-		cmocka_unit_test(close__without_descriptors),
-		cmocka_unit_test(sread__ping_pong),
+		test_with(duo, cq__back_pressure),
+		test_with(world, cntr__counts),
+		test_with(duo, av__remove_and_reuse),
+		test_with(duo, peer__restarts),
+		test_with(duo, close__without_descriptors),
+		test_with(duo, sread__ping_pong),
 		cmocka_unit_test(auto_progress__ping_pong),
 		cmocka_unit_test(auto_progress__receiver_idle),
 		cmocka_unit_test(send__looks),
 		cmocka_unit_test(send__leaves_it_to_a_thread),
-		cmocka_unit_test(domain__idle_reads),
-		cmocka_unit_test(trywait__arrival),
+		test_with(duo, domain__idle_reads),
+		test_with(duo, trywait__arrival),
 		cmocka_unit_test(keyless__sockaddr),
-		cmocka_unit_test(fork__child),
-		cmocka_unit_test(ops__full),
+		test_with(duo, fork__child),
+		test_with(duo, ops__full),
 		cmocka_unit_test(stats__file),
-		cmocka_unit_test(marks__said_once),
+		test_with(world, marks__said_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

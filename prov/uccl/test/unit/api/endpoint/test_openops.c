@@ -15,47 +15,42 @@ static struct fi_uccl_ops_ep *ops_open(struct node *n)
 
 static void open__names(void **state)
 {
+	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
 	struct fi_uccl_stats st;
 	struct fid_ep *ep;
 	const char *why;
 	uint64_t count;
-	struct world w;
 	struct node n;
 
-	(void)state;
-	world_open(&w);
-	node_open(&n, &w);
+	node_open(&n, w);
 	assert_int_equal(fi_open_ops(&n.ep->fid, "something", 0, (void **)&ops, NULL), -FI_ENOSYS);
 	assert_int_equal(fi_open_ops(&n.ep->fid, FI_UCCL_OPS_EP, 1, (void **)&ops, NULL), -FI_EINVAL);
 	assert_int_equal(fi_open_ops(&n.cq->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL), -FI_ENOSYS);
 	/* not enabled */
-	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
 	assert_int_equal(fi_open_ops(&ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL), 0);
 	assert_int_equal(ops->stats(ep, &st, sizeof(st)), -FI_EOPBADSTATE);
 	assert_int_equal(ops->peers(ep, NULL, 0, 0), -FI_EOPBADSTATE);
 	assert_int_equal(ops->dropped(ep, 0, &why, &count), -FI_EOPBADSTATE);
 	assert_int_equal(fi_close(&ep->fid), 0);
 	node_close(&n);
-	world_close(&w);
 }
 
 /* What a conversation leaves in the counters, and what is known of a peer after it. */
 static void stats__of_a_conversation(void **state)
 {
+	struct world *w = *state;
 	struct fi_uccl_stats st, part;
 	struct fi_uccl_ops_ep *ops;
 	struct fi_uccl_peer peer;
-	struct world w;
 	struct node a, b;
 	uint8_t v4[4] = { 127, 0, 0, 1 };
 	static uint8_t out[50000], in[50000];
 	fi_addr_t to_b;
 
-	(void)state;
-	world_open(&w);
-	node_open(&a, &w);
-	node_open(&b, &w);
+	node_open(&a, w);
+	node_open(&b, w);
 	ops = ops_open(&a);
 	assert_int_equal(ops->stats(a.ep, &st, sizeof(st)), 0);
 	assert_int_equal(st.tx_packets, 0);
@@ -90,23 +85,20 @@ static void stats__of_a_conversation(void **state)
 	assert_true(peer.window_bytes > 0);
 	node_close(&b);
 	node_close(&a);
-	world_close(&w);
 }
 
 /* More peers than the first picture has room for; those that were never connected have no time. */
 static void peers__many(void **state)
 {
+	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
 	static struct fi_uccl_peer peers[300];
-	struct world w;
 	struct node a;
 	uint8_t name[FI_UCCL_ADDR_LEN];
 	struct uccl_addr addr;
 	char x = 0;
 
-	(void)state;
-	world_open(&w);
-	node_open(&a, &w);
+	node_open(&a, w);
 	ops = ops_open(&a);
 	for (int i = 0; i < 300; i++) {
 		fi_addr_t to;
@@ -125,22 +117,19 @@ static void peers__many(void **state)
 		assert_int_equal(peers[i].srtt_ns, UINT64_MAX);
 	}
 	node_close(&a);
-	world_close(&w);
 }
 
 static void dropped__reasons(void **state)
 {
+	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
 	uint64_t count, sum = 0;
 	struct fi_uccl_stats st;
 	const char *why;
-	struct world w;
 	struct node a;
 	unsigned int i;
 
-	(void)state;
-	world_open(&w);
-	node_open(&a, &w);
+	node_open(&a, w);
 	ops = ops_open(&a);
 	for (i = 0; !ops->dropped(a.ep, i, &why, &count); i++) {
 		assert_true(strlen(why) > 3);
@@ -151,16 +140,15 @@ static void dropped__reasons(void **state)
 	assert_int_equal(ops->stats(a.ep, &st, sizeof(st)), 0);
 	assert_int_equal(st.dropped, sum);
 	node_close(&a);
-	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__names),
-		cmocka_unit_test(stats__of_a_conversation),
-		cmocka_unit_test(peers__many),
-		cmocka_unit_test(dropped__reasons),
+		test_with(world, open__names),
+		test_with(world, stats__of_a_conversation),
+		test_with(world, peers__many),
+		test_with(world, dropped__reasons),
 	};
 
 	return cmocka_run_group_tests_name("openops", tests, NULL, NULL);

@@ -15,7 +15,6 @@ static void open__states(void **state)
 	struct world w;
 	int n = -1;
 
-	(void)state;
 	pair_open(&p);
 	assert_int_equal(fi_getopt(&p.pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &size, &len), 0);
 	assert_int_equal(size, 256);
@@ -46,49 +45,43 @@ static void open__states(void **state)
 /* What a request tells of who asks is where that one is. */
 static void request__info(void **state)
 {
+	struct pair *p = *state;
 	uint8_t name[FI_UCCL_ADDR_LEN];
 	size_t len = sizeof(name);
 	struct fi_info *info;
-	struct pair p;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	pair_ask(&p, NULL, 0, &t);
+	pair_ask(p, NULL, 0, &t);
 	info = t.entry.info;
-	assert_int_equal(fi_getname(&p.a.ep->fid, name, &len), 0);
+	assert_int_equal(fi_getname(&p->a.ep->fid, name, &len), 0);
 	assert_int_equal(info->dest_addrlen, len);
 	assert_memory_equal(info->dest_addr, name, len);
 	assert_string_equal(info->domain_attr->name, "lo");
 	fi_freeinfo(info);
-	pair_close(&p);
 }
 
 /* More than the program wants to have waiting are turned away; when it answers, others may come. */
 static void backlog__full(void **state)
 {
+	struct pair *p = *state;
 	struct fi_eq_err_entry err;
 	struct party c;
-	struct pair p;
 	struct told t, u;
 	int n = 1;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_control(&p.pep->fid, FI_BACKLOG, &n), 0);
-	pair_ask(&p, NULL, 0, &t);
-	c = p.a;
-	party_open_with(&p.a, &p.w, p.w.info);
-	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
-	assert_int_equal(pair_error(&p, p.a.eq, &p.a.ep->fid, &err), FI_ECONNREFUSED);
-	assert_int_equal(fi_eq_read(p.listen_eq, &u.event, u.room, sizeof(u.room), 0), -FI_EAGAIN);
-	party_close(&p.a);
-	party_open_with(&p.a, &p.w, p.w.info);
-	assert_int_equal(fi_reject(p.pep, t.entry.info->handle, NULL, 0), 0);
+	assert_int_equal(fi_control(&p->pep->fid, FI_BACKLOG, &n), 0);
+	pair_ask(p, NULL, 0, &t);
+	c = p->a;
+	party_open_with(&p->a, &p->w, p->w.info);
+	assert_int_equal(fi_connect(p->a.ep, p->name, NULL, 0), 0);
+	assert_int_equal(pair_error(p, p->a.eq, &p->a.ep->fid, &err), FI_ECONNREFUSED);
+	assert_int_equal(fi_eq_read(p->listen_eq, &u.event, u.room, sizeof(u.room), 0), -FI_EAGAIN);
+	party_close(&p->a);
+	party_open_with(&p->a, &p->w, p->w.info);
+	assert_int_equal(fi_reject(p->pep, t.entry.info->handle, NULL, 0), 0);
 	fi_freeinfo(t.entry.info);
-	pair_connect(&p);
+	pair_connect(p);
 	party_close(&c);
-	pair_close(&p);
 }
 
 /*
@@ -97,32 +90,29 @@ static void backlog__full(void **state)
  */
 static void request__bad(void **state)
 {
+	struct pair *p = *state;
 	uint8_t own[FI_UCCL_ADDR_LEN + 300], other[FI_UCCL_ADDR_LEN];
 	size_t len = FI_UCCL_ADDR_LEN;
 	struct uccl_addr listener;
-	struct pair p;
 	struct told t;
 
-	(void)state;
-	pair_open(&p);
-	assert_int_equal(fi_enable(p.a.ep), 0);
-	assert_int_equal(fi_getname(&p.a.ep->fid, own, &len), 0);
-	memcpy(other, p.name, sizeof(other));
-	assert_int_equal(uccl_addr_decode(&listener, p.name), 0);
-	party_say(&p.a, &listener, UCCL_CM_REQ, 1, other, sizeof(other));
-	party_say(&p.a, &listener, UCCL_CM_REQ, 0, own, FI_UCCL_ADDR_LEN);
-	party_say(&p.a, &listener, UCCL_CM_REQ, 2, own, FI_UCCL_ADDR_LEN - 1);
-	party_say(&p.a, &listener, UCCL_CM_ACCEPT, 3, own, FI_UCCL_ADDR_LEN);
+	assert_int_equal(fi_enable(p->a.ep), 0);
+	assert_int_equal(fi_getname(&p->a.ep->fid, own, &len), 0);
+	memcpy(other, p->name, sizeof(other));
+	assert_int_equal(uccl_addr_decode(&listener, p->name), 0);
+	party_say(&p->a, &listener, UCCL_CM_REQ, 1, other, sizeof(other));
+	party_say(&p->a, &listener, UCCL_CM_REQ, 0, own, FI_UCCL_ADDR_LEN);
+	party_say(&p->a, &listener, UCCL_CM_REQ, 2, own, FI_UCCL_ADDR_LEN - 1);
+	party_say(&p->a, &listener, UCCL_CM_ACCEPT, 3, own, FI_UCCL_ADDR_LEN);
 	own[20] ^= 1;
-	party_say(&p.a, &listener, UCCL_CM_REQ, 4, own, FI_UCCL_ADDR_LEN);
+	party_say(&p->a, &listener, UCCL_CM_REQ, 4, own, FI_UCCL_ADDR_LEN);
 	own[20] ^= 1;
 	/* the good one comes last */
-	party_say(&p.a, &listener, UCCL_CM_REQ, 5, own, FI_UCCL_ADDR_LEN);
-	pair_expect(&p, p.listen_eq, FI_CONNREQ, &p.pep->fid, &t);
-	assert_int_equal(ep_dropped(uccl_pep_ep(p.pep), UCCL_DROP_RECORD), 5);
+	party_say(&p->a, &listener, UCCL_CM_REQ, 5, own, FI_UCCL_ADDR_LEN);
+	pair_expect(p, p->listen_eq, FI_CONNREQ, &p->pep->fid, &t);
+	assert_int_equal(ep_dropped(uccl_pep_ep(p->pep), UCCL_DROP_RECORD), 5);
 	fi_freeinfo(t.entry.info);
-	assert_int_equal(fi_eq_read(p.listen_eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
-	pair_close(&p);
+	assert_int_equal(fi_eq_read(p->listen_eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
 }
 
 /* A passive endpoint with a port: who takes its address has it, before and after it is gone. */
@@ -135,7 +125,6 @@ static void give__address(void **state)
 	struct world w;
 	struct party x;
 
-	(void)state;
 	h->addr_format = FI_SOCKADDR_IN;
 	world_open_with(&w, h);
 	assert_int_equal(fi_passive_ep(w.fabric, w.info, &pep, NULL), 0);
@@ -163,7 +152,6 @@ static void connect__by_port(void **state)
 	size_t len = sizeof(name);
 	struct pair p;
 
-	(void)state;
 	memset(&p, 0, sizeof(p));
 	h->addr_format = FI_SOCKADDR_IN;
 	world_open_with(&p.w, h);
@@ -184,8 +172,8 @@ static void connect__by_port(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__states),	 cmocka_unit_test(request__info), cmocka_unit_test(backlog__full),
-		cmocka_unit_test(request__bad),	 cmocka_unit_test(give__address), cmocka_unit_test(connect__by_port),
+		cmocka_unit_test(open__states),	 test_with(pair, request__info), test_with(pair, backlog__full),
+		test_with(pair, request__bad),	 cmocka_unit_test(give__address), cmocka_unit_test(connect__by_port),
 	};
 
 	return cmocka_run_group_tests_name("pep", tests, NULL, NULL);

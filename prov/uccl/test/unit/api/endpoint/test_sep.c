@@ -55,11 +55,9 @@ static void side_close(struct side *s)
 			assert_int_equal(fi_close(&s->rx[i]->fid), 0);
 		if (s->tx[i])
 			assert_int_equal(fi_close(&s->tx[i]->fid), 0);
-		assert_int_equal(fi_close(&s->rxcq[i]->fid), 0);
-		assert_int_equal(fi_close(&s->txcq[i]->fid), 0);
+		world_closes(&s->rxcq[i]->fid, &s->txcq[i]->fid);
 	}
-	assert_int_equal(fi_close(&s->av->fid), 0);
-	assert_int_equal(fi_close(&s->sep->fid), 0);
+	world_closes(&s->av->fid, &s->sep->fid);
 }
 
 static void pair_open(struct pair *p)
@@ -86,6 +84,8 @@ static void pair_close(struct pair *p)
 	side_close(&p->b);
 	world_close(&p->w);
 }
+
+WORLD_FIXTURE(pair)
 
 static void drive(struct pair *p)
 {
@@ -128,54 +128,44 @@ static void send_one(struct pair *p, int from, int to, size_t len)
 
 static void context__all_pairs(void **state)
 {
-	struct pair p;
+	struct pair *p = *state;
 
-	(void)state;
-	pair_open(&p);
 	for (int from = 0; from < CTX; from++)
 		for (int to = 0; to < CTX; to++)
-			send_one(&p, from, to, 100000 * to + 1);
+			send_one(p, from, to, 100000 * to + 1);
 	/* each has its direction */
-	assert_int_equal(fi_send(p.a.rx[0], p.a.name, 1, NULL, p.a.peer, NULL), -FI_EOPBADSTATE);
-	assert_int_equal(fi_recv(p.a.tx[0], p.a.name, 1, NULL, p.a.peer, NULL), -FI_EOPBADSTATE);
-	assert_int_equal(fi_send(p.a.sep, p.a.name, 1, NULL, p.a.peer, NULL), -FI_EOPBADSTATE);
-	pair_close(&p);
+	assert_int_equal(fi_send(p->a.rx[0], p->a.name, 1, NULL, p->a.peer, NULL), -FI_EOPBADSTATE);
+	assert_int_equal(fi_recv(p->a.tx[0], p->a.name, 1, NULL, p->a.peer, NULL), -FI_EOPBADSTATE);
+	assert_int_equal(fi_send(p->a.sep, p->a.name, 1, NULL, p->a.peer, NULL), -FI_EOPBADSTATE);
 }
 
 static void context__write(void **state)
 {
+	struct pair *p = *state;
 	uint8_t out[64], mem[64] = { 0 };
 	struct fid_mr *mr;
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
 	memset(out, 7, sizeof(out));
-	assert_int_equal(fi_mr_reg(p.w.domain, mem, sizeof(mem), FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
-	assert_int_equal(fi_mr_bind(mr, &p.b.rx[2]->fid, 0), 0);
-	assert_int_equal(fi_write(p.a.tx[1], out, 64, NULL, fi_rx_addr(p.a.peer, 2, BITS), 0, 5, out), 0);
-	expect(&p, p.a.txcq[1], out, FI_ADDR_NOTAVAIL);
+	assert_int_equal(fi_mr_reg(p->w.domain, mem, sizeof(mem), FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
+	assert_int_equal(fi_mr_bind(mr, &p->b.rx[2]->fid, 0), 0);
+	assert_int_equal(fi_write(p->a.tx[1], out, 64, NULL, fi_rx_addr(p->a.peer, 2, BITS), 0, 5, out), 0);
+	expect(p, p->a.txcq[1], out, FI_ADDR_NOTAVAIL);
 	assert_memory_equal(mem, out, 64);
 	assert_int_equal(fi_close(&mr->fid), 0);
-	pair_close(&p);
 }
 
 /* Contexts end one by one. */
 static void context__closed_alone(void **state)
 {
+	struct pair *p = *state;
 	struct fid_ep *again;
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
-	send_one(&p, 1, 1, 10);
-	assert_int_equal(fi_close(&p.b.tx[1]->fid), 0);
-	assert_int_equal(fi_close(&p.b.rx[0]->fid), 0);
-	assert_int_equal(fi_tx_context(p.b.sep, 1, NULL, &again, NULL), -FI_EBUSY);
-	p.b.tx[1] = p.b.rx[0] = NULL;
-	send_one(&p, 1, 1, 10);
-	send_one(&p, 0, 2, 10);
-	pair_close(&p);
+	send_one(p, 1, 1, 10);
+	world_closes(&p->b.tx[1]->fid, &p->b.rx[0]->fid);
+	assert_int_equal(fi_tx_context(p->b.sep, 1, NULL, &again, NULL), -FI_EBUSY);
+	p->b.tx[1] = p->b.rx[0] = NULL;
+	send_one(p, 1, 1, 10);
+	send_one(p, 0, 2, 10);
 }
 
 /* The row of ports lies in the range, and where there is none an error says so. */
@@ -184,7 +174,6 @@ static void context__ports_in_range(void **state)
 	struct uccl_addr a, b;
 	struct pair p;
 
-	(void)state;
 	setenv("FI_UCCL_PORTS", "31000-31149", 1);
 	pair_open(&p);
 	unsetenv("FI_UCCL_PORTS");
@@ -208,7 +197,6 @@ static void context__range_too_short(void **state)
 	struct fid_av *av;
 	struct world w;
 
-	(void)state;
 	h->caps = FI_MSG | FI_NAMED_RX_CTX;
 	h->ep_attr->tx_ctx_cnt = CTX;
 	h->ep_attr->rx_ctx_cnt = CTX;
@@ -228,12 +216,9 @@ static void context__range_too_short(void **state)
 	}
 	assert_int_equal(fi_enable(tx[0]), -FI_EADDRINUSE);
 	for (int i = 0; i < CTX; i++) {
-		assert_int_equal(fi_close(&tx[i]->fid), 0);
-		assert_int_equal(fi_close(&rx[i]->fid), 0);
+		world_closes(&tx[i]->fid, &rx[i]->fid);
 	}
-	assert_int_equal(fi_close(&cq->fid), 0);
-	assert_int_equal(fi_close(&av->fid), 0);
-	assert_int_equal(fi_close(&sep->fid), 0);
+	world_closes(&cq->fid, &av->fid, &sep->fid);
 	world_close(&w);
 }
 
@@ -243,7 +228,6 @@ static void sep_open__limits(void **state)
 	struct fid_ep *sep, *ctx;
 	struct world w;
 
-	(void)state;
 	h->caps = FI_TAGGED | FI_NAMED_RX_CTX;
 	world_open_with(&w, h);
 	assert_int_equal(w.info->domain_attr->max_ep_tx_ctx, 16);
@@ -259,17 +243,16 @@ static void sep_open__limits(void **state)
 	assert_int_equal(fi_tx_context(sep, 2, NULL, &ctx, NULL), -FI_EINVAL);
 	assert_int_equal(fi_rx_context(sep, 1, NULL, &ctx, NULL), -FI_EINVAL);
 	assert_int_equal(fi_tx_context(sep, 1, NULL, &ctx, NULL), 0);
-	assert_int_equal(fi_close(&ctx->fid), 0);
-	assert_int_equal(fi_close(&sep->fid), 0);
+	world_closes(&ctx->fid, &sep->fid);
 	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(context__all_pairs),
-		cmocka_unit_test(context__write),
-		cmocka_unit_test(context__closed_alone),
+		test_with(pair, context__all_pairs),
+		test_with(pair, context__write),
+		test_with(pair, context__closed_alone),
 		cmocka_unit_test(context__ports_in_range),
 		cmocka_unit_test(context__range_too_short),
 		cmocka_unit_test(sep_open__limits),

@@ -64,6 +64,8 @@ static void group_close(struct group *g)
 	world_close(&g->w);
 }
 
+WORLD_FIXTURE(group)
+
 /* Send `len` bytes of `with` to node i, and wait for the completion. */
 static void tell(struct group *g, int i, uint64_t tag, uint8_t with, size_t len)
 {
@@ -94,20 +96,17 @@ static void got(struct group *g, int i, void *context, uint64_t flags, size_t le
 
 static void srx_recv__in_the_order_of_messages(void **state)
 {
+	struct group *g = *state;
 	uint8_t buf[4][64];
-	struct group g;
 
-	(void)state;
-	group_open(&g);
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(fi_recv(g.srx, buf[i], 64, NULL, FI_ADDR_UNSPEC, &buf[i]), 0);
+		assert_int_equal(fi_recv(g->srx, buf[i], 64, NULL, FI_ADDR_UNSPEC, &buf[i]), 0);
 	for (int i = 0; i < 4; i++) {
-		tell(&g, i % NODES, 0, 0x30 + i, 10 + i);
-		got(&g, i % NODES, &buf[i], FI_RECV | FI_MSG, 10 + i, buf[i], 0x30 + i);
+		tell(g, i % NODES, 0, 0x30 + i, 10 + i);
+		got(g, i % NODES, &buf[i], FI_RECV | FI_MSG, 10 + i, buf[i], 0x30 + i);
 	}
-	assert_int_equal(fi_recv(g.n[0].ep, buf, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPBADSTATE);
-	assert_int_equal(fi_send(g.srx, buf, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
-	group_close(&g);
+	assert_int_equal(fi_recv(g->n[0].ep, buf, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPBADSTATE);
+	assert_int_equal(fi_send(g->srx, buf, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
 }
 
 /* Messages that come first, and one that is fetched only when its receive is known. */
@@ -117,7 +116,6 @@ static void srx_recv__unexpected(void **state)
 	uint8_t small[8], *buf = malloc(large), *big = malloc(large);
 	struct group g;
 
-	(void)state;
 	group_open(&g);
 	tell(&g, 2, 7, 0x77, 8);
 	memset(big, 0x5a, large);
@@ -142,71 +140,63 @@ static void srx_recv__unexpected(void **state)
 
 static void srx_recv__directed(void **state)
 {
+	struct group *g = *state;
 	uint8_t a[8], b[8];
-	struct group g;
 
-	(void)state;
-	group_open(&g);
 	/* handle 5 is nobody's: it takes nothing and stops nothing */
-	assert_int_equal(fi_recv(g.srx, a, 8, NULL, 5, a), 0);
-	assert_int_equal(fi_recv(g.srx, b, 8, NULL, g.back[0], b), 0);
-	tell(&g, 0, 0, 1, 8);
-	got(&g, 0, b, FI_RECV | FI_MSG, 8, b, 1);
-	group_close(&g);
+	assert_int_equal(fi_recv(g->srx, a, 8, NULL, 5, a), 0);
+	assert_int_equal(fi_recv(g->srx, b, 8, NULL, g->back[0], b), 0);
+	tell(g, 0, 0, 1, 8);
+	got(g, 0, b, FI_RECV | FI_MSG, 8, b, 1);
 }
 
 static void srx_recv__full(void **state)
 {
+	struct group *g = *state;
 	uint8_t buf[64];
-	struct group g;
 
-	(void)state;
-	group_open(&g);
-	assert_int_equal(g.srx->ops->rx_size_left(g.srx), 64);
+	assert_int_equal(g->srx->ops->rx_size_left(g->srx), 64);
 	for (int i = 0; i < 64; i++)
-		assert_int_equal(fi_recv(g.srx, &buf[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
-	assert_int_equal(fi_recv(g.srx, buf, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EAGAIN);
-	assert_int_equal(g.srx->ops->rx_size_left(g.srx), 0);
-	tell(&g, 1, 0, 1, 1);
-	got(&g, 1, NULL, FI_RECV | FI_MSG, 1, buf, 1);
-	assert_int_equal(fi_recv(g.srx, buf, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
-	group_close(&g);
+		assert_int_equal(fi_recv(g->srx, &buf[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	assert_int_equal(fi_recv(g->srx, buf, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EAGAIN);
+	assert_int_equal(g->srx->ops->rx_size_left(g->srx), 0);
+	tell(g, 1, 0, 1, 1);
+	got(g, 1, NULL, FI_RECV | FI_MSG, 1, buf, 1);
+	assert_int_equal(fi_recv(g->srx, buf, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
 }
 
 /* One buffer for messages to all endpoints; the last one that fits gives it back. */
 static void srx_recv__multi(void **state)
 {
+	struct group *g = *state;
 	uint8_t buf[100], next[100];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf };
 	struct fi_cq_err_entry err = { 0 };
 	size_t min = 30, len = sizeof(min), was = 0;
-	struct group g;
 
-	(void)state;
-	group_open(&g);
-	assert_int_equal(fi_setopt(&g.srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)), 0);
-	assert_int_equal(fi_getopt(&g.srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &was, &len), 0);
+	assert_int_equal(fi_setopt(&g->srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)), 0);
+	assert_int_equal(fi_getopt(&g->srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &was, &len), 0);
 	assert_int_equal(was, 30);
-	assert_int_equal(fi_recvmsg(g.srx, &msg, FI_MULTI_RECV), 0);
+	assert_int_equal(fi_recvmsg(g->srx, &msg, FI_MULTI_RECV), 0);
 	iov.iov_base = msg.context = next;
-	assert_int_equal(fi_recvmsg(g.srx, &msg, FI_MULTI_RECV), 0);
+	assert_int_equal(fi_recvmsg(g->srx, &msg, FI_MULTI_RECV), 0);
 	for (int i = 0; i < 3; i++) {
-		tell(&g, i, 0, 0x40 + i, 25);
-		got(&g, i, buf, FI_RECV | FI_MSG | (i == 2 ? FI_MULTI_RECV : 0), 25, buf + 25 * i, 0x40 + i);
+		tell(g, i, 0, 0x40 + i, 25);
+		got(g, i, buf, FI_RECV | FI_MSG | (i == 2 ? FI_MULTI_RECV : 0), 25, buf + 25 * i, 0x40 + i);
 	}
-	tell(&g, 0, 0, 0x50, 60);
-	got(&g, 0, next, FI_RECV | FI_MSG, 60, next, 0x50);
-	assert_int_equal(fi_cancel(&g.srx->fid, next), 0);
-	assert_int_equal(fi_cq_readerr(g.n[0].cq, &err, 0), 1);
+	tell(g, 0, 0, 0x50, 60);
+	got(g, 0, next, FI_RECV | FI_MSG, 60, next, 0x50);
+	assert_int_equal(fi_cancel(&g->srx->fid, next), 0);
+	assert_int_equal(fi_cq_readerr(g->n[0].cq, &err, 0), 1);
 	assert_int_equal(err.err, FI_ECANCELED);
 	assert_int_equal(err.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
-	assert_int_equal(fi_cancel(&g.srx->fid, next), -FI_ENOENT);
-	group_close(&g);
+	assert_int_equal(fi_cancel(&g->srx->fid, next), -FI_ENOENT);
 }
 
 static void srx_peek__claim(void **state)
 {
+	struct group *g = *state;
 	uint8_t buf[8];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	struct fi_msg_tagged msg = {
@@ -214,27 +204,23 @@ static void srx_peek__claim(void **state)
 	};
 	struct fi_cq_err_entry err = { 0 };
 	struct fi_cq_tagged_entry e;
-	struct group g;
 
-	(void)state;
-	group_open(&g);
-	assert_int_equal(fi_trecvmsg(g.srx, &msg, FI_PEEK), 0);
-	assert_int_equal(fi_cq_readerr(g.n[0].cq, &err, 0), 1);
+	assert_int_equal(fi_trecvmsg(g->srx, &msg, FI_PEEK), 0);
+	assert_int_equal(fi_cq_readerr(g->n[0].cq, &err, 0), 1);
 	assert_int_equal(err.err, FI_ENOMSG);
 	assert_ptr_equal(err.op_context, buf);
-	tell(&g, 2, 3, 0x33, 8);
+	tell(g, 2, 3, 0x33, 8);
 	/* until it is there */
 	do {
-		assert_int_equal(fi_trecvmsg(g.srx, &msg, FI_PEEK | FI_CLAIM), 0);
-		(void)fi_cq_read(g.from.cq, NULL, 0);
-	} while (fi_cq_readerr(g.n[0].cq, &err, 0) == 1);
-	assert_int_equal(node_wait(&g.n[2], NULL, &e, NULL), 1);
+		assert_int_equal(fi_trecvmsg(g->srx, &msg, FI_PEEK | FI_CLAIM), 0);
+		(void)fi_cq_read(g->from.cq, NULL, 0);
+	} while (fi_cq_readerr(g->n[0].cq, &err, 0) == 1);
+	assert_int_equal(node_wait(&g->n[2], NULL, &e, NULL), 1);
 	assert_int_equal(e.len, 8);
 	/* what is claimed goes to nobody else */
-	assert_int_equal(fi_trecv(g.srx, buf, 8, NULL, FI_ADDR_UNSPEC, 3, 0, &g), 0);
-	assert_int_equal(fi_trecvmsg(g.srx, &msg, FI_CLAIM), 0);
-	got(&g, 2, buf, FI_RECV | FI_TAGGED, 8, buf, 0x33);
-	group_close(&g);
+	assert_int_equal(fi_trecv(g->srx, buf, 8, NULL, FI_ADDR_UNSPEC, 3, 0, g), 0);
+	assert_int_equal(fi_trecvmsg(g->srx, &msg, FI_CLAIM), 0);
+	got(g, 2, buf, FI_RECV | FI_TAGGED, 8, buf, 0x33);
 }
 
 static void srx_open__needs(void **state)
@@ -244,7 +230,6 @@ static void srx_open__needs(void **state)
 	struct world w, other;
 	struct fid_ep *ep;
 
-	(void)state;
 	world_open(&w);
 	world_open(&other);
 	assert_int_equal(fi_srx_context(w.domain, &rx, &srx, NULL), -FI_EINVAL);
@@ -270,7 +255,6 @@ static void send__leaves_looks(void **state)
 	struct group g;
 	char *buf;
 
-	(void)state;
 	world_rescue_off();
 	group_open(&g);
 	world_rescue_on();
@@ -282,12 +266,12 @@ static void send__leaves_looks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(srx_recv__in_the_order_of_messages),
+		test_with(group, srx_recv__in_the_order_of_messages),
 		cmocka_unit_test(srx_recv__unexpected),
-		cmocka_unit_test(srx_recv__directed),
-		cmocka_unit_test(srx_recv__full),
-		cmocka_unit_test(srx_recv__multi),
-		cmocka_unit_test(srx_peek__claim),
+		test_with(group, srx_recv__directed),
+		test_with(group, srx_recv__full),
+		test_with(group, srx_recv__multi),
+		test_with(group, srx_peek__claim),
 		cmocka_unit_test(srx_open__needs),
 		cmocka_unit_test(send__leaves_looks),
 	};

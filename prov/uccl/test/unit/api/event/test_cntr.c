@@ -17,27 +17,22 @@ static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 
 static void open__kinds(void **state)
 {
+	struct world *w = *state;
 	struct fi_cntr_attr bytes = { .events = (enum fi_cntr_events)1 }, set = { .wait_obj = FI_WAIT_SET };
 	struct fid_cntr *cntr;
-	struct world w;
 
-	(void)state;
-	world_open(&w);
-	assert_int_equal(fi_cntr_open(w.domain, &bytes, &cntr, NULL), -FI_EINVAL);
-	assert_int_equal(fi_cntr_open(w.domain, &set, &cntr, NULL), -FI_ENOSYS);
-	assert_int_equal(fi_cntr_open(w.domain, NULL, &cntr, NULL), 0);
+	assert_int_equal(fi_cntr_open(w->domain, &bytes, &cntr, NULL), -FI_EINVAL);
+	assert_int_equal(fi_cntr_open(w->domain, &set, &cntr, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_cntr_open(w->domain, NULL, &cntr, NULL), 0);
 	assert_int_equal(fi_close(&cntr->fid), 0);
-	world_close(&w);
 }
 
 static void read__all_changes(void **state)
 {
+	struct world *w = *state;
 	struct fid_cntr *c;
-	struct world w;
 
-	(void)state;
-	world_open(&w);
-	c = cntr_open(&w, FI_WAIT_NONE);
+	c = cntr_open(w, FI_WAIT_NONE);
 	assert_int_equal(fi_cntr_read(c), 0);
 	assert_int_equal(fi_cntr_add(c, 5), 0);
 	uccl_cntr_count(uccl_cntr_of(&c->fid), true);
@@ -52,7 +47,6 @@ static void read__all_changes(void **state)
 	assert_int_equal(fi_cntr_readerr(c), 1);
 	assert_int_equal(fi_cntr_read(c), 100);
 	assert_int_equal(fi_close(&c->fid), 0);
-	world_close(&w);
 }
 
 static void *count_later(void *arg)
@@ -64,19 +58,17 @@ static void *count_later(void *arg)
 
 static void wait__ends(void **state)
 {
+	struct world *w = *state;
 	struct fid_cntr *c;
 	pthread_t thread;
-	struct world w;
 	uint64_t t;
 
-	(void)state;
-	world_open(&w);
-	c = cntr_open(&w, FI_WAIT_NONE);
+	c = cntr_open(w, FI_WAIT_NONE);
 	/* no sleep, but the same answers */
 	assert_int_equal(fi_cntr_wait(c, 1, 10), -FI_ETIMEDOUT);
 	assert_int_equal(fi_cntr_wait(c, 0, 0), 0);
 	assert_int_equal(fi_close(&c->fid), 0);
-	c = cntr_open(&w, FI_WAIT_UNSPEC);
+	c = cntr_open(w, FI_WAIT_UNSPEC);
 	assert_int_equal(fi_cntr_wait(c, 0, 0), 0);
 	t = uccl_clock();
 	assert_int_equal(fi_cntr_wait(c, 1, 30), -FI_ETIMEDOUT);
@@ -85,7 +77,6 @@ static void wait__ends(void **state)
 	assert_int_equal(fi_cntr_wait(c, 10, -1), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(fi_close(&c->fid), 0);
-	world_close(&w);
 }
 
 static void *fail_later(void *arg)
@@ -97,14 +88,12 @@ static void *fail_later(void *arg)
 /* Failures of before the wait do not end it, one during it does. */
 static void wait__failure(void **state)
 {
+	struct world *w = *state;
 	struct fid_cntr *c;
 	pthread_t thread;
-	struct world w;
 	int rc;
 
-	(void)state;
-	world_open(&w);
-	c = cntr_open(&w, FI_WAIT_FD);
+	c = cntr_open(w, FI_WAIT_FD);
 	fi_cntr_adderr(c, 1);
 	assert_int_equal(fi_cntr_wait(c, 1, 20), -FI_ETIMEDOUT);
 	assert_int_equal(pthread_create(&thread, NULL, fail_later, c), 0);
@@ -114,50 +103,46 @@ static void wait__failure(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(fi_cntr_readerr(c), 2);
 	assert_int_equal(fi_close(&c->fid), 0);
-	world_close(&w);
 }
 
 static void trywait__fd(void **state)
 {
+	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fid_cntr *c;
 	struct fid *fids[1];
-	struct world w;
 
-	(void)state;
-	world_open(&w);
-	c = cntr_open(&w, FI_WAIT_FD);
+	c = cntr_open(w, FI_WAIT_FD);
 	fids[0] = &c->fid;
 	assert_int_equal(fi_control(&c->fid, FI_GETWAIT, &pfd.fd), 0);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	fi_cntr_add(c, 1);
 	assert_int_equal(poll(&pfd, 1, 1000), 1);
 	assert_int_equal(fi_cntr_read(c), 1);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	/* What moved before it was asked is no reason to sleep: another thread may have counted it. */
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	fi_cntr_add(c, 1);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	fi_cntr_adderr(c, 1);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	fi_cntr_add(c, 1);
 	fi_cntr_adderr(c, 1);
 	assert_int_equal(fi_cntr_read(c), 3);
 	assert_int_equal(fi_cntr_readerr(c), 2);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	assert_int_equal(fi_close(&c->fid), 0);
-	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__kinds),	 cmocka_unit_test(read__all_changes),
-		cmocka_unit_test(wait__ends),	 cmocka_unit_test(wait__failure),
-		cmocka_unit_test(trywait__fd),
+		test_with(world, open__kinds),	 test_with(world, read__all_changes),
+		test_with(world, wait__ends),	 test_with(world, wait__failure),
+		test_with(world, trywait__fd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,39 +36,34 @@ static void push(struct fid_cq *cq, uint64_t i)
 
 static void open__kinds(void **state)
 {
+	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND,
 						  FI_WAIT_YIELD };
 	struct fi_cq_attr bad_format = { .format = (enum fi_cq_format)9 }, bad_wait = { .wait_obj = FI_WAIT_SET };
 	struct fid_cq *cq;
-	struct world w;
 
-	(void)state;
-	world_open(&w);
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
 		for (int f = FI_CQ_FORMAT_UNSPEC; f <= FI_CQ_FORMAT_TAGGED; f++)
 			for (size_t size = 0; size <= 65536; size = size * 16 + 1)
-				assert_int_equal(fi_close(&cq_open(&w, f, kinds[i], size)->fid), 0);
-	assert_int_equal(fi_cq_open(w.domain, &bad_format, &cq, NULL), -FI_EINVAL);
-	assert_int_equal(fi_cq_open(w.domain, &bad_wait, &cq, NULL), -FI_ENOSYS);
-	assert_int_equal(fi_cq_open(w.domain, NULL, &cq, NULL), 0);
-	assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
+				assert_int_equal(fi_close(&cq_open(w, f, kinds[i], size)->fid), 0);
+	assert_int_equal(fi_cq_open(w->domain, &bad_format, &cq, NULL), -FI_EINVAL);
+	assert_int_equal(fi_cq_open(w->domain, &bad_wait, &cq, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_cq_open(w->domain, NULL, &cq, NULL), 0);
+	assert_int_equal(fi_close(&w->domain->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 static void read__formats(void **state)
 {
+	struct world *w = *state;
 	struct fi_cq_entry c[2];
 	struct fi_cq_msg_entry m[2];
 	struct fi_cq_data_entry d[2];
 	struct fi_cq_tagged_entry t[2];
-	struct world w;
 	struct fid_cq *cq;
 
-	(void)state;
-	world_open(&w);
 #define CHECK(format, v, last, want)                                                                                   \
-	cq = cq_open(&w, format, FI_WAIT_NONE, 0);                                                                     \
+	cq = cq_open(w, format, FI_WAIT_NONE, 0);                                                                     \
 	push(cq, 1);                                                                                                   \
 	push(cq, 2);                                                                                                   \
 	assert_int_equal(fi_cq_read(cq, v, 2), 2);                                                                     \
@@ -81,21 +76,18 @@ static void read__formats(void **state)
 	CHECK(FI_CQ_FORMAT_DATA, d, d[1].data, 6);
 	CHECK(FI_CQ_FORMAT_TAGGED, t, t[1].tag, 10);
 #undef CHECK
-	world_close(&w);
 }
 
 /* The size that was asked for is where posting stops, never where entries are lost. */
 static void push__beyond_size(void **state)
 {
+	struct world *w = *state;
 	enum { N = 5000 };
 	struct fi_cq_tagged_entry e;
 	fi_addr_t src;
-	struct world w;
 	struct fid_cq *cq;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 100);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 100);
 	for (uint64_t i = 0; i < N; i++) {
 		assert_int_equal(uccl_cq_full(inside(cq)), i >= 100);
 		push(cq, i);
@@ -117,20 +109,17 @@ static void push__beyond_size(void **state)
 	assert_int_equal(fi_cq_read(cq, &e, 1), -FI_EAGAIN);
 	assert_false(uccl_cq_full(inside(cq)));
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 static void readerr__in_turn(void **state)
 {
+	struct world *w = *state;
 	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND, .tag = 4 }, got[4];
 	struct fi_cq_err_entry err;
 	char own[8], text[64];
-	struct world w;
 	struct fid_cq *cq;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
 	memset(&err, 0, sizeof(err));
 	assert_int_equal(fi_cq_readerr(cq, &err, 0), -FI_EAGAIN);
 	push(cq, 1);
@@ -170,7 +159,6 @@ static void readerr__in_turn(void **state)
 	assert_int_equal(fi_cq_read(cq, got, 4), -FI_EAGAIN);
 	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "left unread");
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 static void *ask_for_text(void *arg)
@@ -187,16 +175,14 @@ static void *ask_for_text(void *arg)
 /* The text stays the caller's, whatever another thread reads meanwhile. */
 static void strerror__beside_readerr(void **state)
 {
+	struct world *w = *state;
 	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND };
 	struct fi_cq_err_entry err;
 	struct fid_cq *cq;
-	struct world w;
 	pthread_t t;
 	void *bad;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
 	assert_int_equal(pthread_create(&t, NULL, ask_for_text, cq), 0);
 	for (int i = 0; i < 2000; i++) {
 		memset(&err, 0, sizeof(err));
@@ -206,22 +192,19 @@ static void strerror__beside_readerr(void **state)
 	pthread_join(t, &bad);
 	assert_null(bad);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 /* Among many, in any order; the ring grows and turns meanwhile. */
 static void cancel__among_many(void **state)
 {
+	struct world *w = *state;
 	enum { N = 1000 };
 	static const struct uccl_ep *const eps[2] = { (void *)64, (void *)128 };
 	struct fi_cq_err_entry err;
 	struct fi_cq_tagged_entry e;
-	struct world w;
 	struct fid_cq *cq;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
 	assert_int_equal(uccl_cq_cancel(inside(cq), eps[0], NULL), -FI_ENOENT);
 	for (uintptr_t i = 0; i < 100; i++) {
 		push(cq, i);
@@ -250,51 +233,45 @@ static void cancel__among_many(void **state)
 	}
 	assert_int_equal(uccl_cq_cancel(inside(cq), eps[0], NULL), -FI_ENOENT);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 /* The entry of a program for 1.17 ends at 80 bytes, that of one for 1.20 has a source behind them. */
 static void readerr__tail(void **state)
 {
+	struct world *w = *state;
 	union {
 		struct fi_cq_err_entry e;
 		fi_addr_t word[16];
 	} err;
 	struct fi_cq_tagged_entry e = { .tag = 4 };
-	struct world w;
 	struct fid_cq *cq;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
 	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "x");
 	memset(&err, 0, sizeof(err));
 	err.word[10] = err.word[11] = 123;
 	assert_int_equal(cq->ops->readerr(cq, &err.e, 0), 1);
 	assert_int_equal(err.word[10], 123);
-	w.fabric->api_version = FI_VERSION(1, 20);
+	w->fabric->api_version = FI_VERSION(1, 20);
 	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "x");
 	assert_int_equal(cq->ops->readerr(cq, &err.e, 0), 1);
 	assert_true(err.word[10] == FI_ADDR_NOTAVAIL);
 	assert_int_equal(err.word[11], 123);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 static void sread__time(void **state)
 {
+	struct world *w = *state;
 	struct fi_cq_tagged_entry e;
-	struct world w;
 	struct fid_cq *cq;
 	uint64_t t;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
 	assert_int_equal(fi_cq_sread(cq, &e, 1, NULL, 10), -FI_ENOSYS);
 	assert_int_equal(fi_cq_signal(cq), -FI_ENOSYS);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC, 0);
 	t = uccl_clock();
 	assert_int_equal(fi_cq_sread(cq, &e, 1, NULL, 30), -FI_EAGAIN);
 	assert_true(uccl_clock() - t >= 29 * UCCL_NS_PER_MS);
@@ -307,7 +284,6 @@ static void sread__time(void **state)
 	assert_int_equal(fi_cq_sread(cq, &e, 1, NULL, 20), -FI_EAGAIN);
 	assert_true(uccl_clock() - t >= 19 * UCCL_NS_PER_MS);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 struct sleeper {
@@ -329,15 +305,13 @@ static void *sleep_for_some(void *arg)
 /* Several threads sleep on one queue while entries come: none sleeps on. */
 static void sread__many_sleepers(void **state)
 {
+	struct world *w = *state;
 	struct sleeper s = { 0 };
 	pthread_t t[3];
-	struct world w;
 	struct fid_cq *cq;
 	uint64_t begin = uccl_clock();
 
-	(void)state;
-	world_open(&w);
-	s.cq = cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_FD, 0);
+	s.cq = cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_FD, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, sleep_for_some, &s), 0);
 	for (int i = 0; i < 202; i++) {
@@ -350,41 +324,38 @@ static void sread__many_sleepers(void **state)
 	assert_true(s.got >= 200);
 	assert_true(uccl_clock() - begin < 15 * UCCL_NS_PER_S);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 static void trywait__fd(void **state)
 {
+	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	enum fi_wait_obj obj;
 	struct fi_wait_pollfd wp = { .nfds = 0 };
 	struct fi_cq_tagged_entry e;
 	struct fid *fids[1];
-	struct world w;
 	struct fid_cq *cq;
 
-	(void)state;
-	world_open(&w);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
 	fids[0] = &cq->fid;
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EINVAL);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), -FI_EINVAL);
 	assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &pfd.fd), -FI_ENODATA);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_FD, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_FD, 0);
 	fids[0] = &cq->fid;
 	assert_int_equal(fi_control(&cq->fid, FI_GETWAITOBJ, &obj), 0);
 	assert_int_equal(obj, FI_WAIT_FD);
 	assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &pfd.fd), 0);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	push(cq, 1);
 	assert_int_equal(poll(&pfd, 1, 1000), 1);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), -FI_EAGAIN);
 	assert_int_equal(fi_cq_read(cq, &e, 1), 1);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_POLLFD, 0);
+	cq = cq_open(w, FI_CQ_FORMAT_TAGGED, FI_WAIT_POLLFD, 0);
 	assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &wp), -FI_ETOOSMALL);
 	assert_int_equal(wp.nfds, 1);
 	wp.fd = &pfd;
@@ -392,18 +363,17 @@ static void trywait__fd(void **state)
 	assert_int_equal(wp.nfds, 1);
 	assert_true(pfd.fd >= 0);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__kinds),	    cmocka_unit_test(read__formats),
-		cmocka_unit_test(push__beyond_size), cmocka_unit_test(readerr__in_turn),
-		cmocka_unit_test(readerr__tail),    cmocka_unit_test(sread__time),
-		cmocka_unit_test(sread__many_sleepers), cmocka_unit_test(trywait__fd),
-		cmocka_unit_test(strerror__beside_readerr),
-		cmocka_unit_test(cancel__among_many),
+		test_with(world, open__kinds),	    test_with(world, read__formats),
+		test_with(world, push__beyond_size), test_with(world, readerr__in_turn),
+		test_with(world, readerr__tail),    test_with(world, sread__time),
+		test_with(world, sread__many_sleepers), test_with(world, trywait__fd),
+		test_with(world, strerror__beside_readerr),
+		test_with(world, cancel__among_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,32 +15,27 @@ static struct fid_eq *eq_open(struct world *w, enum fi_wait_obj wait, uint64_t f
 
 static void open__kinds(void **state)
 {
+	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND };
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_SET };
 	struct fid_eq *eq;
-	struct world w;
 
-	(void)state;
-	world_open(&w);
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
-		assert_int_equal(fi_close(&eq_open(&w, kinds[i], 0)->fid), 0);
-	assert_int_equal(fi_eq_open(w.fabric, &attr, &eq, NULL), -FI_ENOSYS);
-	assert_int_equal(fi_eq_open(w.fabric, NULL, &eq, NULL), 0);
-	assert_int_equal(fi_close(&w.fabric->fid), -FI_EBUSY);
+		assert_int_equal(fi_close(&eq_open(w, kinds[i], 0)->fid), 0);
+	assert_int_equal(fi_eq_open(w->fabric, &attr, &eq, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_eq_open(w->fabric, NULL, &eq, NULL), 0);
+	assert_int_equal(fi_close(&w->fabric->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	world_close(&w);
 }
 
 static void read__in_order(void **state)
 {
+	struct world *w = *state;
 	struct fi_eq_entry e = { .data = 1 }, got;
-	struct world w;
 	struct fid_eq *eq;
 	uint32_t event;
 
-	(void)state;
-	world_open(&w);
-	eq = eq_open(&w, FI_WAIT_NONE, FI_WRITE);
+	eq = eq_open(w, FI_WAIT_NONE, FI_WRITE);
 	assert_int_equal(fi_eq_read(eq, &event, &got, sizeof(got), 0), -FI_EAGAIN);
 	for (e.data = 1; e.data <= 3; e.data++)
 		assert_int_equal(fi_eq_write(eq, FI_NOTIFY + e.data, &e, sizeof(e), 0), sizeof(e));
@@ -58,50 +53,43 @@ static void read__in_order(void **state)
 	}
 	assert_int_equal(fi_eq_read(eq, &event, &got, sizeof(got), 0), -FI_EAGAIN);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	eq = eq_open(&w, FI_WAIT_NONE, 0);
+	eq = eq_open(w, FI_WAIT_NONE, 0);
 	assert_int_equal(fi_eq_write(eq, FI_NOTIFY, &e, sizeof(e), 0), -FI_EINVAL);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	world_close(&w);
 }
 
 static void readerr__none(void **state)
 {
+	struct world *w = *state;
 	struct fi_eq_err_entry err = { .err = 77 };
 	struct fi_eq_entry e = { .data = 1 };
-	struct world w;
 	struct fid_eq *eq;
 
-	(void)state;
-	world_open(&w);
-	eq = eq_open(&w, FI_WAIT_FD, FI_WRITE);
+	eq = eq_open(w, FI_WAIT_FD, FI_WRITE);
 	assert_int_equal(fi_eq_readerr(eq, &err, 0), -FI_EAGAIN);
 	assert_int_equal(fi_eq_write(eq, FI_NOTIFY, &e, sizeof(e), 0), sizeof(e));
 	assert_int_equal(fi_eq_readerr(eq, &err, 0), -FI_EAGAIN);
 	assert_int_equal(err.err, 77);
 	assert_string_equal(fi_eq_strerror(eq, FI_EINVAL, NULL, NULL, 0), fi_strerror(FI_EINVAL));
 	assert_int_equal(fi_close(&eq->fid), 0); /* with an event unread */
-	world_close(&w);
 }
 
 static void sread__time(void **state)
 {
+	struct world *w = *state;
 	struct fi_eq_entry got;
-	struct world w;
 	struct fid_eq *eq;
 	uint32_t event;
 	uint64_t t;
 
-	(void)state;
-	world_open(&w);
-	eq = eq_open(&w, FI_WAIT_NONE, 0);
+	eq = eq_open(w, FI_WAIT_NONE, 0);
 	assert_int_equal(fi_eq_sread(eq, &event, &got, sizeof(got), 1, 0), -FI_ENOSYS);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	eq = eq_open(&w, FI_WAIT_FD, FI_WRITE);
+	eq = eq_open(w, FI_WAIT_FD, FI_WRITE);
 	t = uccl_clock();
 	assert_int_equal(fi_eq_sread(eq, &event, &got, sizeof(got), 30, 0), -FI_EAGAIN);
 	assert_true(uccl_clock() - t >= 29 * UCCL_NS_PER_MS);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	world_close(&w);
 }
 
 static void *write_one(void *arg)
@@ -114,54 +102,48 @@ static void *write_one(void *arg)
 
 static void sread__woken(void **state)
 {
+	struct world *w = *state;
 	struct fi_eq_entry got;
-	struct world w;
 	struct fid_eq *eq;
 	pthread_t thread;
 	uint32_t event;
 
-	(void)state;
-	world_open(&w);
-	eq = eq_open(&w, FI_WAIT_UNSPEC, FI_WRITE);
+	eq = eq_open(w, FI_WAIT_UNSPEC, FI_WRITE);
 	assert_int_equal(pthread_create(&thread, NULL, write_one, eq), 0);
 	assert_int_equal(fi_eq_sread(eq, &event, &got, sizeof(got), -1, 0), sizeof(got));
 	assert_int_equal(got.data, 42);
 	pthread_join(thread, NULL);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	world_close(&w);
 }
 
 static void trywait__fd(void **state)
 {
+	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fi_eq_entry e = { .data = 1 };
-	struct world w;
 	struct fid_eq *eq;
 	struct fid *fids[1];
 	uint32_t event;
 
-	(void)state;
-	world_open(&w);
-	eq = eq_open(&w, FI_WAIT_FD, FI_WRITE);
+	eq = eq_open(w, FI_WAIT_FD, FI_WRITE);
 	fids[0] = &eq->fid;
 	assert_int_equal(fi_control(&eq->fid, FI_GETWAIT, &pfd.fd), 0);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	fi_eq_write(eq, FI_NOTIFY, &e, sizeof(e), 0);
 	assert_int_equal(poll(&pfd, 1, 1000), 1);
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), -FI_EAGAIN);
 	assert_int_equal(fi_eq_read(eq, &event, &e, sizeof(e), 0), sizeof(e));
-	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	assert_int_equal(fi_trywait(w->fabric, fids, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	assert_int_equal(fi_close(&eq->fid), 0);
-	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__kinds), cmocka_unit_test(read__in_order), cmocka_unit_test(readerr__none),
-		cmocka_unit_test(sread__time), cmocka_unit_test(sread__woken),   cmocka_unit_test(trywait__fd),
+		test_with(world, open__kinds), test_with(world, read__in_order), test_with(world, readerr__none),
+		test_with(world, sread__time), test_with(world, sread__woken),   test_with(world, trywait__fd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,39 +18,34 @@ static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 
 static void open__flags(void **state)
 {
+	struct world *w = *state;
 	struct fi_poll_attr odd = { .flags = 1 };
 	struct fid_poll *set;
-	struct world w;
 
-	(void)state;
-	world_open(&w);
-	assert_int_equal(fi_poll_open(w.domain, &odd, &set), -FI_EINVAL);
-	assert_int_equal(fi_poll_open(w.domain, NULL, &set), 0);
-	assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
+	assert_int_equal(fi_poll_open(w->domain, &odd, &set), -FI_EINVAL);
+	assert_int_equal(fi_poll_open(w->domain, NULL, &set), 0);
+	assert_int_equal(fi_close(&w->domain->fid), -FI_EBUSY);
 	assert_int_equal(fi_poll(set, NULL, 0), 0);
 	assert_int_equal(fi_close(&set->fid), 0);
-	world_close(&w);
 }
 
 static void poll__counters(void **state)
 {
+	struct world *w = *state;
 	struct fi_poll_attr attr = { .flags = 0 };
 	struct fid_poll *set;
 	struct fid_cntr *a, *b;
-	struct world w;
 	void *ctx[2];
 	int ca, cb;
 
-	(void)state;
-	world_open(&w);
-	a = cntr_open(&w, FI_WAIT_NONE);
-	b = cntr_open(&w, FI_WAIT_NONE);
+	a = cntr_open(w, FI_WAIT_NONE);
+	b = cntr_open(w, FI_WAIT_NONE);
 	a->fid.context = &ca;
 	b->fid.context = &cb;
-	assert_int_equal(fi_poll_open(w.domain, &attr, &set), 0);
+	assert_int_equal(fi_poll_open(w->domain, &attr, &set), 0);
 	assert_int_equal(fi_poll_add(set, &a->fid, 0), 0);
 	assert_int_equal(fi_poll_add(set, &b->fid, 0), 0);
-	assert_int_equal(fi_poll_add(set, &w.domain->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_poll_add(set, &w->domain->fid, 0), -FI_EINVAL);
 	assert_int_equal(fi_close(&a->fid), -FI_EBUSY);
 	assert_int_equal(fi_poll(set, ctx, 2), 0);
 	fi_cntr_add(b, 1);
@@ -63,32 +58,27 @@ static void poll__counters(void **state)
 	fi_cntr_adderr(a, 1);
 	assert_int_equal(fi_poll(set, ctx, 2), 1);
 	assert_ptr_equal(ctx[0], &ca);
-	assert_int_equal(fi_close(&b->fid), 0);
-	assert_int_equal(fi_close(&set->fid), 0);
-	assert_int_equal(fi_close(&a->fid), 0);
-	world_close(&w);
+	world_closes(&b->fid, &set->fid, &a->fid);
 }
 
 /* A queue is told of as long as there is something to read; looking moves data. */
 static void poll__queues(void **state)
 {
+	struct world *w = *state;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8], mark_a, mark_b;
 	struct fid_poll *set;
-	struct world w;
 	struct node a, b;
 	void *ctx[2];
 	fi_addr_t to_b;
 	int n;
 
-	(void)state;
-	world_open(&w);
-	node_open(&a, &w);
-	node_open(&b, &w);
+	node_open(&a, w);
+	node_open(&b, w);
 	to_b = node_insert(&a, &b);
 	a.cq->fid.context = &mark_a;
 	b.cq->fid.context = &mark_b;
-	assert_int_equal(fi_poll_open(w.domain, NULL, &set), 0);
+	assert_int_equal(fi_poll_open(w->domain, NULL, &set), 0);
 	assert_int_equal(fi_poll_add(set, &a.cq->fid, 0), 0);
 	assert_int_equal(fi_poll_add(set, &b.cq->fid, 0), 0);
 	assert_int_equal(fi_poll_add(set, &b.cq->fid, 1), -FI_EINVAL);
@@ -111,15 +101,14 @@ static void poll__queues(void **state)
 	assert_int_equal(fi_close(&set->fid), 0);
 	node_close(&a);
 	node_close(&b);
-	world_close(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__flags),
-		cmocka_unit_test(poll__counters),
-		cmocka_unit_test(poll__queues),
+		test_with(world, open__flags),
+		test_with(world, poll__counters),
+		test_with(world, poll__queues),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

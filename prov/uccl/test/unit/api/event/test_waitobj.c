@@ -21,7 +21,6 @@ static void open__kinds(void **state)
 	int fd = next_fd();
 	struct uccl_waitobj w;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(good); i++) {
 		assert_int_equal(uccl_waitobj_open(&w, good[i]), 0);
 		assert_int_equal(w.obj, good[i]);
@@ -44,7 +43,6 @@ static void control__kinds(void **state)
 	struct uccl_waitobj w;
 	int got = -1;
 
-	(void)state;
 	assert_int_equal(uccl_waitobj_open(&w, FI_WAIT_FD), 0);
 	assert_int_equal(uccl_waitobj_control(&w, FI_GETWAITOBJ, &obj), 0);
 	assert_int_equal(obj, FI_WAIT_FD);

@@ -20,39 +20,36 @@ static struct fid_wait *set_open(struct world *w, enum fi_wait_obj obj)
 
 static void open__kinds(void **state)
 {
+	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD };
 	struct fi_wait_attr flags = { .flags = 1 }, none = { .wait_obj = FI_WAIT_NONE };
 	struct fi_wait_attr set = { .wait_obj = FI_WAIT_SET };
 	struct fi_cq_attr cq_attr = { .wait_obj = FI_WAIT_SET };
 	struct fid_wait *s;
 	struct fid_cq *cq;
-	struct world w;
 	int fd = -1;
 
-	(void)state;
-	world_open(&w);
-	assert_int_equal(fi_wait_open(w.fabric, &flags, &s), -FI_EINVAL);
-	assert_int_equal(fi_wait_open(w.fabric, &none, &s), -FI_EINVAL);
-	assert_int_equal(fi_wait_open(w.fabric, &set, &s), -FI_ENOSYS);
+	assert_int_equal(fi_wait_open(w->fabric, &flags, &s), -FI_EINVAL);
+	assert_int_equal(fi_wait_open(w->fabric, &none, &s), -FI_EINVAL);
+	assert_int_equal(fi_wait_open(w->fabric, &set, &s), -FI_ENOSYS);
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
-		assert_int_equal(fi_close(&set_open(&w, kinds[i])->fid), 0);
-	s = set_open(&w, FI_WAIT_FD);
+		assert_int_equal(fi_close(&set_open(w, kinds[i])->fid), 0);
+	s = set_open(w, FI_WAIT_FD);
 	assert_int_equal(fi_control(&s->fid, FI_GETWAIT, &fd), 0);
 	assert_true(fd >= 0);
-	assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &cq, NULL), -FI_ENOSYS);
 	cq_attr.wait_set = s;
 	cq_attr.wait_obj = FI_WAIT_FD;
 	/* "This field is ignored if wait_obj is not FI_WAIT_SET." (fi_cq(3)) */
-	assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &cq, NULL), 0);
 	assert_int_equal(fi_close(&cq->fid), 0);
 	cq_attr.wait_obj = FI_WAIT_SET;
-	assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &cq, NULL), 0);
 	assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &fd), -FI_ENODATA);
 	assert_int_equal(fi_close(&s->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&cq->fid), 0);
-	assert_int_equal(fi_close(&w.fabric->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&w->fabric->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&s->fid), 0);
-	world_close(&w);
 }
 
 struct members {
@@ -79,30 +76,26 @@ static void members_open(struct members *m)
 
 static void members_close(struct members *m)
 {
-	assert_int_equal(fi_close(&m->eq->fid), 0);
-	assert_int_equal(fi_close(&m->cntr->fid), 0);
-	assert_int_equal(fi_close(&m->cq->fid), 0);
-	assert_int_equal(fi_close(&m->set->fid), 0);
+	world_closes(&m->eq->fid, &m->cntr->fid, &m->cq->fid, &m->set->fid);
 	world_close(&m->w);
 }
+
+WORLD_FIXTURE(members)
 
 /* Something unread in one member ends the wait at once, and every time until it is read. */
 static void wait__has_something(void **state)
 {
+	struct members *m = *state;
 	struct fi_eq_entry e = { .data = 5 };
-	struct members m;
 	uint32_t event;
 
-	(void)state;
-	members_open(&m);
-	assert_int_equal(fi_wait(m.set, 0), -FI_ETIMEDOUT);
-	assert_int_equal(fi_wait(m.set, 5), -FI_ETIMEDOUT);
-	assert_int_equal(fi_eq_write(m.eq, FI_NOTIFY, &e, sizeof(e), 0), sizeof(e));
+	assert_int_equal(fi_wait(m->set, 0), -FI_ETIMEDOUT);
+	assert_int_equal(fi_wait(m->set, 5), -FI_ETIMEDOUT);
+	assert_int_equal(fi_eq_write(m->eq, FI_NOTIFY, &e, sizeof(e), 0), sizeof(e));
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(fi_wait(m.set, -1), 0);
-	assert_int_equal(fi_eq_read(m.eq, &event, &e, sizeof(e), 0), sizeof(e));
-	assert_int_equal(fi_wait(m.set, 5), -FI_ETIMEDOUT);
-	members_close(&m);
+		assert_int_equal(fi_wait(m->set, -1), 0);
+	assert_int_equal(fi_eq_read(m->eq, &event, &e, sizeof(e), 0), sizeof(e));
+	assert_int_equal(fi_wait(m->set, 5), -FI_ETIMEDOUT);
 }
 
 static void *write_main(void *arg)
@@ -117,77 +110,70 @@ static void *write_main(void *arg)
 /* Another thread's doing wakes the sleeper, who sleeps by call or on the descriptor. */
 static void wait__woken(void **state)
 {
+	struct members *m = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fi_eq_entry e;
-	struct members m;
 	struct fid *fids[1];
 	pthread_t thread;
 	uint32_t event;
 
-	(void)state;
-	members_open(&m);
-	assert_int_equal(pthread_create(&thread, NULL, write_main, &m), 0);
-	assert_int_equal(fi_wait(m.set, 20000), 0);
+	assert_int_equal(pthread_create(&thread, NULL, write_main, m), 0);
+	assert_int_equal(fi_wait(m->set, 20000), 0);
 	pthread_join(thread, NULL);
-	assert_int_equal(fi_eq_read(m.eq, &event, &e, sizeof(e), 0), sizeof(e));
-	assert_int_equal(fi_control(&m.set->fid, FI_GETWAIT, &pfd.fd), 0);
-	fids[0] = &m.set->fid;
-	assert_int_equal(fi_trywait(m.w.fabric, fids, 1), 0);
+	assert_int_equal(fi_eq_read(m->eq, &event, &e, sizeof(e), 0), sizeof(e));
+	assert_int_equal(fi_control(&m->set->fid, FI_GETWAIT, &pfd.fd), 0);
+	fids[0] = &m->set->fid;
+	assert_int_equal(fi_trywait(m->w.fabric, fids, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
-	assert_int_equal(pthread_create(&thread, NULL, write_main, &m), 0);
+	assert_int_equal(pthread_create(&thread, NULL, write_main, m), 0);
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	pthread_join(thread, NULL);
-	assert_int_equal(fi_trywait(m.w.fabric, fids, 1), -FI_EAGAIN);
-	assert_int_equal(fi_eq_read(m.eq, &event, &e, sizeof(e), 0), sizeof(e));
-	assert_int_equal(fi_trywait(m.w.fabric, fids, 1), 0);
-	assert_int_equal(fi_cntr_add(m.cntr, 1), 0);
+	assert_int_equal(fi_trywait(m->w.fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_eq_read(m->eq, &event, &e, sizeof(e), 0), sizeof(e));
+	assert_int_equal(fi_trywait(m->w.fabric, fids, 1), 0);
+	assert_int_equal(fi_cntr_add(m->cntr, 1), 0);
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
-	members_close(&m);
 }
 
 /* A message that comes is seen without anybody reading the queue. */
 static void wait__arrival(void **state)
 {
+	struct members *m = *state;
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
 	struct fi_cq_tagged_entry e;
-	struct members m;
 	struct node b;
 	struct node a = { 0 };
 	size_t len = sizeof(a.name);
 	fi_addr_t to_a;
 	char in[8];
 
-	(void)state;
-	members_open(&m);
-	assert_int_equal(fi_endpoint(m.w.domain, m.w.info, &a.ep, NULL), 0);
-	assert_int_equal(fi_av_open(m.w.domain, &av_attr, &a.av, NULL), 0);
+	assert_int_equal(fi_endpoint(m->w.domain, m->w.info, &a.ep, NULL), 0);
+	assert_int_equal(fi_av_open(m->w.domain, &av_attr, &a.av, NULL), 0);
 	assert_int_equal(fi_ep_bind(a.ep, &a.av->fid, 0), 0);
-	assert_int_equal(fi_ep_bind(a.ep, &m.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(a.ep, &m->cq->fid, FI_TRANSMIT | FI_RECV), 0);
 	assert_int_equal(fi_enable(a.ep), 0);
 	assert_int_equal(fi_getname(&a.ep->fid, a.name, &len), 0);
-	node_open(&b, &m.w);
+	node_open(&b, &m->w);
 	to_a = node_insert(&b, &a);
 	assert_int_equal(fi_recv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fi_inject(b.ep, "hello", 6, to_a), 0);
-		while (fi_wait(m.set, 20000) == 0 && fi_cq_read(m.cq, &e, 1) == -FI_EAGAIN)
+		while (fi_wait(m->set, 20000) == 0 && fi_cq_read(m->cq, &e, 1) == -FI_EAGAIN)
 			(void)fi_cq_read(b.cq, NULL, 0);
 		assert_ptr_equal(e.op_context, in);
 		assert_int_equal(fi_recv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
 	}
-	assert_int_equal(fi_close(&a.ep->fid), 0);
-	assert_int_equal(fi_close(&a.av->fid), 0);
+	world_closes(&a.ep->fid, &a.av->fid);
 	node_close(&b);
-	members_close(&m);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__kinds),
-		cmocka_unit_test(wait__has_something),
-		cmocka_unit_test(wait__woken),
-		cmocka_unit_test(wait__arrival),
+		test_with(world, open__kinds),
+		test_with(members, wait__has_something),
+		test_with(members, wait__woken),
+		test_with(members, wait__arrival),
 	};
 
 	return cmocka_run_group_tests_name("waitset", tests, NULL, NULL);

@@ -9,7 +9,6 @@
 
 static void init__finds_library(void **state)
 {
-	(void)state;
 	assert_ptr_equal(fi_prov_ini(), &uccl_prov);
 	assert_int_equal(uccl_lib.version, fi_version());
 	assert_int_equal(uccl_prov.fi_version, fi_version());
@@ -25,7 +24,6 @@ static void standin__dupinfo(void **state)
 	struct fi_info *info = standin.dupinfo(NULL), *dup;
 	struct fi_info *found;
 
-	(void)state;
 	assert_non_null(info);
 	assert_non_null(info->tx_attr);
 	assert_non_null(info->fabric_attr);
@@ -49,7 +47,6 @@ static void standin__dupinfo(void **state)
 
 static void standin__strerror(void **state)
 {
-	(void)state;
 	assert_string_equal(standin.strerror(FI_ETRUNC), "Truncation error");
 	assert_string_equal(standin.strerror(FI_EINVAL), strerror(FI_EINVAL));
 	assert_string_equal(standin.strerror(9999), "Unknown error");
@@ -57,7 +54,6 @@ static void standin__strerror(void **state)
 
 static void standin__log_enabled(void **state)
 {
-	(void)state;
 	unsetenv("FI_LOG_LEVEL");
 	assert_false(standin.log_enabled(&uccl_prov, FI_LOG_WARN, FI_LOG_CORE));
 	setenv("FI_LOG_LEVEL", "warn", 1);
@@ -72,7 +68,6 @@ static void standin__param_get(void **state)
 {
 	char *value = NULL;
 
-	(void)state;
 	unsetenv("FI_UCCL_PATHS");
 	assert_int_equal(standin.param_get(&uccl_prov, "paths", &value), -FI_ENODATA);
 	setenv("FI_UCCL_PATHS", "7", 1);
@@ -88,7 +83,6 @@ static void init__alias(void **state)
 	struct uccl_params p;
 	char why[256];
 
-	(void)state;
 	assert_string_equal(prov->name, "uccl");
 	setenv("FI_UCCL_ALIAS", "tcp", 1);
 	setenv("FI_UCCL_PATHS", "5", 1);
@@ -112,7 +106,6 @@ static void ini__version(void **state)
 	struct fi_provider *prov = fi_prov_ini();
 	char text[32];
 
-	(void)state;
 	snprintf(text, sizeof(text), "%u.%u", FI_MAJOR(prov->version), FI_MINOR(prov->version));
 	assert_string_equal(text, PACKAGE_VERSION);
 }
@@ -123,7 +116,6 @@ static void loaded__local(void **state)
 	static const char file[] = "libthread_db.so.1"; /* of the C library, and nothing here needs it */
 	void *lib;
 
-	(void)state;
 	assert_true(uccl_lib_loaded("libc.so", "printf"));
 	assert_false(uccl_lib_loaded("libc.so", "td_init"));
 	assert_false(uccl_lib_loaded("libthread_db", "td_init"));

@@ -70,6 +70,8 @@ static void pair_close(struct pair *p)
 	assert_int_equal(fake_cuda_pending(), 0);
 }
 
+WORLD_FIXTURE(pair)
+
 static struct buf buf_new(bool device, size_t len)
 {
 	struct buf b = { .device = device, .len = len, .seen = malloc(len + 1) };
@@ -211,49 +213,43 @@ static void message(struct pair *p, size_t len, bool src, bool dst, bool unexpec
 
 static void device__messages(void **state)
 {
-	struct pair p;
+	struct pair *p = *state;
 
-	(void)state;
-	pair_open(&p);
 	for (unsigned int i = 0; i < NSIZES; i++)
 		for (unsigned int way = 0; way < 32; way++)
 			if (way & 3)
-				message(&p, sizes[i], way & 1, way & 2, way & 4, way & 8, way & 16);
-	pair_close(&p);
+				message(p, sizes[i], way & 1, way & 2, way & 4, way & 8, way & 16);
 }
 
 /* Those to one peer come in the order in which they were sent, whatever memory they are in. */
 static void device__order(void **state)
 {
+	struct pair *p = *state;
 	enum { N = 200 };
 	struct buf s[N], d[N];
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
 	for (int i = 0; i < N; i++) {
 		s[i] = buf_new(i % 3, (size_t)(i * 977 % 100000));
 		d[i] = buf_new(i % 2, 100000);
 		buf_fill(&s[i], (unsigned int)i);
 	}
 	for (int i = 0; i < N; i++)
-		world_post(fi_recv(p.b.ep, d[i].at, d[i].len, NULL, FI_ADDR_UNSPEC, CTX(i)), &p.a, &p.b);
+		world_post(fi_recv(p->b.ep, d[i].at, d[i].len, NULL, FI_ADDR_UNSPEC, CTX(i)), &p->a, &p->b);
 	for (int i = 0; i < N; i++)
-		assert_int_equal(fi_send(p.a.ep, s[i].at, s[i].len, NULL, p.to_b, CTX(i)), 0);
+		assert_int_equal(fi_send(p->a.ep, s[i].at, s[i].len, NULL, p->to_b, CTX(i)), 0);
 	for (int i = 0; i < N; i++) {
-		struct fi_cq_tagged_entry e = done(&p.b, &p.a);
+		struct fi_cq_tagged_entry e = done(&p->b, &p->a);
 		int k = (int)(uintptr_t)e.op_context;
 
 		assert_int_equal(e.len, s[k].len);
 		buf_check(&d[k], 0, e.len, (unsigned int)k);
 	}
 	for (int i = 0; i < N; i++)
-		done(&p.a, &p.b);
+		done(&p->a, &p->b);
 	for (int i = 0; i < N; i++) {
 		buf_free(&s[i]);
 		buf_free(&d[i]);
 	}
-	pair_close(&p);
 }
 
 static void device__multi_recv(void **state)
@@ -261,7 +257,6 @@ static void device__multi_recv(void **state)
 	struct buf d = buf_new(true, 1 << 20), s = buf_new(true, 60000);
 	struct pair p;
 
-	(void)state;
 	pair_open(&p);
 	struct iovec iov = { .iov_base = d.at, .iov_len = d.len };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = CTX(9) };
@@ -314,182 +309,176 @@ static void rma_checked(struct pair *p, size_t len, unsigned int seed, bool src,
 
 static void device__rma(void **state)
 {
-	struct pair p;
+	struct pair *p = *state;
 
-	(void)state;
-	pair_open(&p);
 	for (unsigned int i = 0; i < NSIZES; i++)
 		for (unsigned int way = 1; way < 16; way++)
-			rma_checked(&p, sizes[i], i, way & 1, way & 2, way & 4, way & 8);
-	pair_close(&p);
+			rma_checked(p, sizes[i], i, way & 1, way & 2, way & 4, way & 8);
 }
 
 /* Who hears of a write finds its bytes; and those who find a flag written later find what was written before. */
 static void device__rma_order(void **state)
 {
+	struct pair *p = *state;
 	struct buf s = buf_new(true, 8000), d = buf_new(true, 8000), flag = buf_new(false, 8), one = buf_new(false, 8);
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
-	buf_reg(&p, &d);
-	buf_reg(&p, &flag);
+	buf_reg(p, &d);
+	buf_reg(p, &flag);
 	for (unsigned int i = 1; i < 50; i++) {
 		struct fi_cq_tagged_entry e;
 
 		buf_fill(&s, i);
 		buf_zero(&flag);
 		memset(one.at, (int)i, one.len);
-		rma(&p, false, &s, &d, CTX(1));
-		rma(&p, false, &one, &flag, CTX(2));
+		rma(p, false, &s, &d, CTX(1));
+		rma(p, false, &one, &flag, CTX(2));
 		while (((volatile uint8_t *)flag.at)[7] != i) {
-			(void)fi_cq_read(p.a.cq, NULL, 0);
-			(void)fi_cq_read(p.b.cq, NULL, 0);
+			(void)fi_cq_read(p->a.cq, NULL, 0);
+			(void)fi_cq_read(p->b.cq, NULL, 0);
 		}
 		buf_check(&d, 0, d.len, i);
-		done(&p.a, &p.b);
-		done(&p.a, &p.b);
+		done(&p->a, &p->b);
+		done(&p->a, &p->b);
 		buf_fill(&s, i + 100);
-		world_post(fi_writedata(p.a.ep, s.at, s.len, NULL, i, p.to_b, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(3)),
-			   &p.a, &p.b);
-		e = done(&p.b, &p.a);
+		world_post(fi_writedata(p->a.ep, s.at, s.len, NULL, i, p->to_b, (uintptr_t)d.at, fi_mr_key(d.mr),
+					CTX(3)),
+			   &p->a, &p->b);
+		e = done(&p->b, &p->a);
 		assert_int_equal(e.data, i);
 		buf_check(&d, 0, d.len, i + 100);
-		done(&p.a, &p.b);
+		done(&p->a, &p->b);
 	}
 	buf_free(&d);
 	buf_free(&flag);
 	buf_free(&s);
 	buf_free(&one);
-	pair_close(&p);
 }
 
 static void device__delivery_complete(void **state)
 {
+	struct pair *p = *state;
 	static const size_t len[] = { 8, 65536, 1u << 20 };
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
 	for (int i = 0; i < 3; i++) {
 		struct buf s = buf_new(true, len[i]), d = buf_new(true, len[i]);
 		struct iovec iov = { .iov_base = s.at, .iov_len = s.len };
-		struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = p.to_b, .context = CTX(1) };
+		struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = p->to_b, .context = CTX(1) };
 
 		buf_fill(&s, 3);
-		world_post(fi_recv(p.b.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p.a, &p.b);
-		world_post(fi_sendmsg(p.a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE), &p.a, &p.b);
-		assert_ptr_equal(done(&p.a, &p.b).op_context, CTX(1));
+		world_post(fi_recv(p->b.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p->a, &p->b);
+		world_post(fi_sendmsg(p->a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE), &p->a, &p->b);
+		assert_ptr_equal(done(&p->a, &p->b).op_context, CTX(1));
 		buf_check(&d, 0, d.len, 3);
-		assert_ptr_equal(done(&p.b, &p.a).op_context, CTX(2));
+		assert_ptr_equal(done(&p->b, &p->a).op_context, CTX(2));
 		buf_free(&s);
 		buf_free(&d);
 	}
-	pair_close(&p);
 }
 
 /* The buffer is the program's when the call returns. */
 static void device__inject(void **state)
 {
+	struct pair *p = *state;
 	struct buf s = buf_new(true, 4096), d = buf_new(true, 4096);
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
-	buf_reg(&p, &d);
-	world_post(fi_recv(p.b.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p.a, &p.b);
+	buf_reg(p, &d);
+	world_post(fi_recv(p->b.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p->a, &p->b);
 	buf_fill(&s, 1);
-	world_post(fi_inject(p.a.ep, s.at, s.len, p.to_b), &p.a, &p.b);
+	world_post(fi_inject(p->a.ep, s.at, s.len, p->to_b), &p->a, &p->b);
 	buf_fill(&s, 2);
-	done(&p.b, &p.a);
+	done(&p->b, &p->a);
 	buf_check(&d, 0, d.len, 1);
-	world_post(fi_inject_write(p.a.ep, s.at, s.len, p.to_b, (uintptr_t)d.at, fi_mr_key(d.mr)), &p.a, &p.b);
-	buf_fill(&s, 3);
-	world_post(fi_read(p.a.ep, s.at, s.len, NULL, p.to_b, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(4)), &p.a, &p.b);
-	done(&p.a, &p.b);
+	world_post(fi_inject_write(p->a.ep, s.at, s.len, p->to_b, (uintptr_t)d.at, fi_mr_key(d.mr)), &p->a, &p->b);
+	buf_fill(&s,
+		 3);
+	world_post(fi_read(p->a.ep, s.at, s.len, NULL, p->to_b, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(4)), &p->a,
+		   &p->b);
+	done(&p->a, &p->b);
 	buf_check(&s, 0, s.len, 2);
 	buf_free(&s);
 	buf_free(&d);
-	pair_close(&p);
 }
 
 static void device__self(void **state)
 {
-	struct pair p;
+	struct pair *p = *state;
 
-	(void)state;
-	pair_open(&p);
 	for (unsigned int way = 1; way < 8; way++) {
 		struct buf s = buf_new(way & 1, 700000), d = buf_new(way & 2, 700000);
 
 		buf_fill(&s, way);
 		buf_zero(&d);
 		if (way & 4)
-			world_post(fi_send(p.a.ep, s.at, s.len, NULL, p.self, CTX(1)), &p.a, &p.b);
-		world_post(fi_recv(p.a.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p.a, &p.b);
+			world_post(fi_send(p->a.ep, s.at, s.len, NULL, p->self, CTX(1)), &p->a, &p->b);
+		world_post(fi_recv(p->a.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p->a, &p->b);
 		if (!(way & 4))
-			world_post(fi_send(p.a.ep, s.at, s.len, NULL, p.self, CTX(1)), &p.a, &p.b);
-		done(&p.a, NULL);
-		done(&p.a, NULL);
+			world_post(fi_send(p->a.ep, s.at, s.len, NULL, p->self, CTX(1)), &p->a, &p->b);
+		done(&p->a, NULL);
+		done(&p->a, NULL);
 		buf_check(&d, 0, d.len, way);
 		buf_zero(&d);
-		buf_reg(&p, &d);
-		world_post(fi_write(p.a.ep, s.at, s.len, NULL, p.self, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(3)), &p.a,
-			   &p.b);
-		done(&p.a, NULL);
-		buf_check(&d, 0, d.len, way);
+		buf_reg(p,
+			&d);
+		world_post(fi_write(p->a.ep, s.at, s.len, NULL, p->self, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(3)),
+			   &p->a,
+			   &p->b);
+		done(&p->a, NULL);
+		buf_check(&d, 0, d.len,
+			  way);
 		buf_zero(&s);
-		world_post(fi_read(p.a.ep, s.at, s.len, NULL, p.self, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(3)), &p.a,
-			   &p.b);
-		done(&p.a, NULL);
+		world_post(fi_read(p->a.ep, s.at, s.len, NULL, p->self, (uintptr_t)d.at, fi_mr_key(d.mr), CTX(3)),
+			   &p->a,
+			   &p->b);
+		done(&p->a, NULL);
 		buf_check(&s, 0, s.len, way);
 		buf_free(&s);
 		buf_free(&d);
 	}
-	pair_close(&p);
 }
 
 /* Operands, results and targets on devices; and of those that meet at one place none is lost. PROTOCOL R193 */
 static void device__atomics(void **state)
 {
+	struct pair *p = *state;
 	struct buf d = buf_new(true, 64), h = buf_new(false, 64), other = buf_new(true, 64);
 	uint64_t one = 1, result = 0, at = (uintptr_t)h.at, key;
 	fi_addr_t to[4];
-	struct pair p;
 
-	(void)state;
-	pair_open(&p);
 	for (int i = 0; i < 4; i++)
-		to[i] = node_insert(i % 2 ? &p.a : &p.b, i / 2 ? &p.a : &p.b);
-	buf_reg(&p, &d);
-	buf_reg(&p, &h);
+		to[i] = node_insert(i % 2 ? &p->a : &p->b, i / 2 ? &p->a : &p->b);
+	buf_reg(p, &d);
+	buf_reg(p, &h);
 	buf_zero(&h);
 	buf_zero(&d);
 	fake_cuda_write(other.at, &one, sizeof(one));
 	key = fi_mr_key(h.mr);
-	world_post(fi_atomic(p.a.ep, other.at, 1, NULL, p.to_b, at, key, FI_UINT64, FI_SUM, CTX(1)), &p.a, &p.b);
-	done(&p.a, &p.b);
+	world_post(fi_atomic(p->a.ep, other.at, 1, NULL, p->to_b, at, key, FI_UINT64, FI_SUM, CTX(1)), &p->a, &p->b);
+	done(&p->a, &p->b);
 	memcpy(&result, h.at, 8);
 	assert_int_equal(result, 1);
-	world_post(fi_fetch_atomic(p.a.ep, other.at, 1, NULL, other.at + 8, NULL, p.to_b, at, key, FI_UINT64, FI_SUM,
-				   CTX(1)), &p.a, &p.b);
-	done(&p.a, &p.b);
-	fake_cuda_read(&result, other.at + 8, 8);
-	assert_int_equal(result, 1);
-	world_post(fi_compare_atomic(p.a.ep, &one, 1, NULL, other.at + 8, NULL, &result, NULL, p.to_b, (uintptr_t)d.at,
-				     fi_mr_key(d.mr), FI_UINT64, FI_CSWAP_NE, CTX(1)), &p.a, &p.b);
-	done(&p.a, &p.b);
+	world_post(fi_fetch_atomic(p->a.ep, other.at, 1, NULL, other.at + 8, NULL, p->to_b, at, key, FI_UINT64, FI_SUM,
+				   CTX(1)), &p->a, &p->b);
+	done(&p->a,
+	     &p->b);
+	fake_cuda_read(&result, other.at + 8,
+		       8);
+	assert_int_equal(result,
+			 1);
+	world_post(fi_compare_atomic(p->a.ep, &one, 1, NULL, other.at + 8, NULL, &result, NULL, p->to_b,
+				     (uintptr_t)d.at,
+				     fi_mr_key(d.mr), FI_UINT64, FI_CSWAP_NE, CTX(1)), &p->a, &p->b);
+	done(&p->a, &p->b);
 	assert_int_equal(result, 0);
 	fake_cuda_read(&result, d.at, 8);
 	assert_int_equal(result, 1);
 	/* By the peer, and by two endpoints of this domain to themselves and to each other. */
 	for (int i = 0; i < 60; i++) {
-		struct node *from = i % 2 ? &p.a : &p.b;
+		struct node *from = i % 2 ? &p->a : &p->b;
 
 		world_post(fi_fetch_atomic(from->ep, &one, 1, NULL, &result, NULL, to[i % 4],
-					   (uintptr_t)d.at + 8, fi_mr_key(d.mr), FI_UINT64, FI_SUM, CTX(i + 2)), &p.a,
-			   &p.b);
-		done(from, from == &p.a ? &p.b : &p.a);
+					   (uintptr_t)d.at + 8, fi_mr_key(d.mr), FI_UINT64, FI_SUM, CTX(i + 2)), &p->a,
+			   &p->b);
+		done(from, from == &p->a ? &p->b : &p->a);
 		assert_int_equal(result, i);
 	}
 	fake_cuda_read(&result, d.at + 8, 8);
@@ -497,7 +486,6 @@ static void device__atomics(void **state)
 	buf_free(&d);
 	buf_free(&h);
 	buf_free(&other);
-	pair_close(&p);
 }
 
 static void fetch_checked(struct pair *p, fi_addr_t to, unsigned int n)
@@ -544,7 +532,6 @@ static void device__no_call_blocks(void **state)
 {
 	struct buf s = buf_new(true, 4096), d = buf_new(true, 4096);
 
-	(void)state;
 	for (int automatic = 0; automatic < 2; automatic++) {
 		struct fi_info *h = device_hints();
 		unsigned int before, copies;
@@ -583,7 +570,6 @@ static void device__copy_fails(void **state)
 	struct buf s = buf_new(true, 30000), d = buf_new(true, 30000);
 	struct pair p;
 
-	(void)state;
 	for (int late = 0; late < 2; late++) {
 		struct fi_cq_err_entry err;
 
@@ -608,7 +594,6 @@ static void device__threads(void **state)
 		FI_THREAD_SAFE, FI_THREAD_FID, FI_THREAD_ENDPOINT, FI_THREAD_COMPLETION, FI_THREAD_DOMAIN,
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < 10; i++) {
 		struct fi_info *h = device_hints();
 		struct pair p;
@@ -629,7 +614,6 @@ static void device__earlier_endpoint(void **state)
 	struct fi_info *h = world_hints();
 	struct pair p;
 
-	(void)state;
 	h->caps = FI_MSG | FI_RMA;
 	h->domain_attr->mr_mode = RMA_MODE;
 	world_open_with(&p.w, h);
@@ -657,7 +641,6 @@ static void device__getinfo(void **state)
 	struct fi_info *h = device_hints(), *info;
 	static const uint32_t versions[] = { FI_VERSION(1, 5), FI_VERSION(1, 6), FI_VERSION(1, 17) };
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(prov->getinfo(versions[i], NULL, NULL, 0, h, &info), 0);
 		assert_true(info->caps & FI_HMEM);
@@ -704,7 +687,6 @@ static void device__regions(void **state)
 	struct fid_mr *mr;
 	struct pair p;
 
-	(void)state;
 	pair_open(&p);
 	attr.device.cuda = 1;
 	assert_int_equal(fi_mr_regattr(p.w.domain, &attr, 0, &mr), -FI_EINVAL);
@@ -761,7 +743,6 @@ static void device__options(void **state)
 	struct node n;
 	struct pair p;
 
-	(void)state;
 	pair_open(&p);
 	assert_int_equal(set(&p.a, OPT_CUDA_API_PERMITTED, &no, sizeof(no)), -FI_EOPNOTSUPP);
 	assert_int_equal(set(&p.a, OPT_CUDA_API_PERMITTED, &yes, sizeof(yes)), 0);
@@ -821,7 +802,6 @@ static void device__options_of_a_nic_that_writes(void **state)
 	struct fid_ep *ep;
 	struct world w;
 
-	(void)state;
 	writing_open(&w);
 	/* One that only reads. */
 	strcpy(uccl_domain_of(&w.domain->fid)->params.nic.backend, "verbs-ud");
@@ -853,7 +833,6 @@ static void device__dmabufs_of_a_nic_that_writes(void **state)
 	uint64_t off;
 	int fd;
 
-	(void)state;
 	writing_open(&w);
 	all = &uccl_domain_of(&w.domain->fid)->dmabufs;
 	assert_int_equal(fi_mr_regattr(w.domain, &attr, MR_DMABUF, &mr), 0);
@@ -984,7 +963,6 @@ static struct fi_info *nccl_ask(const struct nccl *c)
 
 static void device__nccl_answers(void **state)
 {
-	(void)state;
 	setenv("FI_UCCL_NIC", "lo", 1);
 	for (size_t i = 0; i < sizeof(nccl) / sizeof(nccl[0]); i++) {
 		struct fi_info *info = nccl_ask(&nccl[i]);
@@ -1011,7 +989,6 @@ static void device__nccl_endpoints(void **state)
 	struct fid_cq *cq;
 	struct world w;
 
-	(void)state;
 	setenv("FI_UCCL_NIC", "lo", 1);
 	for (size_t i = 0; i < sizeof(nccl) / sizeof(nccl[0]); i++) {
 		struct node n;
@@ -1044,15 +1021,15 @@ int main(void)
 		cmocka_unit_test(device__dmabufs_of_a_nic_that_writes),
 		cmocka_unit_test(device__nccl_answers),
 		cmocka_unit_test(device__nccl_endpoints),
-		cmocka_unit_test(device__messages),
-		cmocka_unit_test(device__order),
+		test_with(pair, device__messages),
+		test_with(pair, device__order),
 		cmocka_unit_test(device__multi_recv),
-		cmocka_unit_test(device__rma),
-		cmocka_unit_test(device__rma_order),
-		cmocka_unit_test(device__delivery_complete),
-		cmocka_unit_test(device__inject),
-		cmocka_unit_test(device__self),
-		cmocka_unit_test(device__atomics),
+		test_with(pair, device__rma),
+		test_with(pair, device__rma_order),
+		test_with(pair, device__delivery_complete),
+		test_with(pair, device__inject),
+		test_with(pair, device__self),
+		test_with(pair, device__atomics),
 		cmocka_unit_test(device__no_call_blocks),
 		cmocka_unit_test(device__copy_fails),
 		cmocka_unit_test(device__threads),

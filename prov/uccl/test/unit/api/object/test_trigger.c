@@ -99,7 +99,6 @@ static void *mover(void *arg)
 
 static void run__in_order(void **state)
 {
-	(void)state;
 	begin();
 	arm(1, post_note, "a", NULL);
 	arm(3, post_note, "d", NULL);
@@ -123,7 +122,6 @@ static ssize_t post_refuse(struct uccl_trigger *t)
 
 static void run__later(void **state)
 {
-	(void)state;
 	begin();
 	answer = -FI_EAGAIN;
 	arm(1, post_refuse, "a", NULL);
@@ -155,7 +153,6 @@ static ssize_t post_moves(struct uccl_trigger *t)
 
 static void run__from_within(void **state)
 {
-	(void)state;
 	begin();
 	arm(2, post_note, "b", NULL);
 	arm(1, post_moves, "a", NULL);
@@ -169,7 +166,6 @@ static void cancel__by_what(void **state)
 {
 	int a, b;
 
-	(void)state;
 	begin();
 	arm(9, post_note, "x", &a);
 	arm(9, post_note, "y", &b);
@@ -248,7 +244,6 @@ static void end_meanwhile(bool by_endpoint, bool by_work, ssize_t rc)
 
 static void leave__waits(void **state)
 {
-	(void)state;
 	end_meanwhile(true, false, 0);
 	/* What was to be tried again is not kept for an endpoint that is closed. */
 	end_meanwhile(true, false, -FI_EAGAIN);
@@ -256,7 +251,6 @@ static void leave__waits(void **state)
 
 static void cancel__waits(void **state)
 {
-	(void)state;
 	end_meanwhile(false, true, 0);
 	end_meanwhile(false, true, -FI_EAGAIN);
 	end_meanwhile(false, false, 0);
@@ -266,7 +260,6 @@ static void fork__quiet(void **state)
 {
 	unsigned int was = uccl_forks;
 
-	(void)state;
 	begin();
 	arm(1, post_note, "a", NULL);
 	/* As a child sees it, whose parent's thread held the lock. */

@@ -28,7 +28,6 @@ static void format__which(void **state)
 	static const uint32_t socks[] = { FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 };
 	struct uccl_addr a = v4("192.0.2.1", 1), b = v6("2001:db8::1", 1);
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(socks); i++)
 		assert_true(uccl_address_format_ok(socks[i]) && uccl_address_is_sock(socks[i]));
 	assert_true(uccl_address_format_ok(FI_ADDR_UCCL) && !uccl_address_is_sock(FI_ADDR_UCCL));
@@ -47,7 +46,6 @@ static void pack__there_and_back(void **state)
 	static const uint32_t formats[] = { FI_ADDR_UCCL, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 };
 	const struct uccl_addr in[] = { v4("192.0.2.1", 7000), v6("2001:db8::1", 7001), v4("127.0.0.1", 0) };
 
-	(void)state;
 	for (size_t f = 0; f < uccl_array_len(formats); f++) {
 		for (size_t i = 0; i < uccl_array_len(in); i++) {
 			bool own = formats[f] == FI_ADDR_UCCL;
@@ -77,7 +75,6 @@ static void pack__too_small(void **state)
 	uint8_t whole[56], part[57];
 	size_t len = sizeof(whole);
 
-	(void)state;
 	assert_int_equal(uccl_address_pack(FI_ADDR_UCCL, &a, whole, &len), 0);
 	for (size_t room = 0; room < sizeof(whole); room++) {
 		memset(part, 0xaa, sizeof(part));
@@ -96,7 +93,6 @@ static void unpack__refuses(void **state)
 	struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = 1 };
 	size_t len = sizeof(buf), used;
 
-	(void)state;
 	assert_int_equal(uccl_address_pack(FI_ADDR_UCCL, &a, buf, &len), 0);
 	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, NULL, 56, &out, NULL), -FI_EINVAL);
 	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, buf, 55, &out, &used), -FI_EINVAL);
@@ -122,7 +118,6 @@ static void resolve__numbers(void **state)
 	struct uccl_addr a = v4("192.0.2.1", 7000), b = v6("2001:db8::1", 0), lo = v4("127.0.0.1", 9);
 	struct uccl_nic_addr out[8];
 
-	(void)state;
 	assert_int_equal(uccl_address_resolve("192.0.2.1", "7000", FI_ADDR_UCCL, true, false, out, 8), 1);
 	assert_true(uccl_nic_addr_equal(&out[0], &a.nic));
 	assert_int_equal(uccl_address_resolve("2001:db8::1", NULL, FI_SOCKADDR, true, false, out, 8), 1);
@@ -149,7 +144,6 @@ static void resolve__nonsense(void **state)
 	};
 	struct uccl_nic_addr out[8];
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(bad); i++)
 		assert_int_equal(uccl_address_resolve(bad[i].node, bad[i].service, bad[i].format, true, false, out, 8),
 				 -FI_ENODATA);
@@ -160,7 +154,6 @@ static void text__forms(void **state)
 	struct uccl_addr a = v4("192.0.2.1", 7000), b = v6("2001:db8::1", 65535), qp = v6("fe80::1", 0);
 	char buf[UCCL_ADDRESS_TEXT], small[8];
 
-	(void)state;
 	assert_int_equal(uccl_address_text(&a, buf, sizeof(buf)), 46);
 	assert_string_equal(buf, "fi_addr_uccl://192.0.2.1:7000/0000000000000123");
 	uccl_address_text(&b, buf, sizeof(buf));
@@ -197,7 +190,6 @@ static void straddr__formats(void **state)
 	char buf[UCCL_ADDRESS_TEXT], cut[UCCL_ADDRESS_TEXT];
 	uint8_t raw[64] = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(good); i++) {
 		size_t len = sizeof(raw), want = strlen(good[i].text);
 
@@ -241,7 +233,6 @@ static void resolve__texts(void **state)
 	struct uccl_nic_addr out[8];
 	uint8_t raw[64];
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(in); i++) {
 		for (size_t f = 0; f < uccl_array_len(formats); f++) {
 			size_t len = sizeof(raw);

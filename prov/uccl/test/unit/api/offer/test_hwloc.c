@@ -22,7 +22,6 @@ static void open__missing(void **state)
 	struct uccl_hwloc *h = NULL;
 	const char *missing;
 
-	(void)state;
 	assert_int_equal(uccl_hwloc_open("libhwloc-of-nobody.so", &h, &missing), -FI_ENOSYS);
 	assert_string_equal(missing, "libhwloc-of-nobody.so");
 	/* a library, but not that one */
@@ -39,7 +38,6 @@ static void nodes__of_a_machine(void **state)
 	struct uccl_hwloc *h;
 	const char *missing;
 
-	(void)state;
 	if (!installed())
 		skip();
 	machine_xml("machine.xml");
@@ -59,7 +57,6 @@ static void find__this_machine(void **state)
 {
 	const struct uccl_hwloc *h = uccl_hwloc_find();
 
-	(void)state;
 	assert_int_equal(h != NULL, installed());
 	assert_ptr_equal(uccl_hwloc_find(), h);
 }

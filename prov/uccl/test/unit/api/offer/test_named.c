@@ -87,7 +87,6 @@ static void named_allowed__by_mode(void **state)
 {
 	struct uccl_params p;
 
-	(void)state;
 	params_of(&p, "auto", "trusted");
 	assert_true(uccl_named_allowed(&p));
 	params_of(&p, "yes", "trusted");
@@ -107,7 +106,6 @@ static void named_places__own_first(void **state)
 	struct uccl_params p;
 	int n;
 
-	(void)state;
 	params_of(&p, "auto", "trusted");
 	snprintf(p.nic.backend, sizeof(p.nic.backend), "verbs-ud");
 	n = uccl_named_places(&p, &own, &list);
@@ -124,7 +122,6 @@ static void named_ask__answered(void **state)
 	struct uccl_nic_addr at;
 	struct uccl_named *nd = named_open(&a, &at);
 
-	(void)state;
 	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
 	assert_memory_equal(&got.nic, &a.nic, sizeof(a.nic));
 	assert_true(got.incarnation == 77);
@@ -139,7 +136,6 @@ static void named_ask__any_of_them(void **state)
 	struct uccl_nic_addr at[3] = {[0] = loopback(0)};
 	struct uccl_named *nd = named_open(&a, &at[2]);
 
-	(void)state;
 	at[1] = loopback(free_port());
 	assert_int_equal(uccl_named_ask(at, 3, &any_port, PATIENCE_NS, &got), 0);
 	assert_true(got.incarnation == 78);
@@ -156,7 +152,6 @@ static void named_ask__from_range(void **state)
 	struct uccl_ports range;
 	int fd[2] = { -1, -1 };
 
-	(void)state;
 	do {
 		range.first = free_port();
 		range.last = (uint16_t)(range.first + 1);
@@ -181,7 +176,6 @@ static void named_ask__nobody(void **state)
 	struct uccl_nic_addr at = loopback(free_port());
 	struct uccl_addr got;
 
-	(void)state;
 	assert_int_equal(uccl_named_ask(&at, 1, &any_port, SHORT_NS, &got), -FI_ENODATA);
 	at.port = 0;
 	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), -FI_ENODATA);
@@ -230,7 +224,6 @@ static void named_ask__wrong_answers(void **state)
 	pthread_t thread;
 	void *told;
 
-	(void)state;
 	l.fd = socket_open(&at.port);
 	assert_int_equal(pthread_create(&thread, NULL, liar_main, &l), 0);
 	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
@@ -250,7 +243,6 @@ static void named_ask__another_source(void **state)
 	int fd = socket_open(&at.port), fd2 = socket_open(&other), status;
 	pid_t pid = fork();
 
-	(void)state;
 	if (!pid) {
 		struct sockaddr_storage from;
 		socklen_t len = sizeof(from);
@@ -280,7 +272,6 @@ static void named_open__garbage(void **state)
 	uint16_t port;
 	int fd = socket_open(&port);
 
-	(void)state;
 	for (size_t n = 0; n <= sizeof(junk); n += 8)
 		assert_int_equal(sendto(fd, junk, n, 0, (struct sockaddr *)&ss, len), n);
 	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
@@ -297,7 +288,6 @@ static void named_open__taken(void **state)
 	struct uccl_nic_addr at[2], second;
 	struct uccl_named *nd = named_open(&a, &at[1]), *other = NULL;
 
-	(void)state;
 	assert_int_equal(uccl_named_open(&at[1], 1, &a, &other), -FI_EADDRINUSE);
 	assert_null(other);
 	assert_int_equal(uccl_named_open(NULL, 0, &a, &other), -FI_EADDRNOTAVAIL);
@@ -333,7 +323,6 @@ static void named_open__no_signals(void **state)
 	struct uccl_named *nd;
 	sigset_t set, old;
 
-	(void)state;
 	signal(SIGUSR1, on_signal);
 	nd = named_open(&a, &at);
 	sigemptyset(&set);
@@ -358,7 +347,6 @@ static void named_close__in_a_child(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	fi_prov_ini();
 	nd = named_open(&a, &at);
 	pid = fork();
@@ -385,7 +373,6 @@ static void named_close__child_sleeps(void **state)
 	pid_t pid;
 	char c;
 
-	(void)state;
 	assert_int_equal(pipe(up), 0);
 	nd = named_open(&a, &at);
 	pid = fork();

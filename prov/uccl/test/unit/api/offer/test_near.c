@@ -38,7 +38,6 @@ static void machine_make(void)
 
 static void from__one_node(void **state)
 {
-	(void)state;
 	machine_make();
 	FROM(4);
 	assert_int_equal(near.nodes, 0xf);
@@ -63,7 +62,6 @@ static void from__one_node(void **state)
 
 static void from__several_nodes(void **state)
 {
-	(void)state;
 	machine_make();
 	FROM(0, 6);
 	assert_int_equal(near.here, 5);
@@ -78,7 +76,6 @@ static void from__several_nodes(void **state)
 /* Who may run anywhere is as near to one as to the other. */
 static void from__everywhere(void **state)
 {
-	(void)state;
 	machine_make();
 	FROM(0, 1, 2, 3);
 	assert_false(uccl_near_bound(&near));
@@ -89,7 +86,6 @@ static void from__everywhere(void **state)
 /* Processors that no node has: sysfs of another machine, or none. */
 static void from__nowhere(void **state)
 {
-	(void)state;
 	FROM(0);
 	assert_false(uccl_near_bound(&near));
 	assert_int_equal(uccl_near_distance(&near, 1), uccl_near_distance(&near, 0));
@@ -102,7 +98,6 @@ static void from__nowhere(void **state)
 /* Files that are there but say nothing, too much, or nonsense. */
 static void from__odd_files(void **state)
 {
-	(void)state;
 	tree_file("devices/system/node/online", "0-1,70-9000\n");
 	tree_file("devices/system/node/has_cpu", "0-1,70\n");
 	tree_file("devices/system/node/node0/cpulist", "-5\n");
@@ -119,7 +114,6 @@ static void from__odd_files(void **state)
 
 static void nic__of_sysfs(void **state)
 {
-	(void)state;
 	tree_file("devices/pci0000:00/0000:00:03.0/numa_node", "-1\n");
 	tree_folder("devices/pci0000:00/0000:00:03.0/virtio0");
 	tree_file("devices/pci0000:80/0000:80:01.0/0000:81:00.0/numa_node", "1\n");
@@ -141,7 +135,6 @@ static void nic__of_hwloc(void **state)
 	struct uccl_hwloc *h;
 	const char *missing;
 
-	(void)state;
 	tree_file("devices/pci0000:80/0000:81:00.0/numa_node", "0\n");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:80/0000:81:00.0");
 	tree_file("devices/pci0000:80/0000:99:00.0/numa_node", "0\n");
@@ -172,7 +165,6 @@ static void cpus__of_the_node(void **state)
 {
 	struct uccl_near_cpus out;
 
-	(void)state;
 	machine_make();
 	assert_int_equal(cpus_near(8, 1 << 1, 8, 2, &out), 2);
 	assert_true(CPU_ISSET_S(1, sizeof(out.set), out.set) && CPU_ISSET_S(5, sizeof(out.set), out.set));
@@ -191,7 +183,6 @@ static void cpus__or_none(void **state)
 {
 	struct uccl_near_cpus out;
 
-	(void)state;
 	assert_int_equal(cpus_near(8, 1, 8, 1, &out), 0);
 	machine_make();
 	assert_int_equal(cpus_near(8, 1 << 1, 8, 3, &out), 0);
@@ -212,7 +203,6 @@ static void cpus__this_machine(void **state)
 	struct uccl_near_cpus out;
 	cpu_set_t may;
 
-	(void)state;
 	machine_make();
 	if (sched_getaffinity(0, sizeof(may), &may))
 		skip();
@@ -228,7 +218,6 @@ static void text__of_a_set(void **state)
 {
 	char text[16], small[4];
 
-	(void)state;
 	uccl_near_text(0, text, sizeof(text));
 	assert_string_equal(text, "unknown");
 	uccl_near_text(1ull << 63 | 5, text, sizeof(text));
@@ -240,7 +229,6 @@ static void text__of_a_set(void **state)
 /* This machine, whatever it is: some node is here, and none is nearer. */
 static void here__this_machine(void **state)
 {
-	(void)state;
 	uccl_near_here(UCCL_SYSFS, &near);
 	assert_int_equal(near.here & ~near.nodes, 0);
 	for (int i = 0; i < UCCL_NEAR_NODES; i++)

@@ -28,7 +28,6 @@ static const char *shown(const char *name, bool pci)
 
 static void new__pci(void **state)
 {
-	(void)state;
 	tree_folder("devices/pci0000:00/0000:00:02.0/0000:3b:00.1");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:00:02.0/0000:3b:00.1");
 	tree_link("devices/pci0000:00/0000:00:02.0/0000:3b:00.1/driver", "../../../../bus/pci/drivers/ice");
@@ -43,7 +42,6 @@ static void new__pci(void **state)
 /* Its device is one of the virtio bus; the PCI device is above it. */
 static void new__virtio(void **state)
 {
-	(void)state;
 	tree_folder("devices/pci0000:00/0000:00:03.0/virtio0");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:00:03.0/virtio0");
 	tree_link("devices/pci0000:00/0000:00:03.0/virtio0/driver", "../../../../bus/virtio/drivers/virtio_net");
@@ -55,7 +53,6 @@ static void new__virtio(void **state)
 /* The driver of a bond is its own: it has none. */
 static void new__bond(void **state)
 {
-	(void)state;
 	tree_folder("devices/pci0000:00/0000:01:00.0");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:01:00.0");
 	tree_link("class/net/bond0/lower_eth0", "../eth0");
@@ -66,7 +63,6 @@ static void new__bond(void **state)
 
 static void new__without_device(void **state)
 {
-	(void)state;
 	tree_folder("class/net/lo");
 	shows("lo", "pci: unknown\n");
 	shows("lo", "driver: (none)\n");
@@ -76,7 +72,6 @@ static void new__without_device(void **state)
 /* No MPICH is in this process. */
 static void pci__choices(void **state)
 {
-	(void)state;
 	assert_true(uccl_nicattr_pci("auto"));
 	assert_true(uccl_nicattr_pci("all"));
 	assert_false(uccl_nicattr_pci("none"));

@@ -26,7 +26,6 @@ static void define__warns_of_unknown(void **state)
 {
 	const char *warned;
 
-	(void)state;
 	world_listen(FI_LOG_WARN);
 	setenv("FI_UCCL_PATHS", "4", 1);
 	setenv("FI_UCCL_PATHZ", "4", 1);
@@ -66,7 +65,6 @@ static void define__shows_parts(void **state)
 {
 	struct uccl_lib lib = uccl_lib;
 
-	(void)state;
 	uccl_lib.param_define = define_note;
 	uccl_params_define();
 	uccl_lib = lib;
@@ -82,7 +80,6 @@ static void read__defaults(void **state)
 {
 	struct uccl_config c, d;
 
-	(void)state;
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	uccl_params_config(&p, &c);
 	uccl_config_default(&d);
@@ -180,7 +177,6 @@ static void old_names__map(void **state)
 	struct uccl_params defaults, by_name;
 	char now[96];
 
-	(void)state;
 	assert_int_equal(uccl_params_read(&defaults, why, sizeof(why)), 0);
 	for (size_t i = 0; i < uccl_array_len(olds); i++) {
 		const struct old *o = &olds[i];
@@ -250,7 +246,6 @@ static void old_names__new_one_wins(void **state)
 	char now[96], want[256];
 	const char *heard;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(olds); i++) {
 		const struct old *o = &olds[i];
 
@@ -275,7 +270,6 @@ static void old_names__beside_other_parts(void **state)
 	const char *heard, *own;
 	char now[96];
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(olds); i++) {
 		const struct old *o = &olds[i];
 
@@ -299,7 +293,6 @@ static void old_names__beside_other_parts(void **state)
 /* Windows are for those who trust their peers, unless somebody says otherwise. */
 static void windows__by_security(void **state)
 {
-	(void)state;
 	assert_int_equal(read_with("FI_UCCL_VERBS", "mw=auto"), 0);
 	assert_int_equal(uccl_params_windows(&p), UCCL_WINDOWS_AUTO);
 	assert_int_equal(read_with("FI_UCCL_VERBS", "mw=0"), 0);
@@ -315,7 +308,6 @@ static void windows__by_security(void **state)
 /* RDMA NICs have other defaults; what is set holds all the same. */
 static void read__defaults_of_rdma(void **state)
 {
-	(void)state;
 	setenv("FI_UCCL_BACKEND", "verbs-uc", 1);
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_string_equal(p.cc, "nscc");
@@ -337,7 +329,6 @@ static void read__defaults_of_rdma(void **state)
 
 static void read__values(void **state)
 {
-	(void)state;
 	assert_int_equal(read_with("FI_UCCL_BACKEND", "xdp:mode=native"), 0);
 	assert_int_equal(uccl_params_xdp_mode(&p), UCCL_XDP_NATIVE);
 	assert_int_equal(read_with("FI_UCCL_BACKEND", "mode=generic"), 0);
@@ -419,7 +410,6 @@ static void read__values(void **state)
 /* How much leaves unsolicited is a wish: the nearest that is possible is used, and told of. */
 static void read__nearest(void **state)
 {
-	(void)state;
 	world_listen(FI_LOG_WARN);
 	assert_int_equal(read_with("FI_UCCL_EAGER", "65536"), 0);
 	assert_int_equal(p.eager_bytes, 65536);
@@ -460,7 +450,6 @@ static void read__refuses(void **state)
 		{ "FI_UCCL_CONNECT_TIMEOUT", "0" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(bad); i++) {
 		char want[128];
 
@@ -474,7 +463,6 @@ static void read__refuses(void **state)
 /* And says what would be. */
 static void read__says_what_would_do(void **state)
 {
-	(void)state;
 	read_with("FI_UCCL_CC", "swift:beta=7");
 	assert_non_null(strstr(why, "(\"beta=7\": beta is 0.01 to 1)"));
 	read_with("FI_UCCL_PORTS", "7-7");
@@ -497,7 +485,6 @@ static void read__too_long(void **state)
 {
 	char text[UCCL_PARAM_TEXT + 1];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	assert_int_equal(read_with("FI_UCCL_STATS", text), -FI_EINVAL);
@@ -513,7 +500,6 @@ static void read__too_long(void **state)
 /* A program with more rights than its caller writes no file that the caller names. */
 static void distrust__files(void **state)
 {
-	(void)state;
 	setenv("FI_UCCL_TRACE", "/dev/shm/x", 1);
 	assert_int_equal(read_with("FI_UCCL_STATS", "/dev/shm/x"), 0);
 	unsetenv("FI_UCCL_TRACE");
@@ -530,7 +516,6 @@ static void config__takes_all(void **state)
 {
 	struct uccl_config c;
 
-	(void)state;
 	setenv("FI_UCCL_PATHS", "8,window=128,order=fifo", 1);
 	setenv("FI_UCCL_TEST", "chunk=2k,inject=64", 1);
 	setenv("FI_UCCL_SECURITY", "control,keyless=1", 1);
@@ -558,7 +543,6 @@ static void nic_wanted__list(void **state)
 {
 	unsigned int rank;
 
-	(void)state;
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_true(uccl_params_nic_wanted(&p, "eth0", &rank));
 	assert_int_equal(rank, 0);

@@ -7,7 +7,6 @@ static void link__last_part(void **state)
 {
 	char text[8];
 
-	(void)state;
 	tree_link("class/net/eth0/device/driver", "../../../bus/pci/drivers/ice");
 	assert_true(uccl_sysfs_link(tree, "eth0", "device/driver", text, sizeof(text)));
 	assert_string_equal(text, "ice");
@@ -21,7 +20,6 @@ static void line__of_both_classes(void **state)
 {
 	char *line;
 
-	(void)state;
 	tree_file("class/net/eth0/device/vendor", "0x8086\nmore\n");
 	tree_file("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
 	line = uccl_sysfs_line(tree, "eth0", "device/vendor");
@@ -38,7 +36,6 @@ static void line__of_both_classes(void **state)
 /* Many kinds of interfaces do not know. */
 static void running__unless_down(void **state)
 {
-	(void)state;
 	tree_file("class/net/eth0/operstate", "up\n");
 	tree_file("class/net/eth1/operstate", "down\n");
 	tree_file("class/net/lo/operstate", "unknown\n");
@@ -94,7 +91,6 @@ static const char *pci_of(const char *nic)
 
 static void device__of_its_own(void **state)
 {
-	(void)state;
 	nic_add("net", "eth0", "pci0000:3a/0000:3a:00.0/0000:3b:00.1");
 	nic_add("net", "eth1", "pci0000:00/0000:00:03.0/virtio0");
 	nic_add("net", "usb0", "pci0000:00/0000:00:14.0/usb1/1-1/1-1:1.0");
@@ -119,7 +115,6 @@ static void pci__strictly(void **state)
 {
 	struct uccl_pci pci;
 
-	(void)state;
 	assert_true(uccl_sysfs_pci("/sys/devices/pci0000:64/0000:64:05.5/pci10000:e0/10000:e0:02.0", &pci));
 	assert_int_equal(pci.bus, 0x64);
 	assert_true(uccl_sysfs_pci("0000:ff:1f.7", &pci));
@@ -132,7 +127,6 @@ static void pci__strictly(void **state)
 
 static void device__below(void **state)
 {
-	(void)state;
 	nic_add("net", "eth0", "pci0000:00/0000:01:00.0");
 	nic_add("net", "eth1", "pci0000:00/0000:02:00.0");
 	tree_folder("class/net/veth0");
@@ -166,7 +160,6 @@ static void device__below(void **state)
 /* The front of Hyper-V has a device of its own, packets go over the virtual function below it. */
 static void device__below_a_front(void **state)
 {
-	(void)state;
 	nic_add("net", "eth0", "LNXSYSTM:00/VMBUS:00/00155d00");
 	nic_add("net", "enP45760s1", "LNXSYSTM:00/VMBUS:00/b2c0/pcib2c0:00/b2c0:00:02.0");
 	lower_add("eth0", "enP45760s1");
@@ -176,7 +169,6 @@ static void device__below_a_front(void **state)
 /* Soft-RoCE has no device: it is where the interface of its first GID is. */
 static void device__of_an_interface(void **state)
 {
-	(void)state;
 	nic_add("net", "eth0", "pci0000:00/0000:01:00.0");
 	tree_file("class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0\n");
 	assert_string_equal(pci_of("rxe0"), "0000:01:00.0");
@@ -187,7 +179,6 @@ static void device__of_an_interface(void **state)
 /* No kernel makes this. */
 static void device__circle(void **state)
 {
-	(void)state;
 	lower_add("a", "b");
 	lower_add("b", "a");
 	assert_string_equal(pci_of("a"), "");
@@ -203,7 +194,6 @@ static int node_of(const char *nic)
 
 static void node__on_the_way_up(void **state)
 {
-	(void)state;
 	nic_add("net", "eth0", "pci0000:00/0000:00:03.0/virtio0");
 	assert_int_equal(node_of("eth0"), -1);
 	tree_file("devices/pci0000:00/0000:00:03.0/numa_node", "-1\n");

@@ -52,19 +52,16 @@ static fi_addr_t insert(struct fid_av *av, const struct uccl_addr *a)
 
 static void open__attr(void **state)
 {
+	struct world *w = *state;
 	struct fi_av_attr attr = { .type = FI_AV_UNSPEC };
 	struct fid_av *av;
-	struct world w;
 
-	(void)state;
-	world_open(&w);
-	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &attr, &av, NULL), 0);
 	assert_int_equal(attr.type, FI_AV_TABLE);
-	assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&w->domain->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&av->fid), 0);
 	attr.flags = FI_READ;
-	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EINVAL);
-	world_close(&w);
+	assert_int_equal(fi_av_open(w->domain, &attr, &av, NULL), -FI_EINVAL);
 }
 
 /* As two processes would have it, and with a third that dies without a word. */
@@ -81,7 +78,6 @@ static void open__named(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	snprintf(name, sizeof(name), "test/%ld", (long)getpid());
 	attr.name = seen.name = name;
 	pid = fork();
@@ -117,8 +113,7 @@ static void open__named(void **state)
 	assert_int_equal(fi_av_open(w.domain, &attr, &again, NULL), 0);
 	assert_int_equal(insert(again, &keyless), a1);
 	assert_int_equal(uccl_av_find(inside(av), &keyless), a1);
-	assert_int_equal(fi_close(&av->fid), 0);
-	assert_int_equal(fi_close(&again->fid), 0);
+	world_closes(&av->fid, &again->fid);
 	assert_int_equal(uccl_av_get(inside(other), a2, &out), 0);
 	assert_int_equal(fi_close(&other->fid), 0);
 	assert_int_equal(fi_av_open(w.domain, &seen, &other, NULL), -FI_ENOENT);
@@ -151,7 +146,6 @@ static void open__cut_off(void **state)
 	struct world w;
 	fi_addr_t a;
 
-	(void)state;
 	snprintf(name, sizeof(name), "cut%ld", (long)getpid());
 	attr.name = seen.name = name;
 	world_open(&w);
@@ -175,13 +169,11 @@ static void open__cut_off(void **state)
 
 static void insert__many(void **state)
 {
+	struct world *w = *state;
 	enum { N = 1000 };
-	struct world w;
 	struct fid_av *av;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, 0);
+	av = av_open(w, 0);
 	for (int i = 0; i < N; i++) {
 		struct uccl_addr a = addr_of(i % 250, 1000 + i, i + 1);
 
@@ -195,21 +187,18 @@ static void insert__many(void **state)
 		assert_int_equal(uccl_av_find(inside(av), &a), i);
 	}
 	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
 }
 
 static void insert__bad_ones(void **state)
 {
+	struct world *w = *state;
 	uint8_t raw[3][UCCL_ADDR_LEN];
 	struct uccl_addr a = addr_of(1, 1, 1), b = addr_of(2, 2, 2);
 	fi_addr_t out[3] = { 7, 7, 7 };
 	int errs[3] = { 9, 9, 9 };
-	struct world w;
 	struct fid_av *av;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, 0);
+	av = av_open(w, 0);
 	uccl_addr_encode(raw[0], &a);
 	uccl_addr_encode(raw[2], &b);
 	memcpy(raw[1], raw[0], sizeof(raw[1]));
@@ -231,21 +220,18 @@ static void insert__bad_ones(void **state)
 	uccl_addr_encode(raw[0], &b);
 	assert_int_equal(fi_av_insert(av, raw, 1, out, 0, NULL), 0);
 	/* "any port" is no place to send to */
-	assert_int_equal(fi_av_insert(av, w.info->src_addr, 1, out, 0, NULL), 0);
+	assert_int_equal(fi_av_insert(av, w->info->src_addr, 1, out, 0, NULL), 0);
 	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
 }
 
 static void find__incarnations(void **state)
 {
+	struct world *w = *state;
 	struct uccl_addr old = addr_of(1, 1, 1), young = addr_of(1, 1, 2), keyless = addr_of(1, 1, 0);
 	struct uccl_addr other = addr_of(1, 2, 1), third = addr_of(1, 1, 3);
-	struct world w;
 	struct fid_av *av;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, 0);
+	av = av_open(w, 0);
 	assert_true(uccl_av_find(inside(av), &old) == FI_ADDR_NOTAVAIL);
 	assert_int_equal(insert(av, &old), 0);
 	assert_int_equal(insert(av, &young), 1);
@@ -259,7 +245,6 @@ static void find__incarnations(void **state)
 	assert_int_equal(uccl_av_find(inside(av), &third), 3);
 	assert_int_equal(uccl_av_find(inside(av), &keyless), 3);
 	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
 }
 
 /* Queue pairs of a scalable endpoint's contexts are in no order: incarnations are, and the first place is known. */
@@ -272,7 +257,6 @@ static void context__of_an_rdma_nic(void **state)
 	struct world w;
 	struct fid_av *av;
 
-	(void)state;
 	first.nic.pad = other.nic.pad = keyless.nic.pad = 0xc001;
 	first.nic.scope = 0x1000011;
 	world_open(&w);
@@ -308,15 +292,13 @@ static void context__of_an_rdma_nic(void **state)
 
 static void remove__and_reuse(void **state)
 {
+	struct world *w = *state;
 	struct uccl_addr a[4], got;
 	fi_addr_t gone[2] = { 1, 2 };
-	struct world w;
 	struct fid_av *av;
 	uint32_t gen;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, 0);
+	av = av_open(w, 0);
 	for (int i = 0; i < 4; i++) {
 		a[i] = addr_of(i, 5, 1);
 		insert(av, &a[i]);
@@ -335,20 +317,17 @@ static void remove__and_reuse(void **state)
 	assert_int_equal(insert(av, &a[1]), 4);
 	assert_int_equal(uccl_av_find(inside(av), &a[2]), 1);
 	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
 }
 
 static void lookup__lengths(void **state)
 {
+	struct world *w = *state;
 	struct uccl_addr a = addr_of(1, 1, 1);
 	uint8_t raw[UCCL_ADDR_LEN], got[UCCL_ADDR_LEN] = { 0 };
 	size_t len = sizeof(got);
-	struct world w;
 	struct fid_av *av;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, 0);
+	av = av_open(w, 0);
 	uccl_addr_encode(raw, &a);
 	insert(av, &a);
 	assert_int_equal(fi_av_lookup(av, 0, got, &len), 0);
@@ -362,21 +341,18 @@ static void lookup__lengths(void **state)
 	assert_int_equal(got[10], 0xee);
 	assert_int_equal(fi_av_lookup(av, 9, got, &len), -FI_EINVAL);
 	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
 }
 
 static void straddr__text(void **state)
 {
+	struct world *w = *state;
 	struct uccl_addr a = addr_of(7, 7000, 0xabc);
 	uint8_t raw[UCCL_ADDR_LEN];
 	char text[128];
 	size_t len = sizeof(text);
-	struct world w;
 	struct fid_av *av;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, 0);
+	av = av_open(w, 0);
 	uccl_addr_encode(raw, &a);
 	assert_ptr_equal(fi_av_straddr(av, raw, text, &len), text);
 	assert_string_equal(text, "fi_addr_uccl://10.0.0.7:7000/0000000000000abc");
@@ -386,7 +362,6 @@ static void straddr__text(void **state)
 	assert_string_equal(text, "fi_addr");
 	assert_int_equal(len, sizeof("fi_addr_uccl://10.0.0.7:7000/0000000000000abc"));
 	assert_int_equal(fi_close(&av->fid), 0);
-	world_close(&w);
 }
 
 static void sock_world(struct world *w)
@@ -417,7 +392,6 @@ static void insertsvc__names(void **state)
 	struct world w;
 	struct fid_av *av;
 
-	(void)state;
 	sock_world(&w);
 	av = av_open(&w, 0);
 	assert_int_equal(fi_av_insertsvc(av, "127.0.0.1", "7001", &out, 0, NULL), 1);
@@ -441,7 +415,6 @@ static void insertsym__counts(void **state)
 	struct world w;
 	struct fid_av *av;
 
-	(void)state;
 	sock_world(&w);
 	av = av_open(&w, 0);
 	assert_int_equal(fi_av_insertsym(av, "10.1.255.254", 3, "5000", 2, out, 0, NULL), 6);
@@ -463,6 +436,7 @@ static void insertsym__counts(void **state)
 
 static void insert__event_queue(void **state)
 {
+	struct world *w = *state;
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_NONE };
 	struct fi_eq_err_entry err;
 	struct fi_eq_entry entry;
@@ -470,16 +444,13 @@ static void insert__event_queue(void **state)
 	struct uccl_addr a = addr_of(1, 1, 1);
 	fi_addr_t out[2];
 	struct fid_eq *eq;
-	struct world w;
 	struct fid_av *av;
 	uint32_t event;
 	int ctx;
 
-	(void)state;
-	world_open(&w);
-	av = av_open(&w, FI_EVENT);
+	av = av_open(w, FI_EVENT);
 	assert_int_equal(fi_av_insert(av, raw, 1, out, 0, &ctx), -FI_ENOEQ);
-	assert_int_equal(fi_eq_open(w.fabric, &eq_attr, &eq, NULL), 0);
+	assert_int_equal(fi_eq_open(w->fabric, &eq_attr, &eq, NULL), 0);
 	assert_int_equal(fi_av_bind(av, &eq->fid, 0), 0);
 	assert_int_equal(fi_close(&eq->fid), -FI_EBUSY);
 	uccl_addr_encode(raw[0], &a);
@@ -496,22 +467,20 @@ static void insert__event_queue(void **state)
 	assert_ptr_equal(entry.context, &ctx);
 	assert_int_equal(entry.data, 1);
 	assert_int_equal(out[0], 0);
-	assert_int_equal(fi_close(&av->fid), 0);
-	assert_int_equal(fi_close(&eq->fid), 0);
-	world_close(&w);
+	world_closes(&av->fid, &eq->fid);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__attr),	      cmocka_unit_test(open__named),
+		test_with(world, open__attr),	      cmocka_unit_test(open__named),
 		cmocka_unit_test(open__cut_off),
-		cmocka_unit_test(insert__many),
-		cmocka_unit_test(insert__bad_ones),   cmocka_unit_test(find__incarnations),
+		test_with(world, insert__many),
+		test_with(world, insert__bad_ones),   test_with(world, find__incarnations),
 		cmocka_unit_test(context__of_an_rdma_nic),
-		cmocka_unit_test(remove__and_reuse),  cmocka_unit_test(lookup__lengths),
-		cmocka_unit_test(straddr__text),      cmocka_unit_test(insertsvc__names),
-		cmocka_unit_test(insertsym__counts),  cmocka_unit_test(insert__event_queue),
+		test_with(world, remove__and_reuse),  test_with(world, lookup__lengths),
+		test_with(world, straddr__text),      cmocka_unit_test(insertsvc__names),
+		cmocka_unit_test(insertsym__counts),  test_with(world, insert__event_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,8 @@ static void bench_close(struct bench *b)
 	world_close(&b->w);
 }
 
+WORLD_FIXTURE(bench)
+
 #define has(s, ...)                                                                                                    \
 	do {                                                                                                           \
 		fi_addr_t want_[] = { __VA_ARGS__ }, *v_;                                                              \
@@ -59,43 +61,38 @@ static void bench_close(struct bench *b)
 
 static void open__ranges(void **state)
 {
+	struct bench *b = *state;
 	struct fi_av_set_attr bad = { .start_addr = 0, .end_addr = 3 };
 	struct uccl_avset *s;
 	struct fid_av_set *fid;
-	struct bench b;
 
-	(void)state;
-	bench_open(&b);
-	s = set_open(&b, 2, 6, 1);
+	s = set_open(b, 2, 6, 1);
 	has(s, 2, 3, 5, 6);
-	assert_int_equal(fi_close(&b.av->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&b->av->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&s->fid.fid), 0);
-	s = set_open(&b, 1, 1000000, 3);
+	s = set_open(b, 1, 1000000, 3);
 	has(s, 1, 7);
 	assert_int_equal(fi_close(&s->fid.fid), 0);
-	s = set_open(&b, 3, UINT64_MAX - 1, UINT64_MAX);
+	s = set_open(b, 3, UINT64_MAX - 1, UINT64_MAX);
 	has(s, 3);
 	assert_int_equal(fi_close(&s->fid.fid), 0);
-	s = set_open(&b, FI_ADDR_NOTAVAIL, FI_ADDR_NOTAVAIL, 0);
+	s = set_open(b, FI_ADDR_NOTAVAIL, FI_ADDR_NOTAVAIL, 0);
 	assert_int_equal(s->n, 0);
 	assert_int_equal(fi_close(&s->fid.fid), 0);
-	assert_int_equal(fi_av_set(b.av, &bad, &fid, NULL), -FI_EINVAL);
+	assert_int_equal(fi_av_set(b->av, &bad, &fid, NULL), -FI_EINVAL);
 	bad.stride = 1;
 	bad.comm_key_size = 4;
-	assert_int_equal(fi_av_set(b.av, &bad, &fid, NULL), -FI_EINVAL);
-	bench_close(&b);
+	assert_int_equal(fi_av_set(b->av, &bad, &fid, NULL), -FI_EINVAL);
 }
 
 static void change__keeps_the_order(void **state)
 {
+	struct bench *b = *state;
 	struct uccl_avset *s, *t;
-	struct bench b;
 	fi_addr_t name;
 
-	(void)state;
-	bench_open(&b);
-	s = set_open(&b, 0, 9, 3);
-	t = set_open(&b, 5, 7, 1);
+	s = set_open(b, 0, 9, 3);
+	t = set_open(b, 5, 7, 1);
 	has(s, 0, 3, 6, 9);
 	assert_int_equal(fi_av_set_insert(&s->fid, 1), 0);
 	assert_int_equal(fi_av_set_insert(&s->fid, 6), 0);
@@ -122,16 +119,14 @@ static void change__keeps_the_order(void **state)
 	has(t, 9, 0, 2, 1, 3, 5, 6, 7, 8);
 	assert_int_equal(fi_av_set_addr(&t->fid, &name), 0);
 	assert_true(name != FI_ADDR_NOTAVAIL);
-	assert_int_equal(fi_close(&s->fid.fid), 0);
-	assert_int_equal(fi_close(&t->fid.fid), 0);
-	bench_close(&b);
+	world_closes(&s->fid.fid, &t->fid.fid);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__ranges),
-		cmocka_unit_test(change__keeps_the_order),
+		test_with(bench, open__ranges),
+		test_with(bench, change__keeps_the_order),
 	};
 
 	return cmocka_run_group_tests_name("avset", tests, NULL, NULL);

@@ -90,7 +90,6 @@ static void lookup__a_place(void **state)
 	struct world w;
 	fi_addr_t to;
 
-	(void)state;
 	to = open_pair(&w, &client, &server, &at);
 	for (int life = 0; life < 3; life++) {
 		node_close(&server);
@@ -114,7 +113,6 @@ static void lookup__told_by_a_receive(void **state)
 	struct world w;
 	fi_addr_t to;
 
-	(void)state;
 	to = open_pair(&w, &client, &server, &at);
 	/* Posted while it lives, and when it has ended and nothing told of that yet. */
 	for (int late = 0; late < 2; late++) {
@@ -149,7 +147,6 @@ static void lookup__an_endpoint(void **state)
 	struct world w;
 	fi_addr_t to;
 
-	(void)state;
 	open_world(&w, FI_FORMAT_UNSPEC);
 	node_open(&server, &w);
 	node_open(&client, &w);
@@ -196,7 +193,6 @@ static void forget__what_was_removed(void **state)
 	struct world w;
 	struct uccl_ep *ep;
 
-	(void)state;
 	open_world(&w, FI_SOCKADDR_IN);
 	open_at(&client, &w, &here);
 	ep = uccl_ep_fid_of(&client.ep->fid)->ep;

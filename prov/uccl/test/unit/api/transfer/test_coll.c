@@ -83,10 +83,7 @@ static void member_close(struct member *m)
 {
 	if (m->set)
 		assert_int_equal(fi_close(&m->set->fid), 0);
-	assert_int_equal(fi_close(&m->node.ep->fid), 0);
-	assert_int_equal(fi_close(&m->eq->fid), 0);
-	assert_int_equal(fi_close(&m->node.cq->fid), 0);
-	assert_int_equal(fi_close(&m->node.av->fid), 0);
+	world_closes(&m->node.ep->fid, &m->eq->fid, &m->node.cq->fid, &m->node.av->fid);
 	m->gone = true;
 }
 
@@ -268,7 +265,6 @@ static void every_kind(void)
 
 static void coll__every_kind(void **state)
 {
-	(void)state;
 	bench_open();
 	every_kind();
 }
@@ -300,7 +296,6 @@ static void coll__on_devices(void **state)
 {
 	uint64_t *from[N], *to[N];
 
-	(void)state;
 	devices_open();
 	for (int i = 0; i < N; i++) {
 		from[i] = b.m[i].from;
@@ -316,7 +311,6 @@ static void coll__copy_fails(void **state)
 {
 	uint64_t *from[N], *to[N];
 
-	(void)state;
 	for (unsigned int way = 0; way < 4; way++) {
 		devices_open();
 		for (int i = 0; i < N; i++) {
@@ -361,7 +355,6 @@ static void coll__msg(void **state)
 	struct fi_msg_collective c = { .msg_iov = &in, .iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
 				       .context = &b };
 
-	(void)state;
 	bench_open();
 	join_all();
 	c.coll = FI_ALLREDUCE;
@@ -390,7 +383,6 @@ static void coll__many_beside_messages(void **state)
 	struct fi_cq_tagged_entry e;
 	char any[N];
 
-	(void)state;
 	bench_open();
 	join_all();
 	for (int r = 0; r < N; r++)
@@ -433,7 +425,6 @@ static void join__groups(void **state)
 	struct fid_mc *first[N];
 	uint64_t out;
 
-	(void)state;
 	bench_open();
 	for (int again = 0; again < 3; again++) {
 		join_all();
@@ -500,7 +491,6 @@ static void call__refused(void **state)
 	uint64_t v = 0;
 	fi_addr_t g;
 
-	(void)state;
 	bench_open();
 	ep = b.m[0].node.ep;
 	assert_int_equal(fi_barrier(ep, 0, NULL), -FI_EINVAL);
@@ -545,7 +535,6 @@ static void failure__a_member_goes(void **state)
 	size_t len;
 	struct fi_cq_tagged_entry e;
 
-	(void)state;
 	bench_open();
 	join_all();
 	for (int r = 0; r < N; r++) {
@@ -636,7 +625,6 @@ static void news__bad(void **state)
 	uint64_t end;
 	fi_addr_t g;
 
-	(void)state;
 	bench_open();
 	join_all();
 	node_open(&stranger, &b.w);
@@ -672,7 +660,6 @@ static void send__leaves_looks(void **state)
 {
 	char *buf;
 
-	(void)state;
 	world_rescue_off();
 	bench_open();
 	world_rescue_on();

@@ -82,10 +82,11 @@ static void bench_close(struct bench *t)
 {
 	node_close(&t->a);
 	node_close(&t->b);
-	assert_int_equal(fi_close(&t->mr->fid), 0);
-	assert_int_equal(fi_close(&t->cntr->fid), 0);
+	world_closes(&t->mr->fid, &t->cntr->fid);
 	world_close(&t->w);
 }
+
+WORLD_FIXTURE(bench)
 
 /* The call with these flags, of 8 bytes; receives are posted by `b`, everything else by `a`. */
 static ssize_t call(struct bench *t, enum uccl_call c, uint64_t flags)
@@ -216,10 +217,8 @@ static void nothing_happened(struct bench *t)
 /* Each cell of the table, over real endpoints. */
 static void flags__each_cell(void **state)
 {
-	struct bench t;
+	struct bench *t = *state;
 
-	(void)state;
-	bench_open(&t);
 	for (size_t i = 0; i < uccl_array_len(table); i++)
 		for (enum uccl_call c = 0; c <= UCCL_CALL_COLLECTIVE; c++) {
 			bool can = table[i].calls[c] == '+';
@@ -227,65 +226,59 @@ static void flags__each_cell(void **state)
 			assert_int_equal(strlen(table[i].calls), UCCL_CALL_COLLECTIVE + 1);
 			assert_int_equal(!(table[i].flag & ~uccl_flags_of[c]), can);
 			if (!can) {
-				assert_int_equal(call(&t, c, table[i].flag), -FI_EBADFLAGS);
-				assert_int_equal(call(&t, c, table[i].flag | FI_COMPLETION), -FI_EBADFLAGS);
-				nothing_happened(&t);
+				assert_int_equal(call(t, c, table[i].flag), -FI_EBADFLAGS);
+				assert_int_equal(call(t, c, table[i].flag | FI_COMPLETION), -FI_EBADFLAGS);
+				nothing_happened(t);
 			} else if (c == UCCL_CALL_COLLECTIVE) {
-				assert_int_equal(call(&t, c, table[i].flag), -FI_EINVAL);
+				assert_int_equal(call(t, c, table[i].flag), -FI_EINVAL);
 			} else if (!(table[i].flag & (FI_PEEK | FI_CLAIM))) {
-				works(&t, c, table[i].flag);
+				works(t, c, table[i].flag);
 			}
 		}
-	bench_close(&t);
 }
 
 /* No call knows a bit that the table does not have. */
 static void flags__unknown_bits(void **state)
 {
-	struct bench t;
+	struct bench *t = *state;
 
-	(void)state;
-	bench_open(&t);
 	for (int bit = 0; bit < 64; bit++)
 		for (enum uccl_call c = 0; c <= UCCL_CALL_COLLECTIVE; c++) {
 			if (1ULL << bit & named())
 				continue;
-			assert_int_equal(call(&t, c, 1ULL << bit), -FI_EBADFLAGS);
+			assert_int_equal(call(t, c, 1ULL << bit), -FI_EBADFLAGS);
 			assert_int_equal(uccl_flags_check(UCCL_CALL_JOIN, FI_COLLECTIVE | 1ULL << bit),
 					 1ULL << bit == FI_COLLECTIVE ? 0 : -FI_EBADFLAGS);
 		}
-	nothing_happened(&t);
-	bench_close(&t);
+	nothing_happened(t);
 }
 
 static void flags__combined(void **state)
 {
-	struct bench t;
+	struct bench *t = *state;
 
-	(void)state;
-	bench_open(&t);
 	for (enum uccl_call c = UCCL_CALL_RECVMSG; c <= UCCL_CALL_TRECVMSG; c++) {
-		assert_int_equal(call(&t, c, FI_DISCARD), -FI_EINVAL);
-		assert_int_equal(call(&t, c, FI_PEEK | FI_CLAIM | FI_DISCARD), -FI_EINVAL);
-		assert_int_equal(call(&t, c, FI_PEEK | FI_TRIGGER), -FI_EINVAL);
-		assert_int_equal(call(&t, c, FI_CLAIM | FI_TRIGGER), -FI_EINVAL);
+		assert_int_equal(call(t, c, FI_DISCARD), -FI_EINVAL);
+		assert_int_equal(call(t, c, FI_PEEK | FI_CLAIM | FI_DISCARD), -FI_EINVAL);
+		assert_int_equal(call(t, c, FI_PEEK | FI_TRIGGER), -FI_EINVAL);
+		assert_int_equal(call(t, c, FI_CLAIM | FI_TRIGGER), -FI_EINVAL);
 	}
-	assert_int_equal(call(&t, UCCL_CALL_RECVMSG, FI_PEEK | FI_MULTI_RECV), -FI_EINVAL);
+	assert_int_equal(call(t, UCCL_CALL_RECVMSG, FI_PEEK | FI_MULTI_RECV), -FI_EINVAL);
 	for (enum uccl_call c = UCCL_CALL_SENDMSG; c <= UCCL_CALL_TSENDMSG; c++) {
-		assert_int_equal(call(&t, c, FI_FENCE | FI_MATCH_COMPLETE), -FI_EOPNOTSUPP);
-		assert_int_equal(call(&t, c, FI_INJECT | FI_TRIGGER), -FI_EINVAL);
-		works(&t, c, FI_FENCE | FI_DELIVERY_COMPLETE | FI_INJECT | FI_MORE | FI_COMPLETION);
-		works(&t, c, FI_MATCH_COMPLETE | FI_INJECT | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE);
+		assert_int_equal(call(t, c, FI_FENCE | FI_MATCH_COMPLETE), -FI_EOPNOTSUPP);
+		assert_int_equal(call(t, c, FI_INJECT | FI_TRIGGER), -FI_EINVAL);
+		works(t, c, FI_FENCE | FI_DELIVERY_COMPLETE | FI_INJECT | FI_MORE | FI_COMPLETION);
+		works(t, c, FI_MATCH_COMPLETE | FI_INJECT | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE);
 	}
 	for (enum uccl_call c = UCCL_CALL_WRITEMSG; c <= UCCL_CALL_COMPAREMSG; c++)
-		assert_int_equal(call(&t, c, FI_INJECT | FI_TRIGGER), -FI_EINVAL);
-	nothing_happened(&t);
-	bench_close(&t);
+		assert_int_equal(call(t, c, FI_INJECT | FI_TRIGGER), -FI_EINVAL);
+	nothing_happened(t);
 }
 
 /* The same rules for work that is queued, when it is queued. */
 static void flags__deferred_work(void **state)
 {
+	struct bench *t = *state;
 	struct iovec iov = { NULL, 0 };
 	struct fi_op_msg m = { .msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC } };
 	struct fi_op_tagged tm = { .msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC } };
@@ -295,14 +288,11 @@ static void flags__deferred_work(void **state)
 	struct fi_op_compare_atomic cm = { .msg = { .datatype = FI_UINT64 } };
 	static const enum fi_op_type types[] = { FI_OP_SEND, FI_OP_RECV, FI_OP_TSEND, FI_OP_TRECV, FI_OP_READ,
 						 FI_OP_WRITE, FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC };
-	struct bench t;
 
-	(void)state;
-	bench_open(&t);
-	m.ep = tm.ep = r.ep = a.ep = f.ep = cm.ep = t.a.ep;
+	m.ep = tm.ep = r.ep = a.ep = f.ep = cm.ep = t->a.ep;
 	for (size_t i = 0; i < uccl_array_len(types); i++) {
 		bool recv = types[i] == FI_OP_RECV || types[i] == FI_OP_TRECV;
-		struct fi_deferred_work w = { .threshold = 1000000, .triggering_cntr = t.cntr, .op_type = types[i] };
+		struct fi_deferred_work w = { .threshold = 1000000, .triggering_cntr = t->cntr, .op_type = types[i] };
 
 		switch (types[i]) {
 		case FI_OP_SEND:
@@ -328,17 +318,17 @@ static void flags__deferred_work(void **state)
 			break;
 		}
 		m.flags = tm.flags = r.flags = a.flags = f.flags = cm.flags = FI_COMMIT_COMPLETE;
-		assert_int_equal(fi_control(&t.w.domain->fid, FI_QUEUE_WORK, &w), -FI_EBADFLAGS);
+		assert_int_equal(fi_control(&t->w.domain->fid, FI_QUEUE_WORK, &w), -FI_EBADFLAGS);
 		m.flags = tm.flags = r.flags = a.flags = f.flags = cm.flags = recv ? FI_PEEK : FI_COMPLETION;
-		assert_int_equal(fi_control(&t.w.domain->fid, FI_QUEUE_WORK, &w), recv ? -FI_EINVAL : 0);
+		assert_int_equal(fi_control(&t->w.domain->fid, FI_QUEUE_WORK, &w), recv ? -FI_EINVAL : 0);
 	}
-	assert_int_equal(fi_control(&t.w.domain->fid, FI_FLUSH_WORK, NULL), 0);
-	bench_close(&t);
+	assert_int_equal(fi_control(&t->w.domain->fid, FI_FLUSH_WORK, NULL), 0);
 }
 
 /* Default flags are checked when they are set, whichever way that is. */
 static void flags__defaults(void **state)
 {
+	struct bench *t = *state;
 	static const uint64_t bad_tx[] = { FI_COMMIT_COMPLETE, FI_MULTI_RECV, FI_FENCE, FI_MULTICAST, 1ULL << 50 };
 	static const uint64_t bad_rx[] = { FI_INJECT, FI_DELIVERY_COMPLETE, FI_PEEK, FI_MATCH_COMPLETE, 1ULL << 50 };
 	struct fi_tx_attr *tx;
@@ -346,27 +336,24 @@ static void flags__defaults(void **state)
 	struct fi_info *h, *got;
 	struct fid_ep *ep, *alias;
 	struct fi_cq_tagged_entry e;
-	struct bench t;
 	uint64_t flags;
 
-	(void)state;
-	bench_open(&t);
-	tx = t.w.info->tx_attr;
-	rx = t.w.info->rx_attr;
+	tx = t->w.info->tx_attr;
+	rx = t->w.info->rx_attr;
 	for (size_t i = 0; i < uccl_array_len(bad_tx); i++) {
 		h = world_hints();
 		flags = FI_TRANSMIT | bad_tx[i];
-		assert_int_equal(fi_control(&t.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
-		assert_int_equal(fi_ep_alias(t.a.ep, &alias, FI_TRANSMIT | bad_tx[i]), -FI_EBADFLAGS);
+		assert_int_equal(fi_control(&t->a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
+		assert_int_equal(fi_ep_alias(t->a.ep, &alias, FI_TRANSMIT | bad_tx[i]), -FI_EBADFLAGS);
 		flags = FI_RECV | bad_rx[i];
-		assert_int_equal(fi_control(&t.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
-		assert_int_equal(fi_ep_alias(t.a.ep, &alias, FI_RECV | bad_rx[i]), -FI_EBADFLAGS);
+		assert_int_equal(fi_control(&t->a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
+		assert_int_equal(fi_ep_alias(t->a.ep, &alias, FI_RECV | bad_rx[i]), -FI_EBADFLAGS);
 		tx->op_flags = bad_tx[i];
-		assert_int_equal(fi_endpoint(t.w.domain, t.w.info, &ep, NULL), -FI_EBADFLAGS);
+		assert_int_equal(fi_endpoint(t->w.domain, t->w.info, &ep, NULL), -FI_EBADFLAGS);
 		tx->op_flags = 0;
 		rx->op_flags = attr.op_flags = bad_rx[i];
-		assert_int_equal(fi_endpoint(t.w.domain, t.w.info, &ep, NULL), -FI_EBADFLAGS);
-		assert_int_equal(fi_srx_context(t.w.domain, &attr, &ep, NULL), -FI_EBADFLAGS);
+		assert_int_equal(fi_endpoint(t->w.domain, t->w.info, &ep, NULL), -FI_EBADFLAGS);
+		assert_int_equal(fi_srx_context(t->w.domain, &attr, &ep, NULL), -FI_EBADFLAGS);
 		rx->op_flags = 0;
 		h->tx_attr->op_flags = bad_tx[i];
 		assert_int_equal(fi_prov_ini()->getinfo(API, NULL, NULL, 0, h, &got), -FI_ENODATA);
@@ -378,35 +365,34 @@ static void flags__defaults(void **state)
 	assert_int_equal(got->tx_attr->op_flags, h->tx_attr->op_flags);
 	fi_freeinfo(got);
 	fi_freeinfo(h);
-	assert_int_equal(fi_ep_alias(t.a.ep, &alias, FI_TRANSMIT | FI_RECV), -FI_EINVAL);
-	assert_int_equal(fi_ep_alias(t.a.ep, &alias, 0), -FI_EINVAL);
+	assert_int_equal(fi_ep_alias(t->a.ep, &alias, FI_TRANSMIT | FI_RECV), -FI_EINVAL);
+	assert_int_equal(fi_ep_alias(t->a.ep, &alias, 0), -FI_EINVAL);
 	/* A good one is kept by calls without flags, and means nothing to those that it is not for. */
 	flags = FI_TRANSMIT | FI_MATCH_COMPLETE;
-	assert_int_equal(fi_control(&t.a.ep->fid, FI_SETOPSFLAG, &flags), 0);
-	assert_int_equal(fi_write(t.a.ep, &t.out, 8, NULL, t.to_b, 0, 7, &t.mem), 0);
-	ends(&t, &t.a, &t.mem, FI_WRITE);
-	assert_int_equal(fi_tsend(t.a.ep, &t.out, 8, NULL, t.to_b, 4, &t), 0);
+	assert_int_equal(fi_control(&t->a.ep->fid, FI_SETOPSFLAG, &flags), 0);
+	assert_int_equal(fi_write(t->a.ep, &t->out, 8, NULL, t->to_b, 0, 7, &t->mem), 0);
+	ends(t, &t->a, &t->mem, FI_WRITE);
+	assert_int_equal(fi_tsend(t->a.ep, &t->out, 8, NULL, t->to_b, 4, t), 0);
 	for (int i = 0; i < 500; i++) {
-		assert_int_equal(fi_cq_read(t.a.cq, &e, 1), -FI_EAGAIN);
-		(void)fi_cq_read(t.b.cq, NULL, 0);
+		assert_int_equal(fi_cq_read(t->a.cq, &e, 1), -FI_EAGAIN);
+		(void)fi_cq_read(t->b.cq, NULL, 0);
 	}
-	assert_int_equal(call(&t, UCCL_CALL_TRECVMSG, 0), 0);
-	ends(&t, &t.a, &t, FI_SEND | FI_TAGGED);
-	ends(&t, &t.b, &t, FI_RECV | FI_TAGGED);
+	assert_int_equal(call(t, UCCL_CALL_TRECVMSG, 0), 0);
+	ends(t, &t->a, t, FI_SEND | FI_TAGGED);
+	ends(t, &t->b, t, FI_RECV | FI_TAGGED);
 	/* Inject has no completion, whatever the default is. */
-	assert_int_equal(fi_tinject(t.a.ep, &t.out, 8, t.to_b, 4), 0);
-	assert_int_equal(call(&t, UCCL_CALL_TRECVMSG, 0), 0);
-	ends(&t, &t.b, &t, FI_RECV | FI_TAGGED);
-	assert_int_equal(fi_cq_read(t.a.cq, &e, 1), -FI_EAGAIN);
-	bench_close(&t);
+	assert_int_equal(fi_tinject(t->a.ep, &t->out, 8, t->to_b, 4), 0);
+	assert_int_equal(call(t, UCCL_CALL_TRECVMSG, 0), 0);
+	ends(t, &t->b, t, FI_RECV | FI_TAGGED);
+	assert_int_equal(fi_cq_read(t->a.cq, &e, 1), -FI_EAGAIN);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flags__each_cell),	cmocka_unit_test(flags__unknown_bits),
-		cmocka_unit_test(flags__combined),	cmocka_unit_test(flags__deferred_work),
-		cmocka_unit_test(flags__defaults),
+		test_with(bench, flags__each_cell),	test_with(bench, flags__unknown_bits),
+		test_with(bench, flags__combined),	test_with(bench, flags__deferred_work),
+		test_with(bench, flags__defaults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

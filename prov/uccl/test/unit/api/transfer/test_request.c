@@ -83,7 +83,6 @@ static void request_cancel__unread_error(void **state)
 	struct fid_ep *other;
 	struct pair p;
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(how); i++) {
 		pair_open(&p, how[i]);
 		/* another endpoint with the same queue knows nothing of it */
@@ -122,7 +121,6 @@ static void request_cancel__kinds(void **state)
 {
 	struct pair p;
 
-	(void)state;
 	pair_open(&p, FI_PROGRESS_MANUAL);
 	next_success(&p.a, &p);
 	world_post(fi_write(p.a.ep, p.out, 8, NULL, p.to_b, 0, 0x1234, p.out), &p.a, &p.b);
@@ -191,7 +189,6 @@ static void request_match__waits(void **state)
 	struct iovec iov = { .iov_base = in, .iov_len = 1u << 20 };
 	struct pair p;
 
-	(void)state;
 	assert_non_null(out);
 	assert_non_null(in);
 	multi.msg_iov = &iov;
@@ -255,7 +252,6 @@ static void request_match__discarded(void **state)
 	static uint8_t out[100000];
 	struct pair p;
 
-	(void)state;
 	match_open(&p);
 	for (unsigned int i = 0; i < 3 * uccl_array_len(sizes); i++) {
 		assert_int_equal(match_send(&p, p.to_b, true, out, sizes[i / 3], FI_MATCH_COMPLETE), 0);
@@ -287,7 +283,6 @@ static void request_match__to_itself(void **state)
 	struct pair p;
 	fi_addr_t me;
 
-	(void)state;
 	match_open(&p);
 	me = node_insert(&p.a, &p.a);
 	for (int i = 0; i < 2; i++) {

@@ -72,7 +72,6 @@ static void rma__data_takes_a_receive(void **state)
 	struct fi_cq_tagged_entry e;
 	struct duo d = { 0 };
 
-	(void)state;
 	h->mode = FI_RX_CQ_DATA;
 	setenv("FI_UCCL_TEST", "rx_cq_data=1", 1);
 	world_open_with(&d.w, h);
@@ -101,7 +100,6 @@ static void rma__forms(void **state)
 	struct fi_cq_tagged_entry e;
 	struct duo d;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct fi_rma_iov rma[2];
 		struct fi_msg_rma msg = { .rma_iov = rma, .rma_iov_count = 2, .data = 99, .context = &msg };
@@ -171,7 +169,6 @@ static void rma__errors(void **state)
 	struct fi_msg_rma msg = { .msg_iov = &iov, .iov_count = 1, .rma_iov = rma, .rma_iov_count = 5 };
 	struct duo d;
 
-	(void)state;
 	duo_open(&d, 0, FI_REMOTE_READ);
 	memset(mem, 0x5a, SIZE);
 	assert_int_equal(fi_write(d.a.ep, src, 8, NULL, d.to_b, 0, d.key, &d), 0);
@@ -208,7 +205,6 @@ static void rma__full_queue(void **state)
 	struct uccl_cq *cq;
 	struct duo d;
 
-	(void)state;
 	duo_open(&d, 0, FI_REMOTE_WRITE);
 	cq = uccl_cq_of(&d.b.cq->fid);
 	cq->limit = SIZE_CQ;
@@ -248,7 +244,6 @@ static void rma__counters(void **state)
 	struct duo d;
 	fi_addr_t to;
 
-	(void)state;
 	duo_open(&d, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &wr, NULL), 0);
 	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &rd, NULL), 0);
@@ -284,12 +279,7 @@ static void rma__counters(void **state)
 	assert_int_equal(fi_cntr_read(at_mr), 5);
 	assert_int_equal(fi_close(&d.mr->fid), 0);
 	d.mr = NULL;
-	assert_int_equal(fi_close(&ep->fid), 0);
-	assert_int_equal(fi_close(&av->fid), 0);
-	assert_int_equal(fi_close(&wr->fid), 0);
-	assert_int_equal(fi_close(&rd->fid), 0);
-	assert_int_equal(fi_close(&at_mr->fid), 0);
-	assert_int_equal(fi_close(&at_ep->fid), 0);
+	world_closes(&ep->fid, &av->fid, &wr->fid, &rd->fid, &at_mr->fid, &at_ep->fid);
 	duo_close(&d);
 }
 
@@ -300,7 +290,6 @@ static void rma__regions(void **state)
 	struct fid_mr *two, *all;
 	struct duo d;
 
-	(void)state;
 	duo_open(&d, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	assert_int_equal(fi_mr_regv(d.w.domain, iov, 2, FI_REMOTE_WRITE, 4096, 5, 0, &two, NULL), 0);
 	assert_int_equal(fi_mr_reg(d.w.domain, NULL, SIZE_MAX, FI_REMOTE_WRITE, 0, 6, 0, &all, NULL), 0);
@@ -317,8 +306,7 @@ static void rma__regions(void **state)
 	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, (uintptr_t)mem + 500, 6, &d), 0);
 	node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
 	assert_memory_equal(mem + 500, src, 20);
-	assert_int_equal(fi_close(&two->fid), 0);
-	assert_int_equal(fi_close(&all->fid), 0);
+	world_closes(&two->fid, &all->fid);
 	duo_close(&d);
 }
 
@@ -332,7 +320,6 @@ static void rma__not_mapped(void **state)
 	struct fid_mr *all;
 	struct duo d;
 
-	(void)state;
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(mprotect(p + page, page, PROT_READ), 0);
 	assert_int_equal(munmap(p + 2 * page, page), 0);
@@ -390,7 +377,6 @@ static void rma__close_while_read(void **state)
 	pthread_t thread;
 	struct duo d;
 
-	(void)state;
 	duo_open(&d, 0, FI_REMOTE_READ);
 	assert_int_equal(fi_close(&d.mr->fid), 0);
 	d.mr = NULL;

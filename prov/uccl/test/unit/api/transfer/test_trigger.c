@@ -38,10 +38,11 @@ static void duo_close(struct duo *d)
 	assert_int_equal(fi_close(&d->mr->fid), 0);
 	node_close(&d->a);
 	node_close(&d->b);
-	assert_int_equal(fi_close(&d->c->fid), 0);
-	assert_int_equal(fi_close(&d->done->fid), 0);
+	world_closes(&d->c->fid, &d->done->fid);
 	world_close(&d->w);
 }
+
+WORLD_FIXTURE(duo)
 
 static void expect(struct duo *d, struct node *n, void *context)
 {
@@ -73,6 +74,7 @@ static struct fi_triggered_context at(struct duo *d, size_t threshold)
 
 static void trigger__each_kind(void **state)
 {
+	struct duo *d = *state;
 	struct fi_triggered_context t1, t2, t3, bad = { .event_type = FI_TRIGGER_XPU };
 	uint64_t v = 5, in = 0;
 	struct iovec iov = { &v, 8 }, riov = { &in, 8 };
@@ -84,44 +86,41 @@ static void trigger__each_kind(void **state)
 				    .datatype = FI_UINT64, .op = FI_SUM, .context = &t2 };
 	struct fi_msg sm = { .msg_iov = &iov, .iov_count = 1, .context = &t3 };
 	struct fi_msg rm = { .msg_iov = &riov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &t3 };
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	wm.addr = am.addr = sm.addr = d.to_b;
-	t1 = at(&d, 1);
-	t2 = at(&d, 2);
-	t3 = at(&d, 3);
-	assert_int_equal(fi_sendmsg(d.a.ep, &sm, FI_TRIGGER | FI_TRANSMIT_COMPLETE), 0);
-	assert_int_equal(fi_recvmsg(d.b.ep, &rm, FI_TRIGGER), 0);
-	assert_int_equal(fi_atomicmsg(d.a.ep, &am, FI_TRIGGER), 0);
-	assert_int_equal(fi_writemsg(d.a.ep, &wm, FI_TRIGGER), 0);
+	wm.addr = am.addr = sm.addr = d->to_b;
+	t1 = at(d, 1);
+	t2 = at(d, 2);
+	t3 = at(d, 3);
+	assert_int_equal(fi_sendmsg(d->a.ep, &sm, FI_TRIGGER | FI_TRANSMIT_COMPLETE), 0);
+	assert_int_equal(fi_recvmsg(d->b.ep, &rm, FI_TRIGGER), 0);
+	assert_int_equal(fi_atomicmsg(d->a.ep, &am, FI_TRIGGER), 0);
+	assert_int_equal(fi_writemsg(d->a.ep, &wm, FI_TRIGGER), 0);
 	/* a counter that somebody waits for stays, and a context must name one */
-	assert_int_equal(fi_close(&d.c->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&d->c->fid), -FI_EBUSY);
 	wm.context = &bad;
-	assert_int_equal(fi_writemsg(d.a.ep, &wm, FI_TRIGGER), -FI_EINVAL);
-	nothing(&d);
-	assert_int_equal(fi_cntr_add(d.c, 1), 0);
-	expect(&d, &d.a, &t1);
+	assert_int_equal(fi_writemsg(d->a.ep, &wm, FI_TRIGGER), -FI_EINVAL);
+	nothing(d);
+	assert_int_equal(fi_cntr_add(d->c, 1), 0);
+	expect(d, &d->a, &t1);
 	assert_int_equal(mem[1], 5);
-	nothing(&d);
-	assert_int_equal(fi_cntr_add(d.c, 1), 0);
-	expect(&d, &d.a, &t2);
+	nothing(d);
+	assert_int_equal(fi_cntr_add(d->c, 1), 0);
+	expect(d, &d->a, &t2);
 	assert_int_equal(mem[1], 10);
-	assert_int_equal(fi_cntr_set(d.c, 100), 0);
-	expect(&d, &d.b, &t3);
-	expect(&d, &d.a, &t3);
+	assert_int_equal(fi_cntr_set(d->c, 100), 0);
+	expect(d, &d->b, &t3);
+	expect(d, &d->a, &t3);
 	assert_int_equal(in, 5);
 	/* reached already */
 	wm.context = &t1;
-	assert_int_equal(fi_writemsg(d.a.ep, &wm, FI_TRIGGER), 0);
-	expect(&d, &d.a, &t1);
-	duo_close(&d);
+	assert_int_equal(fi_writemsg(d->a.ep, &wm, FI_TRIGGER), 0);
+	expect(d, &d->a, &t1);
 }
 
 /* Each piece of work counts, and by that triggers the next. */
 static void work__chain(void **state)
 {
+	struct duo *d = *state;
 	uint64_t one = 11, two = 0;
 	struct iovec wiov = { &one, 8 }, riov = { &two, 8 };
 	struct fi_rma_iov rma = { .addr = 16, .len = 8, .key = 7 };
@@ -133,43 +132,40 @@ static void work__chain(void **state)
 	struct fi_deferred_work count = { .threshold = 2, .op_type = FI_OP_CNTR_ADD };
 	struct fi_deferred_work never = { .threshold = 1000, .op_type = FI_OP_WRITE };
 	struct fi_deferred_work odd = { .threshold = 1, .op_type = (enum fi_op_type)99 };
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	w.ep = r.ep = d.a.ep;
-	w.msg.addr = r.msg.addr = d.to_b;
-	write.triggering_cntr = never.triggering_cntr = odd.triggering_cntr = d.c;
-	read.triggering_cntr = count.triggering_cntr = d.done;
-	write.completion_cntr = read.completion_cntr = d.done;
+	w.ep = r.ep = d->a.ep;
+	w.msg.addr = r.msg.addr = d->to_b;
+	write.triggering_cntr = never.triggering_cntr = odd.triggering_cntr = d->c;
+	read.triggering_cntr = count.triggering_cntr = d->done;
+	write.completion_cntr = read.completion_cntr = d->done;
 	write.op.rma = never.op.rma = &w;
 	read.op.rma = &r;
-	add.cntr = d.c;
+	add.cntr = d->c;
 	count.op.cntr = &add;
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &count), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &read), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &never), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &write), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &odd), -FI_ENOSYS);
-	assert_int_equal(fi_cntr_add(d.c, 1), 0);
-	while (fi_cntr_read(d.c) < 41) {
-		(void)fi_cq_read(d.a.cq, NULL, 0);
-		(void)fi_cq_read(d.b.cq, NULL, 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &count), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &read), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &never), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &write), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &odd), -FI_ENOSYS);
+	assert_int_equal(fi_cntr_add(d->c, 1), 0);
+	while (fi_cntr_read(d->c) < 41) {
+		(void)fi_cq_read(d->a.cq, NULL, 0);
+		(void)fi_cq_read(d->b.cq, NULL, 0);
 	}
-	assert_int_equal(fi_cntr_read(d.done), 2);
+	assert_int_equal(fi_cntr_read(d->done), 2);
 	assert_true(mem[2] == 11 && two == 11);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &write), -FI_ENOENT);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &never), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &never), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_FLUSH_WORK, NULL), 0);
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &never), -FI_ENOENT);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_CANCEL_WORK, &write), -FI_ENOENT);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_CANCEL_WORK, &never), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &never), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_FLUSH_WORK, NULL), 0);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_CANCEL_WORK, &never), -FI_ENOENT);
 	/* what waits for an endpoint goes with it */
-	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &never), 0);
-	duo_close(&d);
+	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &never), 0);
 }
 
 static void work__atomics(void **state)
 {
+	struct duo *d = *state;
 	uint64_t five = 5, was[2] = { 0 }, ten = 10;
 	struct fi_ioc in = { &five, 1 }, cmp = { &ten, 1 }, out[2] = { { &was[0], 1 }, { &was[1], 1 } };
 	struct fi_rma_ioc rma = { .addr = 0, .count = 1, .key = 7 };
@@ -182,29 +178,25 @@ static void work__atomics(void **state)
 	struct fi_deferred_work w[3] = { { .threshold = 1, .op_type = FI_OP_ATOMIC },
 					 { .threshold = 1, .op_type = FI_OP_FETCH_ATOMIC },
 					 { .threshold = 2, .op_type = FI_OP_COMPARE_ATOMIC } };
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
 	c.msg.op = FI_CSWAP;
-	a.ep = f.ep = c.ep = d.a.ep;
-	a.msg.addr = f.msg.addr = c.msg.addr = d.to_b;
+	a.ep = f.ep = c.ep = d->a.ep;
+	a.msg.addr = f.msg.addr = c.msg.addr = d->to_b;
 	w[0].op.atomic = &a;
 	w[1].op.fetch_atomic = &f;
 	w[2].op.compare_atomic = &c;
-	w[0].triggering_cntr = d.c;
-	w[1].triggering_cntr = w[2].triggering_cntr = d.done;
+	w[0].triggering_cntr = d->c;
+	w[1].triggering_cntr = w[2].triggering_cntr = d->done;
 	for (int i = 0; i < 3; i++) {
-		w[i].completion_cntr = d.done;
-		assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &w[i]), 0);
+		w[i].completion_cntr = d->done;
+		assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &w[i]), 0);
 	}
-	assert_int_equal(fi_cntr_add(d.c, 1), 0);
-	while (fi_cntr_read(d.done) < 3) {
-		(void)fi_cq_read(d.a.cq, NULL, 0);
-		(void)fi_cq_read(d.b.cq, NULL, 0);
+	assert_int_equal(fi_cntr_add(d->c, 1), 0);
+	while (fi_cntr_read(d->done) < 3) {
+		(void)fi_cq_read(d->a.cq, NULL, 0);
+		(void)fi_cq_read(d->b.cq, NULL, 0);
 	}
 	assert_true(was[0] == 5 && was[1] == 10 && mem[0] == 5);
-	duo_close(&d);
 }
 
 /* What deferred work names stays open until it is done with, and is of the domain that it was queued at. */
@@ -221,7 +213,6 @@ static void work__names(void **state)
 	struct fid_ep *srx;
 	struct duo d, other;
 
-	(void)state;
 	duo_open(&d);
 	duo_open(&other);
 	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &target, NULL), 0);
@@ -259,8 +250,7 @@ static void work__names(void **state)
 	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), 0);
 	assert_int_equal(fi_close(&srx->fid), 0);
 	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &send), -FI_ENOENT);
-	assert_int_equal(fi_close(&target->fid), 0);
-	assert_int_equal(fi_close(&foreign->fid), 0);
+	world_closes(&target->fid, &foreign->fid);
 	duo_close(&other);
 	duo_close(&d);
 }
@@ -268,6 +258,7 @@ static void work__names(void **state)
 /* What cannot be posted when its time has come ends with an error, as the call that accepted it returned long ago. */
 static void trigger__fails(void **state)
 {
+	struct duo *d = *state;
 	struct fi_triggered_context t;
 	uint64_t v = 5;
 	struct iovec iov = { &v, 8 };
@@ -288,53 +279,46 @@ static void trigger__fails(void **state)
 	const uint64_t flags[] = { FI_SEND | FI_MSG, FI_RMA | FI_WRITE, FI_ATOMIC | FI_WRITE, FI_SEND | FI_MSG };
 	void *const context[] = { &iov, &rma, &ioc, &t };
 	struct fi_cq_tagged_entry e;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	t = at(&d, 1);
-	sm.ep = wm.ep = am.ep = d.a.ep;
+	t = at(d, 1);
+	sm.ep = wm.ep = am.ep = d->a.ep;
 	for (int i = 0; i < 3; i++) {
-		w[i].triggering_cntr = d.c;
-		w[i].completion_cntr = d.done;
-		assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &w[i]), 0);
+		w[i].triggering_cntr = d->c;
+		w[i].completion_cntr = d->done;
+		assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &w[i]), 0);
 	}
 	sm.msg.context = &t;
-	assert_int_equal(fi_sendmsg(d.a.ep, &sm.msg, FI_TRIGGER), 0);
-	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	assert_int_equal(fi_sendmsg(d->a.ep, &sm.msg, FI_TRIGGER), 0);
+	assert_int_equal(fi_cntr_add(d->c, 1), 0);
 	for (int i = 0; i < 4; i++) {
 		struct fi_cq_err_entry err = { 0 };
 
-		assert_int_equal(node_wait(&d.a, &d.b, &e, NULL), -FI_EAVAIL);
-		assert_int_equal(fi_cq_readerr(d.a.cq, &err, 0), 1);
+		assert_int_equal(node_wait(&d->a, &d->b, &e, NULL), -FI_EAVAIL);
+		assert_int_equal(fi_cq_readerr(d->a.cq, &err, 0), 1);
 		assert_ptr_equal(err.op_context, context[i]);
 		assert_int_equal(err.flags, flags[i]);
 		assert_int_equal(err.err, FI_EINVAL);
 	}
-	assert_int_equal(fi_cntr_readerr(d.done), 3);
-	duo_close(&d);
+	assert_int_equal(fi_cntr_readerr(d->done), 3);
 }
 
 /* An alias that is closed takes with it what was posted through it. */
 static void trigger__alias(void **state)
 {
+	struct duo *d = *state;
 	struct fi_triggered_context t;
 	uint64_t v = 5;
 	struct iovec iov = { &v, 8 };
 	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .context = &t };
 	struct fid_ep *alias = NULL;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
-	m.addr = d.to_b;
-	t = at(&d, 1);
-	assert_int_equal(fi_ep_alias(d.a.ep, &alias, FI_TRANSMIT), 0);
+	m.addr = d->to_b;
+	t = at(d, 1);
+	assert_int_equal(fi_ep_alias(d->a.ep, &alias, FI_TRANSMIT), 0);
 	assert_int_equal(fi_sendmsg(alias, &m, FI_TRIGGER), 0);
 	assert_int_equal(fi_close(&alias->fid), 0);
-	assert_int_equal(fi_cntr_add(d.c, 1), 0);
-	nothing(&d);
-	duo_close(&d);
+	assert_int_equal(fi_cntr_add(d->c, 1), 0);
+	nothing(d);
 }
 
 static _Atomic bool closed;
@@ -351,23 +335,21 @@ static void *adder(void *arg)
 /* One thread moves the counter while another closes endpoints that operations wait for. */
 static void trigger__closed_meanwhile(void **state)
 {
+	struct duo *d = *state;
 	struct fi_triggered_context t[4];
 	uint64_t v = 5;
 	struct iovec iov = { &v, 8 };
 	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1 };
 	pthread_t thread;
 	struct node n;
-	struct duo d;
 
-	(void)state;
-	duo_open(&d);
 	closed = false;
-	assert_int_equal(pthread_create(&thread, NULL, adder, &d), 0);
+	assert_int_equal(pthread_create(&thread, NULL, adder, d), 0);
 	for (int i = 0; i < 60; i++) {
-		node_open(&n, &d.w);
-		m.addr = node_insert(&n, &d.b);
+		node_open(&n, &d->w);
+		m.addr = node_insert(&n, &d->b);
 		for (int k = 0; k < 4; k++) {
-			t[k] = at(&d, fi_cntr_read(d.c) + 20);
+			t[k] = at(d, fi_cntr_read(d->c) + 20);
 			m.context = &t[k];
 			assert_int_equal(fi_sendmsg(n.ep, &m, FI_TRIGGER), 0);
 		}
@@ -375,19 +357,18 @@ static void trigger__closed_meanwhile(void **state)
 	}
 	closed = true;
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	duo_close(&d);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trigger__each_kind),
-		cmocka_unit_test(work__chain),
-		cmocka_unit_test(work__atomics),
+		test_with(duo, trigger__each_kind),
+		test_with(duo, work__chain),
+		test_with(duo, work__atomics),
 		cmocka_unit_test(work__names),
-		cmocka_unit_test(trigger__fails),
-		cmocka_unit_test(trigger__alias),
-		cmocka_unit_test(trigger__closed_meanwhile),
+		test_with(duo, trigger__fails),
+		test_with(duo, trigger__alias),
+		test_with(duo, trigger__closed_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
