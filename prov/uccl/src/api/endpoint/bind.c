@@ -194,7 +194,7 @@ void uccl_ep_drop_refs(struct uccl_ep *ep)
 	if (ep->bound.av)
 		atomic_fetch_sub(&ep->bound.av->refs, 1);
 	if (ep->bound.srx)
-		atomic_fetch_sub(&ep->bound.srx->refs, 1);
+		uccl_srx_leave(ep);
 	if (ep->bound.eq)
 		atomic_fetch_sub(&ep->bound.eq->refs, 1);
 	atomic_fetch_sub(&ep->domain->refs, 1);

@@ -73,6 +73,21 @@ static bool fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_srx_r
 	return !uccl_request_recv_fill(ep, op, &x);
 }
 
+/* Whether messages of this endpoint wait for receives. The endpoint's lock is held. */
+static void waits_set(struct uccl_ep *ep, bool waits)
+{
+	if (atomic_load_explicit(&ep->srx_waits, memory_order_relaxed) == waits)
+		return;
+	atomic_store_explicit(&ep->srx_waits, waits, memory_order_relaxed);
+	atomic_fetch_add(&ep->bound.srx->nwaiting, waits ? 1 : -1);
+}
+
+void uccl_srx_leave(struct uccl_ep *ep)
+{
+	waits_set(ep, false);
+	atomic_fetch_sub(&ep->bound.srx->refs, 1);
+}
+
 /* Match one waiting message with the first receive that fits. */
 static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 {
@@ -98,7 +113,7 @@ static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 		break;
 	}
 	if (!r)
-		atomic_store_explicit(&ep->srx_waits, true, memory_order_relaxed);
+		waits_set(ep, true);
 	pthread_mutex_unlock(&srx->lock);
 	if (!r) {
 		uccl_op_put(ep->driver.engine, op);
@@ -114,7 +129,7 @@ int uccl_srx_serve(struct uccl_ep *ep, uint64_t now)
 	int n = 0;
 
 	uccl_ep_srx_poll(ep, false);
-	atomic_store_explicit(&ep->srx_waits, false, memory_order_relaxed);
+	waits_set(ep, false);
 	for (int kind = 0; kind < 2; kind++)
 		while (uccl_engine_unexpected(ep->driver.engine, kind) && serve_one(ep, kind, now))
 			n++;
@@ -146,6 +161,8 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 	}
 	pthread_mutex_unlock(&srx->lock);
 	/* Messages that found no receive have set srx_waits before we took the lock. */
+	if (!atomic_load(&srx->nwaiting))
+		return r ? 0 : -FI_EAGAIN;
 	pthread_mutex_lock(&srx->drivers.lock);
 	for (unsigned int i = 0; i < srx->drivers.n; i++) {
 		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);

@@ -29,6 +29,7 @@ struct uccl_srx {
 	struct uccl_domain *domain;
 	_Atomic int refs;		/* bound endpoints */
 	struct uccl_drivers drivers;
+	_Atomic uint32_t nwaiting;	/* endpoints whose srx_waits is set */
 	size_t min_multi;		/* FI_OPT_MIN_MULTI_RECV, bytes */
 	uint32_t size;			/* most receives */
 	pthread_mutex_t lock;		/* protects the fields below; taken after an endpoint's lock */
@@ -48,6 +49,8 @@ ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x);
 ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context);
 /* The number of receives that can still be posted. */
 ssize_t uccl_srx_size_left(struct uccl_srx *srx);
+/* The endpoint is closed, and gives up its reference. */
+void uccl_srx_leave(struct uccl_ep *ep);
 /* Match this endpoint's waiting messages with receives; returns how many matched. The endpoint's lock is held. */
 int uccl_srx_serve(struct uccl_ep *ep, uint64_t now);
 

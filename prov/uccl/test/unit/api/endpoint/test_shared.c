@@ -2,6 +2,11 @@
 /* Shared receive and transmit contexts over the real engine, on loopback. */
 #include "../world.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include "api/transfer/srx.h"
+
 #define NODES 3
 
 /* Endpoints of one domain that share a receive context, and one that sends to them. */
@@ -263,6 +268,41 @@ static void send__leaves_looks(void **state)
 	free(buf);
 }
 
+struct poster {
+	struct fid_ep *srx;
+	_Atomic bool done;
+};
+
+static void *post_one(void *arg)
+{
+	struct poster *p = arg;
+	static char in[8];
+
+	assert_int_equal(fi_recv(p->srx, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+	p->done = true;
+	return NULL;
+}
+
+/* While no message waits, a receive is posted without a search for endpoints: it needs no lock of their list. */
+static void recv__searches_no_endpoints(void **state)
+{
+	struct group *g = *state;
+	struct uccl_srx *srx = uccl_srx_of(&g->srx->fid);
+	struct poster p = { .srx = g->srx };
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	pthread_t thread;
+	bool done;
+
+	pthread_mutex_lock(&srx->drivers.lock);
+	assert_int_equal(pthread_create(&thread, NULL, post_one, &p), 0);
+	while (!p.done && uccl_clock() < end)
+		usleep(1000);
+	done = p.done;
+	pthread_mutex_unlock(&srx->drivers.lock);
+	pthread_join(thread, NULL);
+	assert_true(done);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +314,7 @@ int main(void)
 		test_with(group, srx_peek__claim),
 		cmocka_unit_test(srx_open__needs),
 		cmocka_unit_test(send__leaves_looks),
+		test_with(group, recv__searches_no_endpoints),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
