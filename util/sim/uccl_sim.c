@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "flow/policy.h"
+#include "lanes/lanes.h"
 #include "sim/scenario.h"
 #include "uccl_sim_fabric.h"
 #include "uccl_sim_seeds.h"
@@ -275,6 +276,10 @@ int main(int argc, char **argv)
 	uccl_sim_options_default(&o);
 	if (uccl_sim_options_set(&o, a.forced)) {
 		printf("bad option in %s; --options shows them\n", a.forced);
+		return 2;
+	}
+	if (o.lanes > 0 && !uccl_lanes_built()) {
+		printf("lanes=%g: this build has no lanes (configure --disable-lanes)\n", o.lanes);
 		return 2;
 	}
 	if (a.options) {

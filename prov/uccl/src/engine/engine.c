@@ -61,10 +61,13 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	engine_table_init(&e->table);
 	engine_drain_init(&e->drain);
 	engine_out_init(&e->out, now);
-	if (attr->lane_channel)
-		uccl_lane_init(&e->msg_ep, &e->lanes.lane, &engine_lane_ops, attr->lane_channel, attr->lane_number);
-	*out = e;
-	return 0;
+	if (uccl_lanes_built() && attr->lane_channel)
+		rc = uccl_lanes_built()->attach(&e->msg_ep, attr->lane_channel, attr->lane_number);
+	if (rc)
+		uccl_engine_close(e);
+	else
+		*out = e;
+	return rc;
 fail:
 	free(e);
 	attr->nic->ops->close(attr->nic);
@@ -74,15 +77,16 @@ fail:
 void uccl_engine_close(struct uccl_engine *e)
 {
 	conns_end(e);
-	if (e->msg_ep.lanes)
-		uccl_lanes_fini(&e->msg_ep, e->now);
+	if (e->msg_ep.lanes_ops)
+		e->msg_ep.lanes_ops->detach(&e->msg_ep, e->now);
 	uccl_msg_ep_fini(&e->msg_ep, e->now);
 	conns_free(e);
 	e->nic->ops->close(e->nic);
 	engine_device_rx_close(e);
+	if (e->msg_ep.lanes_ops)
+		e->msg_ep.lanes_ops->free(&e->msg_ep);
 	uccl_heap_fini(&e->heap);
 	uccl_pacer_fini(&e->share.pacer);
-	engine_lanes_close(&e->lanes);
 	engine_rx_close(&e->rx);
 	free(e);
 }

@@ -66,23 +66,6 @@ const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e);
  */
 void uccl_engine_run(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n);
 
-/*
- * The endpoint has these engines as lanes, each with a line; before it has peers. They are opened before with its key
- * and incarnations of their own, may be polled by other threads once this has returned, and are closed before it, with
- * nobody polling it then. The link is one: those that are busy share it. -FI_ENOMEM.
- */
-int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_lane_channel *const *channel,
-		      uint8_t n);
-
-/*
- * What the primary and a lane say to each other goes by it; `wake` and `rest` are lanes/lane_channel.h's. NULL: no
- * memory.
- */
-struct uccl_lane_channel *uccl_lane_channel_new(void (*wake)(void *arg, bool primary), void (*rest)(uint32_t times),
-						void *arg);
-/* Both engines are closed. */
-void uccl_lane_channel_free(struct uccl_lane_channel *l);
-
 /* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);
 /* Was so much posted since the last poll that what has arrived should be read? Not within a poll. PROTOCOL R245 */

@@ -17,7 +17,6 @@
 #include "engine/conn/recv_slots_impl.h"
 #include "engine/engine.h"
 #include "engine/identity_impl.h"
-#include "engine/lanes_impl.h"
 #include "engine/loop/device_rx_impl.h"
 #include "engine/loop/engine_rx_impl.h"
 #include "engine/loop/engine_tx_impl.h"
@@ -27,6 +26,7 @@
 #include "engine/observe/peer_log_impl.h"
 #include "flow/observe/stall.h"
 #include "flow/observe/trace.h"
+#include "lanes/lanes.h"
 
 /* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
 #define CONNS_MAX (1u << 17)
@@ -51,6 +51,7 @@ struct conn {
 	struct conn_drain drain;
 	struct conn_slots slots;
 	struct conn_records records;
+	bool lanes_due;			/* engine_lanes.c: it will be told of our lanes when they have a use */
 	struct conn_liveness liveness;
 	struct conn_tx tx;
 };
@@ -83,7 +84,6 @@ struct uccl_engine {
 	struct engine_peer_log peer_log;
 	struct engine_table table;
 	struct engine_out out;
-	struct engine_lanes lanes;
 };
 
 static inline struct conn *peer_conn(struct uccl_peer *p)
@@ -160,8 +160,8 @@ static inline void conn_broken(struct conn *c, int err)
  * Files call only those below them:
  *
  *	engine.c			an endpoint opens and closes
- *	lanes.c				its lanes, or that it is one
- *	loop/poll.c, conn/lane_worker.c	what a poll does; what the primary says to its lane
+ *	engine_lanes.c			its lanes, or that it is one: lanes/lanes.h
+ *	loop/poll.c			what a poll does
  *	loop/calls.c			what api asks for
  *	loop/engine_rx.c, conn/drain.c	receiving; closing
  *	loop/engine_tx.c, loop/msg_ops.c sending; what msg asks of a peer
@@ -177,8 +177,6 @@ static inline void conn_broken(struct conn *c, int err)
  *	identity.c			who this endpoint is
  */
 
-/* lane_worker.c: of a lane */
-extern const struct uccl_lane_ops engine_lane_ops;
 /* msg_ops.c */
 extern const struct uccl_engine_ops engine_msg_ops;
 

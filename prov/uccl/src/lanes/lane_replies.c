@@ -31,10 +31,10 @@ static void stripes_whole(struct uccl_reassembly *b, uint64_t n, uint64_t now)
 	rx->peer->msg_ep->stats->rx_lane_bytes += b->limit - b->from;
 	msg_rx_striped(rx, b->from, b->limit, b != rx->lanes.unsolicited);
 	if (b == rx->lanes.unsolicited) {
-		lanes_rx_close(rx, &rx->lanes.unsolicited);
+		primary_rx_close(rx, &rx->lanes.unsolicited);
 		msg_rx_kept(rx);
 	} else {
-		lanes_rx_close(rx, &rx->lanes.rest);
+		primary_rx_close(rx, &rx->lanes.rest);
 	}
 	msg_rx_check(rx, now);
 }
@@ -65,7 +65,7 @@ static void stripe_sent(struct uccl_lane_channel *channel, const struct uccl_lan
 	/* The peer waits for bytes that will not come, unless it has ended. PROTOCOL R312 */
 	if (l->err && !p->dead)
 		p->msg_ep->ops->broken(p, l->err);
-	if ((s->at == s->limit || op->tx.fail) && lanes_end(s))
+	if ((s->at == s->limit || op->tx.fail) && primary_end(s))
 		msg_tx_arrived(op, wait);
 }
 
@@ -102,7 +102,7 @@ static void cmd_read(struct uccl_lane_channel *channel, const struct uccl_lane_c
 	}
 }
 
-int uccl_lanes_poll(struct uccl_msg_ep *m, uint64_t now)
+int primary_poll(struct uccl_msg_ep *m, uint64_t now)
 {
 	struct uccl_lanes *lanes = m->lanes;
 	struct uccl_lane_cmd l;
@@ -118,11 +118,11 @@ int uccl_lanes_poll(struct uccl_msg_ep *m, uint64_t now)
 		lane_channel_flush(channel);
 	}
 	if (n || !TAILQ_EMPTY(&lanes->striped))
-		lanes_more(m);
+		primary_more(m);
 	return n;
 }
 
-bool uccl_lanes_waits(const struct uccl_msg_ep *m)
+bool primary_waits(const struct uccl_msg_ep *m)
 {
 	bool idle = true;
 
@@ -153,7 +153,7 @@ static void cmd_unread(struct uccl_lane_channel *channel, const struct uccl_lane
 	cmd_read(channel, &answer, now);
 }
 
-void uccl_lanes_fini(struct uccl_msg_ep *m, uint64_t now)
+void primary_fini(struct uccl_msg_ep *m, uint64_t now)
 {
 	struct uccl_lanes *lanes = m->lanes;
 	struct uccl_lane_cmd l;

@@ -6,10 +6,10 @@
 #include "lanes/primary.h"
 
 /* Commands of lanes; how many there were. In each turn of an endpoint that has lanes. */
-int uccl_lanes_poll(struct uccl_msg_ep *m, uint64_t now);
+int primary_poll(struct uccl_msg_ep *m, uint64_t now);
 /* Does a command wait for room in a mailbox? */
-bool uccl_lanes_waits(const struct uccl_msg_ep *m);
+bool primary_waits(const struct uccl_msg_ep *m);
 /* All peers have failed, and the lanes are closed: what they did not answer ends. */
-void uccl_lanes_fini(struct uccl_msg_ep *m, uint64_t now);
+void primary_fini(struct uccl_msg_ep *m, uint64_t now);
 
 #endif

@@ -8,7 +8,8 @@
 #include "msg/recv/msg_rx.h"
 #include "msg/recv/unexpected.h"
 
-void uccl_lanes_init(struct uccl_msg_ep *m, struct uccl_lanes *l, struct uccl_lane_channel *const *channel, uint8_t n)
+void primary_init(struct uccl_msg_ep *m, const struct uccl_lanes_ops *ops, struct uccl_lanes *l,
+		  struct uccl_lane_channel *const *channel, uint8_t n)
 {
 	*l = (struct uccl_lanes){ .n = n };
 	/* Half of what may be held: the rest is for what has an envelope. */
@@ -19,9 +20,10 @@ void uccl_lanes_init(struct uccl_msg_ep *m, struct uccl_lanes *l, struct uccl_la
 	}
 	TAILQ_INIT(&l->striped);
 	m->lanes = l;
+	m->lanes_ops = ops;
 }
 
-int uccl_lanes_peer_add(struct uccl_peer *p, uint8_t k, const struct uccl_addr *addr, bool connect)
+int primary_peer_add(struct uccl_peer *p, uint8_t k, const struct uccl_addr *addr, bool connect)
 {
 	struct uccl_lanes *l = p->msg_ep->lanes;
 	struct uccl_lane_peer *w;
@@ -45,7 +47,7 @@ int uccl_lanes_peer_add(struct uccl_peer *p, uint8_t k, const struct uccl_addr *
 	return 0;
 }
 
-void lanes_peer_del(struct uccl_peer *p)
+void primary_peer_del(struct uccl_peer *p)
 {
 	struct uccl_lanes *l = p->msg_ep->lanes;
 
@@ -72,14 +74,14 @@ static uint64_t lanes_least(const struct uccl_msg_rx *rx)
 	return p->msg_ep->predict.stream && p->msg_ep->predict.stream != rx ? UCCL_LANES_BESIDE : UCCL_LANES_LONG;
 }
 
-uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit)
+uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->msg_ep->lanes;
 	struct uccl_reassembly *b;
 	uint32_t told = 0;
 
-	if (!p->lanes.peers || limit <= from || limit - from < lanes_least(rx))
+	if (limit <= from || limit - from < lanes_least(rx))
 		return 0;
 	b = reassembly_new(to, from, limit, lanes_stripe_bytes(limit - from, p->short_stripes), rx->id,
 			   (uint32_t)rx->mseq);
@@ -109,17 +111,17 @@ uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint6
 	return UCCL_CTS_LANES | b->known_by;
 }
 
-uint16_t lanes_of_peer(const struct uccl_peer *p)
+uint16_t primary_of_peer(const struct uccl_peer *p)
 {
 	uint16_t there = 0;
 
-	for (uint8_t k = 0; p->lanes.peers && k < p->msg_ep->lanes->n; k++)
+	for (uint8_t k = 0; k < p->msg_ep->lanes->n; k++)
 		if (p->lanes.peers[k] && p->lanes.peers[k]->worker_peer)
 			there |= (uint16_t)(1u << k);
 	return there;
 }
 
-bool lanes_rx_post_unsolicited(struct uccl_msg_rx *rx)
+bool primary_rx_post_unsolicited(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->msg_ep->lanes;
@@ -155,13 +157,11 @@ bool lanes_rx_post_unsolicited(struct uccl_msg_rx *rx)
 	return true;
 }
 
-void lanes_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at)
+void primary_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at)
 {
 	struct uccl_lanes *l = rx->peer->msg_ep->lanes;
 	struct uccl_reassembly *b = *at;
 
-	if (!b)
-		return;
 	reassembly_close(b, l->channel[0]->rest);
 	*at = NULL;
 	b->rx = NULL;
@@ -231,7 +231,7 @@ static bool stripe_out(struct uccl_striped *s)
 	return true;
 }
 
-void lanes_more(struct uccl_msg_ep *m)
+void primary_more(struct uccl_msg_ep *m)
 {
 	struct uccl_striped *s, *next;
 
@@ -244,23 +244,23 @@ void lanes_more(struct uccl_msg_ep *m)
 	}
 }
 
-bool lanes_may(const struct uccl_op *op)
+bool primary_may(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
 
 	/* Direct writes cost less than packets, and the primary makes them. */
-	return p->lanes.peers && p->short_stripes && op->tx.id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
+	return p->short_stripes && op->tx.id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
 	       !op->device && !op->busy && !p->flow.cfg.write_bytes && lane_peers_any(p, UINT16_MAX);
 }
 
-void lanes_named(struct uccl_peer *p, uint64_t lanes)
+void primary_named(struct uccl_peer *p, uint64_t lanes)
 {
-	for (uint8_t k = 0; p->lanes.peers && lanes & UCCL_CTS_LANES && k < p->msg_ep->lanes->n; k++)
+	for (uint8_t k = 0; lanes & UCCL_CTS_LANES && k < p->msg_ep->lanes->n; k++)
 		if (p->lanes.peers[k] && lanes & 1u << k)
 			p->lanes.peers[k]->named = true;
 }
 
-uint16_t lanes_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
+uint16_t primary_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
 {
 	const struct uccl_lanes *l = p->msg_ep->lanes;
 	uint32_t unit = lanes_stripe_bytes(bytes, true);
@@ -284,13 +284,13 @@ uint16_t lanes_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
 	return picked;
 }
 
-bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait)
+bool primary_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait)
 {
 	struct uccl_peer *p = op->peer;
 	struct uccl_msg_ep *m = p->msg_ep;
 	struct uccl_striped *s;
 
-	if (!m->lanes || !p->lanes.peers || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1 ||
+	if (!(lanes & UCCL_CTS_LANES) || op->iov_count != 1 ||
 	    !lane_peers_any(p, lanes))
 		return false;
 	s = calloc(1, sizeof(*s));
@@ -308,11 +308,11 @@ bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, ui
 	p->lanes.nstriped++;
 	/* What lanes have no room for waits for them: the primary has enough to do. */
 	TAILQ_INSERT_TAIL(&m->lanes->striped, s, link);
-	lanes_more(m);
+	primary_more(m);
 	return true;
 }
 
-bool lanes_end(struct uccl_striped *s)
+bool primary_end(struct uccl_striped *s)
 {
 	struct uccl_peer *p = s->op->peer;
 
@@ -327,7 +327,7 @@ bool lanes_end(struct uccl_striped *s)
 	return true;
 }
 
-uint8_t lanes_stop(struct uccl_op *op)
+uint8_t primary_stop(struct uccl_op *op)
 {
 	struct uccl_striped *of[] = {op->tx.striped.rest, op->tx.striped.unsolicited};
 	uint8_t left = 0;
@@ -335,7 +335,7 @@ uint8_t lanes_stop(struct uccl_op *op)
 	for (size_t i = 0; i < uccl_array_len(of); i++) {
 		uint8_t wait = of[i] ? of[i]->wait : 0;
 
-		if (of[i] && !lanes_end(of[i]))
+		if (of[i] && !primary_end(of[i]))
 			left |= wait;
 	}
 	return left;

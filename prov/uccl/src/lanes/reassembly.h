@@ -20,19 +20,7 @@
 #include "flow/wire/conn.h"
 #include "flow/flow.h"
 #include "flow/observe/stats.h"
-
-/*
- * What one lane carries of a message at a time, from a multiple of it behind the first byte on: less of a short one, so
- * that several lanes have something to do. UCCL_STRIPE_FULL fills one packet of the loopback, or one train of shorter
- * packets; a few bytes more would cost another one. On the wire. PROTOCOL R224
- */
-#define UCCL_STRIPE_LEAST 30720u
-#define UCCL_STRIPE_FULL 61440u
-#define UCCL_STRIPE_MOST (4 * UCCL_STRIPE_FULL)
-/* Stripes that there are to be at least, of messages of some length. */
-#define UCCL_STRIPE_SHARES 4u
-/* Of a peer that knows no others. */
-#define UCCL_STRIPE_BYTES 262144u
+#include "lanes/lanes.h"
 
 struct uccl_reassembly;
 struct uccl_peer;

@@ -5,15 +5,16 @@
 
 #include "msg/send/msg_tx.h"
 
-void uccl_lane_init(struct uccl_msg_ep *m, struct uccl_lane *l, const struct uccl_lane_ops *ops,
-		    struct uccl_lane_channel *channel, uint8_t number)
+void worker_init(struct uccl_msg_ep *m, const struct uccl_lanes_ops *ops, struct uccl_lane *l,
+		 struct uccl_lane_channel *channel, uint8_t number)
 {
-	*l = (struct uccl_lane){.ops = ops, .channel = channel, .number = number};
+	*l = (struct uccl_lane){.channel = channel, .number = number};
 	for (int i = 0; i < UCCL_LANE_TABLE; i++)
 		LIST_INIT(&l->reassemblies[i]);
 	TAILQ_INIT(&l->whole);
 	TAILQ_INIT(&l->changed);
 	m->lane = l;
+	m->lanes_ops = ops;
 }
 
 static bool lane_put(struct uccl_lane *l, const struct uccl_lane_cmd *cmd)
@@ -38,7 +39,7 @@ static void lane_peer_changed(struct uccl_lane *l, struct uccl_lane_peer *w)
 	w->in_changed = true;
 }
 
-void lane_opened(struct uccl_peer *p)
+void worker_peer_opened(struct uccl_peer *p)
 {
 	struct uccl_lane_peer *w = peer_way(p);
 
@@ -48,7 +49,7 @@ void lane_opened(struct uccl_peer *p)
 	lane_peer_changed(p->msg_ep->lane, w);
 }
 
-void lane_ended(struct uccl_peer *p, int err)
+void worker_peer_ended(struct uccl_peer *p, int err)
 {
 	struct uccl_lane_peer *w = peer_way(p);
 
@@ -63,7 +64,7 @@ void lane_ended(struct uccl_peer *p, int err)
 static void lane_peer_add(struct uccl_msg_ep *m, struct uccl_lane_peer *w, uint64_t now)
 {
 	struct uccl_lane_cmd l = {.kind = UCCL_LANE_PEER_ADDED, .who = w};
-	struct uccl_peer *p = m->lane->ops->peer_add(m, w, now);
+	struct uccl_peer *p = m->lanes_ops->lane_peer_add(m, w, now);
 
 	w->here = p;
 	l.what = p;
@@ -73,9 +74,9 @@ static void lane_peer_add(struct uccl_msg_ep *m, struct uccl_lane_peer *w, uint6
 	p->user = (uintptr_t)w;
 	/* It may have connected to us before we were told of it, or ended. */
 	if (p->dead)
-		lane_ended(p, p->dead);
+		worker_peer_ended(p, p->dead);
 	else if (p->open)
-		lane_opened(p);
+		worker_peer_opened(p);
 }
 
 static void lane_peer_del(struct uccl_msg_ep *m, struct uccl_lane_peer *w, uint64_t now)
@@ -84,7 +85,7 @@ static void lane_peer_del(struct uccl_msg_ep *m, struct uccl_lane_peer *w, uint6
 	struct uccl_peer *p = w->here;
 
 	if (p) {
-		l->ops->peer_del(p, now);
+		m->lanes_ops->lane_peer_del(p, now);
 		p->user = UINT64_MAX;
 	}
 	if (w->in_changed)
@@ -206,7 +207,7 @@ static void lane_send(struct uccl_msg_ep *m, const struct uccl_lane_cmd *l)
 	m->ops->ready(p);
 }
 
-int uccl_lane_poll(struct uccl_msg_ep *m, uint64_t now)
+int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 {
 	struct uccl_lane *lane = m->lane;
 	struct uccl_lane_cmd l;
@@ -239,7 +240,7 @@ static bool news_room(struct uccl_lane *l)
 	return uccl_mailbox_room(&l->channel->up) > UCCL_LANE_CHANNEL_CMDS / 2;
 }
 
-void uccl_lane_tell(struct uccl_msg_ep *m)
+void worker_report(struct uccl_msg_ep *m)
 {
 	struct uccl_lane *l = m->lane;
 	struct uccl_reassembly_lane *bl;
@@ -288,7 +289,8 @@ static struct uccl_reassembly_lane *reassembly_find(struct uccl_peer *p, uint64_
 	return NULL;
 }
 
-enum uccl_drop lane_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in)
+/* Payload of a message of the primary's. PROTOCOL R181 */
+static enum uccl_drop lane_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in)
 {
 	uint32_t id = uccl_get32(in->rec), gen = uccl_get32(in->rec + 4);
 	/* Without a handle it comes ahead of CTS, and in another record. */
@@ -300,7 +302,8 @@ enum uccl_drop lane_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in)
 	return id && (int32_t)(p->lane.cts_mseq - gen) >= 0 ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
 }
 
-enum uccl_drop lane_rx_unsolicited(struct uccl_peer *p, const struct uccl_chunk_in *in)
+/* The same ahead of CTS; the primary may not have said where it belongs. PROTOCOL R267 */
+static enum uccl_drop lane_rx_unsolicited(struct uccl_peer *p, const struct uccl_chunk_in *in)
 {
 	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
 	uint64_t key = reassembly_key(0, uccl_get32(in->rec));
@@ -341,4 +344,4 @@ static void lane_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now
 }
 
 /* Lanes write nothing directly, so there are no doubts and no fences. */
-const struct uccl_flow_ops uccl_lane_flow_ops = { .deliver = lane_deliver, .acked = lane_acked };
+const struct uccl_flow_ops worker_flow_ops = { .deliver = lane_deliver, .acked = lane_acked };

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "lanes/primary.h"
-#include "lanes/worker.h"
+#include "lanes/lanes.h"
 #include "msg/recv/posted.h"
 #include "msg/device/pump.h"
 #include "msg/recv/recv.h"
@@ -163,8 +162,8 @@ void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
 {
 	p->open = true;
-	if (p->msg_ep->lane)
-		lane_opened(p);
+	if (p->msg_ep->lanes_ops)
+		p->msg_ep->lanes_ops->peer_opened(p);
 	uccl_ack_tracker_grant(&p->flow.ack_tracker, UCCL_MSG_LIMIT);
 	uccl_write_rx_rtype(&p->flow.write_rx, UCCL_REC_DATA);
 	uccl_msg_kick(p, now);
@@ -210,10 +209,8 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	if (p->open)
 		uccl_flow_fini(&p->flow);
 	p->open = false;
-	if (p->lanes.peers)
-		lanes_peer_del(p);
-	if (p->msg_ep->lane)
-		lane_ended(p, err);
+	if (p->msg_ep->lanes_ops)
+		p->msg_ep->lanes_ops->peer_ended(p, err);
 	msg_serve_ended(p, now);
 	TAILQ_CONCAT(&p->tx.sends, &p->tx.pending, link);
 	/* The flow forgot its items: nothing of ours is queued there any more. */

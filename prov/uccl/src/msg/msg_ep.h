@@ -17,11 +17,10 @@
  *
  *	deliver.c					what flows tell: each record goes to its reader
  *	ep_state.c					life and failure of endpoint and peers
- *	lanes/lane_replies.c, lanes/worker.c		what lanes answer; a message endpoint that is a lane itself
  *	send/send.c, recv/recv.c, rma/			what messages and requests are
  *	recv/placement.c				where payload will belong
  *	send/msg_tx.c, recv/msg_rx.c, rma/reply.c	what all that leaves has in common, or comes; what goes back
- *	lanes/						commands to lanes: peers, places, payload
+ *	lanes/lanes.h					what lanes are told: peers, places, payload
  *	device/pump.c, recv/posted.c, recv/unexpected.c	payload from devices, receives, memory for unexpected payload
  *	rma/region.c					our memory, as requests name it
  *	recv/match.c, device/copy.c, iov.c		queues and copies
@@ -285,6 +284,7 @@ struct uccl_msg_ep {
 	bool messages_next;		/* who has the first turn: messages, or requests */
 	int gone;			/* uccl_msg_ep_gone() was called with this, else 0 */
 	struct uccl_peer *sole;		/* NULL: not connected */
+	const struct uccl_lanes_ops *lanes_ops; /* of one that has lanes, or is one (lanes/lanes.h); else NULL */
 	struct uccl_lanes *lanes;	/* of an endpoint that has some (primary.h); else NULL */
 	struct uccl_unplaced_data unplaced; /* at these lanes */
 	struct uccl_lane *lane;		/* it is one itself (worker.h); else NULL */

@@ -77,7 +77,7 @@ int uccl_driver_wakes(struct uccl_driver *d, struct uccl_wait *w)
 {
 	int rc = uccl_wait_add(w, uccl_driver_fd(d));
 
-	return rc || !d->lanes ? rc : uccl_wait_add(w, uccl_lane_set_fd(d->lanes));
+	return rc || !d->lanes ? rc : uccl_wait_add(w, d->lanes->fd);
 }
 
 int uccl_driver_watch(struct uccl_driver *d)
@@ -93,7 +93,7 @@ void uccl_driver_unwatch_by(struct uccl_driver *d, struct uccl_wait *w)
 {
 	uccl_wait_remove(w, uccl_driver_fd(d));
 	if (d->lanes)
-		uccl_wait_remove(w, uccl_lane_set_fd(d->lanes));
+		uccl_wait_remove(w, d->lanes->fd);
 }
 
 void uccl_driver_unwatch(struct uccl_driver *d)

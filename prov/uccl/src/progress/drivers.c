@@ -115,7 +115,7 @@ static int drivers_fds(struct uccl_drivers *l, struct pollfd *pfd, unsigned int 
 		if (pfd[n++].fd < 0 || (d->lanes && n == max))
 			return -1;
 		if (d->lanes)
-			pfd[n++] = (struct pollfd){ .fd = uccl_lane_set_fd(d->lanes), .events = POLLIN };
+			pfd[n++] = (struct pollfd){ .fd = d->lanes->fd, .events = POLLIN };
 	}
 	return (int)n;
 }

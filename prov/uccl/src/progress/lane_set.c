@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "lanes/lanes.h"
 #include "progress/idle.h"
+#include "progress/ranks.h"
 #include "progress/thread.h"
 #include "progress/wait.h"
 
@@ -22,7 +24,7 @@
 #define REST_NS (20 * UCCL_NS_PER_US)
 
 struct lane {
-	struct uccl_lane_set *set;
+	struct set *set;
 	struct uccl_lane_channel *channel;
 	struct uccl_engine *engine;
 	struct uccl_wait wait;
@@ -33,11 +35,10 @@ struct lane {
 	_Atomic bool stop;
 };
 
-struct uccl_lane_set {
-	int fd;
-	_Atomic bool said;	/* and fd was made readable, or is about to be */
+struct set {
+	struct uccl_lane_set set;
+	_Atomic bool said;	/* and its descriptor was made readable, or is about to be */
 	pthread_mutex_t opening; /* held until the primary knows its lanes: their threads wait for that */
-	uint8_t n;
 	struct lane lane[UCCL_LANES_MAX];
 };
 
@@ -61,7 +62,7 @@ static void lane_wake(void *arg, bool primary)
 
 	if (!primary)
 		uccl_wait_signal(&l->wait);
-	else if (!atomic_exchange(&l->set->said, true) && write(l->set->fd, &one, sizeof(one)) < 0)
+	else if (!atomic_exchange(&l->set->said, true) && write(l->set->set.fd, &one, sizeof(one)) < 0)
 		atomic_store(&l->set->said, false);
 }
 
@@ -131,7 +132,7 @@ static void lane_free(struct lane *l)
 {
 	uccl_wait_close(&l->wait);
 	if (l->channel)
-		uccl_lane_channel_free(l->channel);
+		uccl_lanes_ops.channel_free(l->channel);
 }
 
 /* Its engine, not yet its thread. */
@@ -150,7 +151,7 @@ static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const 
 	int rc;
 
 	uccl_wait_init(&l->wait);
-	l->channel = with.lane_channel = uccl_lane_channel_new(lane_wake, lane_rest, l);
+	l->channel = with.lane_channel = uccl_lanes_ops.channel_new(lane_wake, lane_rest, l);
 	if (!l->channel) {
 		attr->nic->ops->close(attr->nic);
 		return -FI_ENOMEM;
@@ -163,10 +164,66 @@ static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const 
 	return rc ? rc : uccl_wait_add(&l->wait, uccl_engine_wait_fd(l->engine));
 }
 
-struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const struct uccl_engine_attr *attr, uint8_t n,
-					 int (*nic)(void *arg, struct uccl_nic **out), void *arg)
+static struct set *set_of(struct uccl_lane_set *s)
 {
-	struct uccl_lane_set *s = n ? calloc(1, sizeof(*s)) : NULL;
+	return uccl_container_of(s, struct set, set);
+}
+
+static void set_bind(struct uccl_lane_set *set, const cpu_set_t *cpus, size_t bytes)
+{
+	struct set *s = set_of(set);
+
+	/* If a processor is just being taken away, threads stay where they may run. */
+	for (uint8_t k = 0; k < set->n; k++)
+		if (s->lane[k].running)
+			pthread_setaffinity_np(s->lane[k].thread, bytes, cpus);
+}
+
+static void set_close(struct uccl_lane_set *set)
+{
+	struct set *s = set_of(set);
+
+	for (uint8_t k = 0; k < set->n; k++)
+		lane_stop(&s->lane[k]);
+}
+
+static void set_free(struct uccl_lane_set *set)
+{
+	struct set *s = set_of(set);
+
+	for (uint8_t k = 0; k < set->n; k++)
+		lane_free(&s->lane[k]);
+	if (set->fd >= 0)
+		close(set->fd);
+	pthread_mutex_destroy(&s->opening);
+	free(s);
+}
+
+static void set_heard(struct uccl_lane_set *set)
+{
+	struct set *s = set_of(set);
+	uint64_t n;
+
+	/*
+	 * Before commands are read: what is said from here on is told again. If it is not readable yet, it will be: to
+	 * forget it now would leave it so for good.
+	 */
+	if (atomic_load_explicit(&s->said, memory_order_relaxed) && read(set->fd, &n, sizeof(n)) > 0)
+		atomic_store(&s->said, false);
+}
+
+static const struct uccl_lane_set_ops set_ops = {
+	.bind = set_bind,
+	.heard = set_heard,
+	.close = set_close,
+	.free = set_free,
+};
+
+struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const struct uccl_engine_attr *attr,
+					 uint64_t want, int (*nic)(void *arg, struct uccl_nic **out), void *arg)
+{
+	uint8_t n = uccl_lanes_count(want, uccl_ranks_processors());
+	struct set *s = n ? calloc(1, sizeof(*s)) : NULL;
 	struct uccl_engine *engine[UCCL_LANES_MAX];
 	struct uccl_lane_channel *channel[UCCL_LANES_MAX];
 	struct uccl_addr identity = *uccl_engine_addr(primary);
@@ -180,73 +237,31 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const stru
 	with.config = &config;
 	pthread_mutex_init(&s->opening, NULL);
 	pthread_mutex_lock(&s->opening);
-	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	while (s->fd >= 0 && s->n < n && !nic(arg, &with.nic)) {
-		struct lane *l = &s->lane[s->n];
+	s->set.ops = &set_ops;
+	s->set.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	while (s->set.fd >= 0 && s->set.n < n && !nic(arg, &with.nic)) {
+		struct lane *l = &s->lane[s->set.n];
 
 		l->set = s;
 		do
 			attr->random(attr->random_arg, &identity.incarnation, sizeof(identity.incarnation));
 		while (!identity.incarnation);
 		/* To one without a thread all that the primary says would wait. */
-		if (lane_open(l, &with, &identity, s->n) || uccl_thread_start(&l->thread, lane_main, l)) {
+		if (lane_open(l, &with, &identity, s->set.n) || uccl_thread_start(&l->thread, lane_main, l)) {
 			lane_stop(l);
 			lane_free(l);
 			break;
 		}
 		l->running = true;
-		engine[s->n] = l->engine;
-		channel[s->n++] = l->channel;
+		engine[s->set.n] = l->engine;
+		channel[s->set.n++] = l->channel;
 	}
-	rc = s->n ? uccl_engine_lanes(primary, engine, channel, s->n) : -FI_ENODEV;
+	rc = s->set.n ? uccl_lanes_ops.open(primary, engine, channel, s->set.n) : -FI_ENODEV;
 	pthread_mutex_unlock(&s->opening);
 	if (rc) {
-		uccl_lane_set_close(s);
-		uccl_lane_set_free(s);
+		set_close(&s->set);
+		set_free(&s->set);
 		return NULL;
 	}
-	return s;
-}
-
-void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes)
-{
-	/* If a processor is just being taken away, threads stay where they may run. */
-	for (uint8_t k = 0; s && k < s->n; k++)
-		if (s->lane[k].running)
-			pthread_setaffinity_np(s->lane[k].thread, bytes, cpus);
-}
-
-void uccl_lane_set_close(struct uccl_lane_set *s)
-{
-	for (uint8_t k = 0; s && k < s->n; k++)
-		lane_stop(&s->lane[k]);
-}
-
-void uccl_lane_set_free(struct uccl_lane_set *s)
-{
-	if (!s)
-		return;
-	for (uint8_t k = 0; k < s->n; k++)
-		lane_free(&s->lane[k]);
-	if (s->fd >= 0)
-		close(s->fd);
-	pthread_mutex_destroy(&s->opening);
-	free(s);
-}
-
-int uccl_lane_set_fd(const struct uccl_lane_set *s)
-{
-	return s->fd;
-}
-
-void uccl_lane_set_heard(struct uccl_lane_set *s)
-{
-	uint64_t n;
-
-	/*
-	 * Before commands are read: a reply that is sent from here on wakes us again. If the descriptor is not readable
-	 * yet, it will be: to forget `said` now would leave it readable for good.
-	 */
-	if (atomic_load_explicit(&s->said, memory_order_relaxed) && read(s->fd, &n, sizeof(n)) > 0)
-		atomic_store(&s->said, false);
+	return &s->set;
 }

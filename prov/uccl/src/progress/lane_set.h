@@ -10,7 +10,19 @@
 
 #include "engine/engine.h"
 
-struct uccl_lane_set;
+/* The lanes of one engine: a part of what uccl_lane_set_open() makes. A build without lanes has none. */
+struct uccl_lane_set {
+	const struct uccl_lane_set_ops *ops;
+	uint8_t n; /* how many they are */
+	int fd;    /* readable when a lane has sent a reply since uccl_lane_set_heard() */
+};
+
+struct uccl_lane_set_ops {
+	void (*bind)(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes);
+	void (*heard)(struct uccl_lane_set *s);
+	void (*close)(struct uccl_lane_set *s);
+	void (*free)(struct uccl_lane_set *s);
+};
 
 /* A number of lanes: uccl_lanes_count() chooses. */
 #define UCCL_LANES_AUTO UINT64_MAX
@@ -28,20 +40,39 @@ uint8_t uccl_lanes_count(uint64_t want, uint32_t processors);
 uint16_t uccl_lane_paths(uint16_t paths, uint8_t n);
 
 /*
- * Open n lanes for `primary`, which has no peers yet. `attr` is what the primary was opened with. nic(arg) opens the
- * NIC of each lane. If some lanes fail, there are fewer. NULL: none could be opened.
+ * Open lanes for `primary`, which has no peers yet: as many as uccl_lanes_count() makes of `want`. `attr` is what the
+ * primary was opened with. nic(arg) opens the NIC of each lane. If some lanes fail, there are fewer. NULL: none could
+ * be opened. api has it from uccl_place_lanes().
  */
-struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const struct uccl_engine_attr *attr, uint8_t n,
-					 int (*nic)(void *arg, struct uccl_nic **out), void *arg);
-/* Bind the lanes' threads to these processors. `bytes`: size of *cpus. `s` may be NULL. */
-void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes);
-/* End the lanes' threads and engines. Then close the primary, then call uccl_lane_set_free(). `s` may be NULL. */
-void uccl_lane_set_close(struct uccl_lane_set *s);
-void uccl_lane_set_free(struct uccl_lane_set *s);
+typedef struct uccl_lane_set *uccl_lane_set_open_fn(struct uccl_engine *primary, const struct uccl_engine_attr *attr,
+						    uint64_t want, int (*nic)(void *arg, struct uccl_nic **out),
+						    void *arg);
+uccl_lane_set_open_fn uccl_lane_set_open;
 
-/* A descriptor that is readable when a lane has sent a reply since uccl_lane_set_heard(). Belongs to the set. */
-int uccl_lane_set_fd(const struct uccl_lane_set *s);
+/* Bind the lanes' threads to these processors. `bytes`: size of *cpus. `s` may be NULL. */
+static inline void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes)
+{
+	if (s)
+		s->ops->bind(s, cpus, bytes);
+}
+
+/* End the lanes' threads and engines. Then close the primary, then call uccl_lane_set_free(). `s` may be NULL. */
+static inline void uccl_lane_set_close(struct uccl_lane_set *s)
+{
+	if (s)
+		s->ops->close(s);
+}
+
+static inline void uccl_lane_set_free(struct uccl_lane_set *s)
+{
+	if (s)
+		s->ops->free(s);
+}
+
 /* Called before the primary reads the replies: clears the descriptor. */
-void uccl_lane_set_heard(struct uccl_lane_set *s);
+static inline void uccl_lane_set_heard(struct uccl_lane_set *s)
+{
+	s->ops->heard(s);
+}
 
 #endif

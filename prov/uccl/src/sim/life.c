@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lanes/lanes.h"
+
 /* Rounds of one poll at most, and two for each thing in the NIC's queue; more: the engine never comes to rest. */
 #define POLL_ROUNDS 256
 /* Polls in a row that achieve nothing although the engine asked for each at once. */
@@ -306,7 +308,7 @@ static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_confi
 	nic_config(w, n, &nic);
 	nic.user.wake = lane_wake;
 	nic.user.wake_arg = l;
-	l->channel = attr.lane_channel = uccl_lane_channel_new(channel_wake, NULL, l);
+	l->channel = attr.lane_channel = uccl_lanes_built()->channel_new(channel_wake, NULL, l);
 	if (!l->channel)
 		return -FI_ENOMEM;
 	rc = uccl_sim_nic_open(&w->net, (uint8_t)(w->o.nodes + n->node * w->o.lanes + k), &nic, &l->nic);
@@ -333,7 +335,7 @@ static int lanes_open(struct uccl_sim_life *n, const struct uccl_config *cfg)
 		e[k] = n->lane[k].e;
 		channel[k] = n->lane[k].channel;
 	}
-	return lanes ? uccl_engine_lanes(n->e, e, channel, lanes) : 0;
+	return lanes ? uccl_lanes_built()->open(n->e, e, channel, lanes) : 0;
 }
 
 void uccl_sim_lanes_close(struct uccl_sim_life *n)
@@ -353,7 +355,7 @@ void uccl_sim_lanes_close(struct uccl_sim_life *n)
 void uccl_sim_lanes_free(struct uccl_sim_life *n)
 {
 	for (uint8_t k = 0; k < (uint8_t)n->w->o.lanes; k++)
-		uccl_lane_channel_free(n->lane[k].channel);
+		uccl_lanes_built()->channel_free(n->lane[k].channel);
 }
 
 struct uccl_engine *uccl_sim_engine(const struct uccl_sim_life *n, uint8_t i)

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "flow/policy.h"
-#include "lanes/reassembly.h"
+#include "lanes/lanes.h"
 #include "sim/options.h"
 #include "sim/state.h"
 
@@ -353,10 +353,13 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 		o->lanes = pick(&r, 1, 2);
 }
 
-/* Lanes that were drawn are for NICs that carry packets, and for peers with keys. What is forced stays. */
+/*
+ * Lanes that were drawn are for NICs that carry packets, for peers with keys, and for builds that have lanes. What is
+ * forced stays.
+ */
 static void lanes_withdraw(struct uccl_sim_options *o, const char *forced)
 {
-	if (o->nic <= 0 && o->keyless <= 0)
+	if (uccl_lanes_built() && o->nic <= 0 && o->keyless <= 0)
 		return;
 	o->lanes = 0;
 	uccl_sim_options_set(o, forced);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/impl.h"
+#include "lanes/worker.h"
 
 /*
  * A run has ten thousand events, a large one a million; one that loses each chunk for three seconds, and neither
@@ -414,7 +415,7 @@ static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
 		uint32_t nreassemblies = 0;
 
 		for (int i = 0; i < UCCL_LANE_TABLE; i++)
-			nreassemblies += !LIST_EMPTY(&l->e->lanes.lane.reassemblies[i]);
+			nreassemblies += !LIST_EMPTY(&l->e->msg_ep.lane->reassemblies[i]);
 		if (l->e->msg_ep.op_pool.used || nreassemblies || l->channel->nunplaced || l->channel->unanswered ||
 		    l->channel->stripes || l->channel->bytes || !TAILQ_EMPTY(&l->channel->later) ||
 		    uccl_mailbox_peek(&l->channel->up, 0))

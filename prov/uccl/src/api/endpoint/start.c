@@ -219,14 +219,21 @@ static void lanes_near(struct uccl_ep *ep, uint8_t n)
 static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 {
 	const struct uccl_params *p = &ep->domain->params;
-	uint8_t n;
+	uccl_lane_set_open_fn *open = uccl_place_lanes();
 
 	if (!p->lanes || uccl_place_joined(p, ep->domain->name))
 		return;
-	n = uccl_lanes_count(p->lanes, uccl_ranks_processors());
-	ep->driver.lanes = uccl_lane_set_open(ep->driver.engine, attr, n, lane_nic, ep);
+	if (!open) {
+		if (p->lanes != UCCL_LANES_AUTO)
+			uccl_warn(FI_LOG_EP_CTRL,
+				  "FI_UCCL_LANES=%llu: this build of the provider has no lanes (configure "
+				  "--disable-lanes), so the endpoint at interface %s uses one core\n",
+				  (unsigned long long)p->lanes, ep->domain->name);
+		return;
+	}
+	ep->driver.lanes = open(ep->driver.engine, attr, p->lanes, lane_nic, ep);
 	if (ep->driver.lanes)
-		lanes_near(ep, n);
+		lanes_near(ep, ep->driver.lanes->n);
 }
 
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)

@@ -176,3 +176,12 @@ int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *att
 		rail[n]->ops->close(rail[n]);
 	return rc;
 }
+
+uccl_lane_set_open_fn *uccl_place_lanes(void)
+{
+#ifdef HAVE_LANES
+	return uccl_lane_set_open;
+#else
+	return NULL;
+#endif
+}

@@ -5,6 +5,7 @@
 
 #include "api/offer/param.h"
 #include "nic/ifaddr.h"
+#include "progress/lane_set.h"
 
 /*
  * True if the back end uses RDMA NICs. An endpoint's address is then a queue pair without a port number, so no host
@@ -23,5 +24,8 @@ bool uccl_place_joined(const struct uccl_params *p, const char *name);
 
 /* Open a NIC of the chosen back end. 0, or an error of the back end. */
 int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+
+/* How an endpoint's lanes are opened. NULL: this build has none (configure --disable-lanes). */
+uccl_lane_set_open_fn *uccl_place_lanes(void);
 
 #endif

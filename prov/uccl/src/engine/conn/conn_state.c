@@ -40,7 +40,7 @@ void conn_params(struct uccl_engine *e, struct uccl_params *p)
 		.epoch = (uint8_t)(engine_random64(&e->identity) & 15),
 		.security = e->cfg.security,
 		.segments = UCCL_SEGMENT_COUNT,
-		.lanes = e->lanes.all.n,
+		.lanes = e->msg_ep.lanes_ops ? e->msg_ep.lanes_ops->count(&e->msg_ep) : 0,
 		.marks = e->nic->caps.marks,
 		.short_stripes = true,
 		.pads = true,

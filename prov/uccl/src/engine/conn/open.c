@@ -22,9 +22,9 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.params = {e->params[UCCL_POLICY_CC], e->params[UCCL_POLICY_PATH], e->params[UCCL_POLICY_CREDIT]},
 		.pacer = &e->share.pacer,
 		.backlog = &e->out.backlog,
-		.ops = e->msg_ep.lane					? &uccl_lane_flow_ops
-		       : e->nic->ops->offer || (e->lanes.all.n && t->lanes) ? &conn_flow_ops
-									: &uccl_msg_flow_ops,
+		.ops = e->msg_ep.lane					     ? e->msg_ep.lanes_ops->flow_ops
+		       : e->nic->ops->offer || (e->msg_ep.lanes && t->lanes) ? &conn_flow_ops
+									     : &uccl_msg_flow_ops,
 		.stats = &e->stats,
 		.trace = e->trace,
 		.token_tx = c->hs.token_remote,
@@ -100,7 +100,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 	conn_watch(c, now);
 	uccl_peer_opened(&c->peer, now);
 	conn_say(c);
-	conn_lanes_say(c);
+	if (e->msg_ep.lanes_ops)
+		e->msg_ep.lanes_ops->tell(&c->peer);
 	engine_ready(c);
 	return 0;
 }

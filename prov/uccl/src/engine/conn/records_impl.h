@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* records.c: what back ends tell each other in records of a flow, and where lanes are. */
+/* records.c: what back ends tell each other in records of a flow. */
 #ifndef UCCL_ENGINE_CONN_RECORDS_IMPL_H
 #define UCCL_ENGINE_CONN_RECORDS_IMPL_H
 
@@ -26,15 +26,14 @@ struct conn_record {
 /* Of a connection. */
 struct conn_records {
 	LIST_HEAD(, conn_record) list;	/* of the back end and about lanes, not acknowledged yet */
-	bool lanes_due;			/* it will be told of our lanes when they could carry something, see R314 */
 };
 
 /* Of a flow on a NIC that has to agree before it writes. */
 extern const struct uccl_flow_ops conn_flow_ops;
+/* This record, of so many bytes, leaves in its turn. It is freed when the peer has it. */
+void conn_record_submit(struct conn *c, struct conn_record *r, uint8_t rtype, uint32_t len);
 /* Send what the back end has to say to its like at the peer. */
 void conn_say(struct conn *c);
 void conn_records_free(struct conn *c);
-/* The connection is open: tell a peer that has lanes, too, where ours are, now or when it has a use for them. */
-void conn_lanes_say(struct conn *c);
 
 #endif

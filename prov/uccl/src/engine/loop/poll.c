@@ -77,23 +77,18 @@ static void engine_absence(struct uccl_engine *e, uint64_t now)
 	e->poll.polled_ns = now;
 }
 
-/* Of our lanes, or of home to a lane. */
-static int engine_lane_cmds(struct uccl_engine *e, uint64_t now)
-{
-	if (e->msg_ep.lanes)
-		return uccl_lanes_poll(&e->msg_ep, now);
-	return e->msg_ep.lane ? uccl_lane_poll(&e->msg_ep, now) : 0;
-}
-
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 {
-	int n;
+	const struct uccl_lanes_ops *lanes = e->msg_ep.lanes_ops;
+	int n = 0;
 
 	now = engine_time(e, now);
 	engine_absence(e, now);
 	e->poll.polling = true;
 	e->poll.posted = 0;
-	n = engine_lane_cmds(e, now) + engine_rx(e, now);
+	if (lanes)
+		n = lanes->poll(&e->msg_ep, now);
+	n += engine_rx(e, now);
 	if (uccl_msg_waits(&e->msg_ep))
 		uccl_msg_retry(&e->msg_ep, now);
 	if (uccl_msg_copying(&e->msg_ep))
@@ -112,8 +107,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	e->poll.polling = false;
 	engine_tx_settle(e);
 	engine_tx(e, now);
-	if (e->msg_ep.lane)
-		uccl_lane_tell(&e->msg_ep);
+	if (lanes)
+		lanes->report(&e->msg_ep);
 	return n;
 }
 
@@ -130,8 +125,6 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
 	if (e->out.n || !TAILQ_EMPTY(&e->out.ready) || uccl_msg_copying(&e->msg_ep))
 		return e->now;
-	/* A letter waits for room in a mailbox. */
-	return (e->msg_ep.lanes && uccl_lanes_waits(&e->msg_ep)) || (e->msg_ep.lane && uccl_lane_waits(&e->msg_ep))
-		       ? e->now
-		       : at;
+	/* A command waits for room in a mailbox. */
+	return e->msg_ep.lanes_ops && e->msg_ep.lanes_ops->waits(&e->msg_ep) ? e->now : at;
 }

@@ -6,7 +6,7 @@
 #include "base/prefetch.h"
 #include "base/seq.h"
 #include "base/units.h"
-#include "lanes/primary.h"
+#include "lanes/lanes.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 #include "msg/recv/unexpected.h"
@@ -141,10 +141,7 @@ static void stream_end(struct uccl_msg_rx *rx)
 void msg_rx_close(struct uccl_msg_rx *rx)
 {
 	stream_end(rx);
-	if (rx->lanes.rest || rx->lanes.unsolicited) {
-		lanes_rx_close(rx, &rx->lanes.rest);
-		lanes_rx_close(rx, &rx->lanes.unsolicited);
-	}
+	lanes_rx_close(rx);
 	if (rx->place.mr)
 		rx->peer->msg_ep->ops->dereg(rx->peer, rx->place.mr, rx_settled(rx));
 	rx->place.mr = NULL;
@@ -518,7 +515,7 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (in->on_device && !rx->place.gathers)
 		return UCCL_DROP_STATE;
 	/* All of it comes by lanes, or nothing. PROTOCOL R182 */
-	if (rx->lanes.rest && !reassembly_claim(rx->lanes.rest))
+	if (!lanes_rx_claim(rx))
 		return UCCL_DROP_OVERLAP;
 	if (!msg_rx_range_new(rx, off, in->len, rx->place.limit))
 		return UCCL_DROP_OVERLAP;

@@ -9,7 +9,7 @@
 
 #include "base/seq.h"
 #include "base/units.h"
-#include "lanes/primary.h"
+#include "lanes/lanes.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 #include "msg/recv/unexpected.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
-#include "lanes/primary.h"
+#include "lanes/lanes.h"
 #include "msg/device/pump.h"
 
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)

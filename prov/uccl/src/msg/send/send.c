@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "lanes/primary.h"
+#include "lanes/lanes.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 #include "msg/send/msg_tx.h"

@@ -366,8 +366,11 @@ struct lan *lan_new(void)
 /* A NIC of node i that nobody has opened yet. */
 static struct lan_nic *nic_new(struct lan *l, int i)
 {
-	struct lan_nic *n = calloc(1, sizeof(*n));
+	struct lan_nic *n;
 
+	lan_allocates = true;
+	n = calloc(1, sizeof(*n));
+	lan_allocates = false;
 	assert_non_null(n);
 	n->nic.ops = l->writes ? &write_ops : &packet_ops;
 	n->nic.caps = (struct uccl_nic_caps){
@@ -406,7 +409,7 @@ static uint32_t lan_sharers(void *arg, uint64_t now)
 	return node->sharers;
 }
 
-void lan_open(struct lan *l, int i)
+int lan_try_open(struct lan *l, int i)
 {
 	struct lan_nic *n = nic_new(l, i);
 	struct uccl_engine_attr attr = {.nic = &n->nic,
@@ -421,7 +424,12 @@ void lan_open(struct lan *l, int i)
 					.sharers_arg = &l->node[i],
 					.interface = "eth-lan"};
 
-	assert_int_equal(uccl_engine_open(&attr, l->now, &l->node[i].e), 0);
+	return uccl_engine_open(&attr, l->now, &l->node[i].e);
+}
+
+void lan_open(struct lan *l, int i)
+{
+	assert_int_equal(lan_try_open(l, i), 0);
 }
 
 static struct lan *lan_new_nodes(int nodes, bool keyless)
@@ -462,13 +470,12 @@ void lan_free(struct lan *l)
 	free(l);
 }
 
-struct uccl_lane_channel lan_channel[2][LAN_LANES];
+struct uccl_lane_channel *lan_channel[2][LAN_LANES];
 
 void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes)
 {
 	static struct uccl_addr identity[2][LAN_LANES];
 	struct uccl_engine *lane[LAN_LANES];
-	struct uccl_lane_channel *lines[LAN_LANES];
 
 	l->writes = writes;
 	lan_open(l, LAN_PRIMARY(side));
@@ -478,23 +485,28 @@ void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes)
 
 		identity[side][k] = *uccl_engine_addr(l->node[LAN_PRIMARY(side)].e);
 		identity[side][k].incarnation += k + 1u;
-		assert_true(uccl_lane_channel_init(&lan_channel[side][k]));
-		lines[k] = node->lane_channel = &lan_channel[side][k];
+		lan_channel[side][k] = uccl_lanes_built()->channel_new(NULL, NULL, NULL);
+		assert_non_null(lan_channel[side][k]);
+		node->lane_channel = lan_channel[side][k];
 		node->lane_number = k;
 		node->identity = &identity[side][k];
 		lan_open(l, LAN_LANE(side, k));
 		lane[k] = node->e;
 	}
 	if (lanes)
-		assert_int_equal(uccl_engine_lanes(l->node[LAN_PRIMARY(side)].e, lane, lines, lanes), 0);
+		assert_int_equal(
+			uccl_lanes_built()->open(l->node[LAN_PRIMARY(side)].e, lane, lan_channel[side], lanes), 0);
 }
 
 void lan_sides_free(struct lan *l)
 {
 	lan_free(l);
 	for (int side = 0; side < 2; side++)
-		for (int k = 0; k < LAN_LANES; k++)
-			uccl_lane_channel_fini(&lan_channel[side][k]);
+		for (int k = 0; k < LAN_LANES; k++) {
+			if (lan_channel[side][k])
+				uccl_lanes_built()->channel_free(lan_channel[side][k]);
+			lan_channel[side][k] = NULL;
+		}
 }
 
 static void event_arrive(struct lan *l, struct lan_event *ev)

@@ -125,6 +125,8 @@ extern volatile bool lan_allocates;
 struct lan *lan_new(void);
 /* Opens node i. The config is node[i].cfg, defaults unless changed. */
 void lan_open(struct lan *l, int i);
+/* The same, which may fail: what uccl_engine_open() says. */
+int lan_try_open(struct lan *l, int i);
 struct lan *lan_new_open(int nodes);
 /* Who knows no more than their place may connect to them. */
 struct lan *lan_new_keyless(int nodes);
@@ -140,7 +142,7 @@ void lan_free(struct lan *l);
 #define LAN_PRIMARY(side) (6 + (side))
 #define LAN_LANE(side, k) ((side) * 3 + (k))
 /* Between the primary and each lane of a side. */
-extern struct uccl_lane_channel lan_channel[2][LAN_LANES];
+extern struct uccl_lane_channel *lan_channel[2][LAN_LANES];
 /* `writes`: the NIC of the primary writes remote memory. */
 void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes);
 /* lan_free() of a network that has sides. */

@@ -13,6 +13,12 @@
 /* Retransmissions and a handshake need no longer. */
 #define PATIENCE (30 * SECOND)
 
+#ifdef HAVE_LANES
+#define LANES_MOST LAN_LANES
+#else
+#define LANES_MOST 0
+#endif
+
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FAILS 1
 
@@ -453,10 +459,11 @@ static void message__unexpected(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
-		for (uint8_t lanes = 0; lanes <= LAN_LANES; lanes += LAN_LANES)
+		for (uint8_t lanes = 0; lanes <= LANES_MOST; lanes += LAN_LANES)
 			sweep(&kinds[i], lanes);
 }
 
+#ifdef HAVE_LANES
 static void message__over_lanes(void **state)
 {
 	static const struct kind kinds[] = {
@@ -488,6 +495,36 @@ static void message__over_lanes(void **state)
 		sweep(&kinds[i], LAN_LANES);
 }
 
+/* An engine that is to be a lane opens, or says that there is no memory and leaves nothing behind. */
+static void lane__opens(void **state)
+{
+	struct uccl_lane_channel *channel = uccl_lanes_built()->channel_new(NULL, NULL, NULL);
+	struct lan *l = lan_new();
+	uint32_t nth = 0;
+	int64_t before;
+
+	(void)state;
+	assert_non_null(channel);
+	l->node[0].lane_channel = channel;
+	do {
+		before = live;
+		countdown = ++nth;
+		left = 1;
+		if (!lan_try_open(l, 0))
+			break;
+		assert_null(l->node[0].e);
+		assert_null(l->node[0].nic);
+		assert_int_equal(live, before);
+	} while (nth < 100);
+	countdown = 0;
+	/* That of the lane's own part failed, too. */
+	assert_true((!FAILS || nth > 2) && nth < 100);
+	assert_non_null(l->node[0].e->msg_ep.lane);
+	lan_free(l);
+	uccl_lanes_built()->channel_free(channel);
+}
+#endif
+
 static void rma__each(void **state)
 {
 	static const struct kind kinds[] = {
@@ -513,7 +550,7 @@ static void rma__each(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
-		for (uint8_t lanes = 0; lanes <= LAN_LANES; lanes += LAN_LANES)
+		for (uint8_t lanes = 0; lanes <= LANES_MOST; lanes += LAN_LANES)
 			sweep(&kinds[i], kinds[i].writes ? 0 : lanes);
 }
 
@@ -522,7 +559,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(message__at_primary),
 		cmocka_unit_test(message__unexpected),
+#ifdef HAVE_LANES
 		cmocka_unit_test(message__over_lanes),
+		cmocka_unit_test(lane__opens),
+#endif
 		cmocka_unit_test(rma__each),
 	};
 

@@ -272,7 +272,7 @@ TEST(heard__while_it_is_said)
 	node_open(&a, &w);
 	unsetenv("FI_UCCL_LANES");
 	d = &uccl_ep_fid_of(&a.ep->fid)->ep->driver;
-	fd = uccl_lane_set_fd(d->lanes);
+	fd = d->lanes->fd;
 	assert_false(readable(fd));
 	atomic_store(&held, false);
 	atomic_store(&held_fd, fd);

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#include "lanes/primary.h"
+#include "lanes/worker.h"
+
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
 
@@ -272,18 +275,18 @@ static void data__refused(void **state)
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager);
 	/* The lane has not read that it may: it finds it. PROTOCOL R184 */
 	other->flow.user = other;
-	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(worker_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
 	in.rtype = UCCL_REC_MSG;
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_STATE);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_STATE);
 	in.rtype = UCCL_REC_DATA;
 	uccl_rec_set_bulk(rec, rx->id + 1, (uint32_t)rx->mseq, rx->arrived.eager);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq + 1, rx->arrived.eager);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, BYTES);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_RANGE);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_RANGE);
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
 	assert_memory_equal(dst[1] + rx->arrived.eager, src[0], 100);
 	/* The primary was late. PROTOCOL R182 */
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager + 2 * UCCL_STRIPE_BYTES);
@@ -340,7 +343,7 @@ static void revoke__write(void **state)
 			lan_check(dst[1], BYTES, 1);
 		assert_true(rounds % 2 || !c->err);
 		assert_true(c->err || carried(l, LANE(0, 0)) >= 2 * UCCL_STRIPE_BYTES);
-		assert_int_equal(lan_channel[1][0].unanswered, 0);
+		assert_int_equal(lan_channel[1][0]->unanswered, 0);
 		lan_sides_free(l);
 	}
 }
@@ -372,7 +375,7 @@ static uint64_t by_lanes(const struct lan *l)
 
 static uint32_t parked(void)
 {
-	return lan_channel[1][0].nunplaced + lan_channel[1][1].nunplaced;
+	return lan_channel[1][0]->nunplaced + lan_channel[1][1]->nunplaced;
 }
 
 /* Payload leaves with its envelope. Where the receiver looks at nothing it waits for its place. PROTOCOL R265 R267 */
@@ -500,7 +503,7 @@ static void unsolicited__names_lanes(void **state)
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
 	assert_int_equal(p->tx.unsolicited_bytes, UCCL_UNSOLICITED_MAX);
-	assert_int_equal(lan_channel[0][1].stripes, 0);
+	assert_int_equal(lan_channel[0][1]->stripes, 0);
 	lan_run(l, SECOND);
 	lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
 	assert_true(p->lanes.peers[1]->named);
@@ -569,18 +572,18 @@ static void unsolicited__peer_fails(void **state)
 	envelope_alone(l);
 	uccl_rec_set_bulk(rec, mseq, 0, 0);
 	uccl_put64(rec + 16, UCCL_UNSOLICITED_MAX);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
 	conn_fail(lan_conn(l, PRIMARY(1), PRIMARY(0)), FI_ECONNABORTED, l->now);
 	uccl_rec_set_bulk(rec, mseq, 0, 100);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_UNWANTED);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_UNWANTED);
 	lan_check(dst[1], 100, 1);
 	for (int k = 100; k < 200; k++)
 		assert_int_equal(dst[1][k], 0);
 	lan_expect(l, PRIMARY(1), LAN_CTX(2), FI_ECONNABORTED);
 	lan_run(l, SECOND);
 	for (int i = 0; i < UCCL_LANE_TABLE; i++)
-		assert_true(LIST_EMPTY(&lane->lanes.lane.reassemblies[i]));
-	assert_int_equal(lan_channel[1][0].unanswered, 0);
+		assert_true(LIST_EMPTY(&lane->msg_ep.lane->reassemblies[i]));
+	assert_int_equal(lan_channel[1][0]->unanswered, 0);
 	for (int k = 0; k < LANES; k++)
 		l->node[LANE(0, k)].asleep = false;
 	conn_fail(lan_conn(l, PRIMARY(0), PRIMARY(1)), FI_ECONNABORTED, l->now);
@@ -711,7 +714,7 @@ static void unsolicited__any_place(void **state)
 		assert_int_equal(parked(), 0);
 		assert_int_equal(e->msg_ep.rx_pool.used, 0);
 		assert_int_equal(e->msg_ep.unexpected.bytes, 0);
-		assert_int_equal(lan_channel[1][0].unanswered + lan_channel[1][1].unanswered, 0);
+		assert_int_equal(lan_channel[1][0]->unanswered + lan_channel[1][1]->unanswered, 0);
 		lan_sides_free(l);
 	}
 }
@@ -729,7 +732,7 @@ static void unsolicited__refused(void **state)
 	uint32_t mseq = (uint32_t)primary->rx.mseq, many = 0;
 	struct uccl_msg_rx *rx;
 #define PUT(m, off, total) (uccl_rec_set_bulk(rec, m, 0, off), uccl_put64(rec + 16, total), \
-			    uccl_lane_flow_ops.deliver(&from->flow, &in, 0))
+			    worker_flow_ops.deliver(&from->flow, &in, 0))
 
 	(void)state;
 	/* Before its envelope. */
@@ -744,16 +747,16 @@ static void unsolicited__refused(void **state)
 	assert_int_equal(PUT(mseq, 0, 1000), UCCL_DROP_STATE);
 	in.placed = false;
 	other->flow.user = other;
-	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
-	assert_int_equal(lan_channel[1][0].nunplaced, 0);
+	assert_int_equal(worker_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(lan_channel[1][0]->nunplaced, 0);
 	/* What has no message yet is kept, to a bound. */
 	while (PUT(mseq + 5, 0, 1000) == UCCL_DROP_COUNT)
 		many++;
 	assert_int_equal(PUT(mseq + 5, 0, 1000), UCCL_DROP_MEMORY);
 	assert_int_equal(many, UCCL_UNPLACED_MAX / (in.len + UCCL_UNPLACED_COST));
-	assert_int_equal(lan_channel[1][0].nunplaced, many);
-	unplaced_data_drop(lane->lanes.lane.channel, from);
-	assert_int_equal(lan_channel[1][0].nunplaced + from->lane.unplaced_bytes, 0);
+	assert_int_equal(lan_channel[1][0]->nunplaced, many);
+	unplaced_data_drop(lane->msg_ep.lane->channel, from);
+	assert_int_equal(lan_channel[1][0]->nunplaced + from->lane.unplaced_bytes, 0);
 	/* Behind it. */
 	for (int k = 0; k < LANES; k++)
 		l->node[LANE(0, k)].asleep = true;
@@ -765,11 +768,11 @@ static void unsolicited__refused(void **state)
 	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX - 1), UCCL_DROP_RANGE);
 	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX), UCCL_DROP_COUNT);
 	assert_int_equal(PUT(mseq, 50, UCCL_UNSOLICITED_MAX), UCCL_DROP_OVERLAP);
-	assert_int_equal(lan_channel[1][0].nunplaced, 0);
+	assert_int_equal(lan_channel[1][0]->nunplaced, 0);
 	/* Not in a record that is for what was asked for; nor by the primary. */
 	in.rtype = UCCL_REC_DATA;
 	uccl_rec_set_bulk(rec, 0, mseq, 200);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
 	in.rtype = UCCL_REC_EAGER;
 	uccl_rec_set_bulk(rec, mseq, 0, 200);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&primary->flow, &in, 0), UCCL_DROP_HANDLE);
@@ -792,7 +795,7 @@ static void unsolicited__contradicts(void **state)
 		uccl_rec_set_bulk(rec, (uint32_t)primary->rx.mseq, 0, 0);
 		uccl_put64(rec + 16, i ? UCCL_UNSOLICITED_MAX : 1000);
 		for (int k = 0; k <= i; k++)
-			assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+			assert_int_equal(worker_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
 		for (int k = 0; k < LANES; k++)
 			l->node[LANE(0, k)].asleep = true;
 		lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
@@ -847,10 +850,10 @@ static void cmds__no_room(void **state)
 
 	(void)state;
 	/* Lanes cannot be told of their peers: they are not used. */
-	lan_channel[0][0].unanswered = full;
+	lan_channel[0][0]->unanswered = full;
 	one_message(l);
 	assert_int_equal(carried(l, LANE(0, 0)), 0);
-	lan_channel[0][0].unanswered = 0;
+	lan_channel[0][0]->unanswered = 0;
 	one_message(l);
 	assert_int_equal(carried(l, LANE(0, 0)), 0);
 	lan_sides_free(l);
@@ -860,22 +863,22 @@ static void cmds__no_room(void **state)
 	one_message(l);
 	before = carried(l, LANE(0, 0));
 	assert_true(before > UCCL_STRIPE_BYTES);
-	lan_channel[0][0].unanswered += full;
+	lan_channel[0][0]->unanswered += full;
 	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
 	lan_run(l, MS);
 	assert_int_equal(lan_waiting(l, PRIMARY(0)), 0);
 	assert_true(uccl_engine_expiry(l->node[PRIMARY(0)].e) <= l->now);
-	lan_channel[0][0].unanswered -= full;
+	lan_channel[0][0]->unanswered -= full;
 	arrives(l, BYTES);
 	assert_true(carried(l, LANE(0, 0)) > before);
 
 	/* It cannot be told to forget: it is, later, and in between nothing else is said to it. */
 	before = carried(l, LANE(0, 0));
-	lan_channel[1][0].unanswered += full;
+	lan_channel[1][0]->unanswered += full;
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) > before);
-	assert_false(TAILQ_EMPTY(&lan_channel[1][0].later));
+	assert_false(TAILQ_EMPTY(&lan_channel[1][0]->later));
 	assert_true(uccl_engine_expiry(l->node[PRIMARY(1)].e) <= l->now);
 	before = carried(l, LANE(0, 0));
 	lan_peer(l, PRIMARY(0), PRIMARY(1))->lanes_unsolicited = false;
@@ -887,12 +890,12 @@ static void cmds__no_room(void **state)
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
 	lan_run(l, MS);
 	assert_int_equal(lan_waiting(l, PRIMARY(1)), 0);
-	assert_int_equal(lan_channel[1][0].nunplaced > 0, 1);
-	lan_channel[1][0].unanswered -= full;
+	assert_int_equal(lan_channel[1][0]->nunplaced > 0, 1);
+	lan_channel[1][0]->unanswered -= full;
 	arrives(l, BYTES);
-	assert_int_equal(lan_channel[1][0].nunplaced, 0);
-	assert_true(TAILQ_EMPTY(&lan_channel[1][0].later));
-	assert_int_equal(lan_channel[1][0].unanswered, 0);
+	assert_int_equal(lan_channel[1][0]->nunplaced, 0);
+	assert_true(TAILQ_EMPTY(&lan_channel[1][0]->later));
+	assert_int_equal(lan_channel[1][0]->unanswered, 0);
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) > before);
 	lan_sides_free(l);
@@ -1006,7 +1009,7 @@ static void liar_open(struct lan *l, int i, int at, const struct uccl_addr *iden
 	l->node[i].identity = identity;
 	lan_open(l, i);
 	assert_true(uccl_lane_channel_init(of));
-	assert_int_equal(uccl_engine_lanes(l->node[i].e, &lane, &of, 1), 0);
+	assert_int_equal(uccl_lanes_built()->open(l->node[i].e, &lane, &of, 1), 0);
 	/* Only the address is told by the liar: the lane itself stays where it is. */
 	lane->share.load = board;
 	lane->share.load_entry = seat;
@@ -1078,7 +1081,7 @@ static void meet__of_another(void **state)
 	lan_kill(l, 5);
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
-	assert_int_equal(lan_channel[0][0].unanswered, 0);
+	assert_int_equal(lan_channel[0][0]->unanswered, 0);
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) >= 4 * UCCL_STRIPE_BYTES);
 	lan_sides_free(l);
@@ -1121,7 +1124,7 @@ static void segment__late(void **state)
 	lan_pass(l, forget);
 	l->node[PRIMARY(0)].asleep = false;
 	lan_run(l, SECOND);
-	assert_int_equal(lan_channel[0][0].unanswered, 0);
+	assert_int_equal(lan_channel[0][0]->unanswered, 0);
 	assert_int_equal(lane->conns.n, 1);
 	lan_pass(l, forget);
 	assert_int_equal(lane->conns.n, 0);
@@ -1250,10 +1253,10 @@ static void trial_end(struct trial *t)
 		assert_int_equal(m->op_pool.used, 0);
 		assert_int_equal(m->rx_pool.used, 0);
 		for (int k = 0; k < m->lanes->n; k++) {
-			assert_int_equal(lan_channel[side][k].stripes, 0);
-			assert_int_equal(lan_channel[side][k].bytes, 0);
-			assert_int_equal(lan_channel[side][k].unanswered, 0);
-			assert_int_equal(lan_channel[side][k].nunplaced, 0);
+			assert_int_equal(lan_channel[side][k]->stripes, 0);
+			assert_int_equal(lan_channel[side][k]->bytes, 0);
+			assert_int_equal(lan_channel[side][k]->unanswered, 0);
+			assert_int_equal(lan_channel[side][k]->nunplaced, 0);
 		}
 	}
 	lan_sides_free(t->l);
