@@ -7,6 +7,8 @@
 #ifndef UCCL_ENGINE_ENGINE_H
 #define UCCL_ENGINE_ENGINE_H
 
+#include <stdio.h>
+
 #include "base/rng.h"
 #include "flow/wire/addr.h"
 #include "flow/observe/stats.h"
@@ -174,7 +176,7 @@ void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason, uint64_t n
 bool uccl_engine_marks(const struct uccl_engine *e);
 /* Counters. Both may be read at any time by the owner. */
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e);
-/* Write a report of peers and paths a person can read into buf (always terminated); returns its length. */
-size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, uint64_t now);
+/* Print counters, peers and paths for a person. */
+void uccl_engine_report(const struct uccl_engine *e, FILE *f, uint64_t now);
 
 #endif

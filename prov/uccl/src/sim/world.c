@@ -383,6 +383,7 @@ static void report_all(struct uccl_sim_world *w)
 {
 	static char text[16384];
 	uint8_t i;
+	FILE *f;
 
 	if (!w->print)
 		return;
@@ -391,7 +392,11 @@ static void report_all(struct uccl_sim_world *w)
 			continue;
 		snprintf(text, sizeof(text), "--- endpoint %u", i);
 		w->print(text);
-		uccl_engine_report(w->node[i].e, text, sizeof(text), w->net.now);
+		f = fmemopen(text, sizeof(text), "w");
+		if (!f)
+			return;
+		uccl_engine_report(w->node[i].e, f, w->net.now);
+		fclose(f);
 		w->print(text);
 	}
 }

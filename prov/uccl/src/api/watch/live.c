@@ -21,13 +21,12 @@
 #include "engine/observe/snapshot.h"
 #include "progress/shm_dir.h"
 
-/* Room for more than 800 peers of 16 paths; what a picture does not use is never touched. */
+/* Room for more than 800 peers of 16 paths; what a snapshot does not use is never touched. */
 #define LIVE_BYTES (1u << 20)
 #define LIVE_EVERY_NS (250 * UCCL_NS_PER_MS)
 
 struct uccl_live {
-	struct uccl_snapshot
-		*snapshot; /* drawn here, then written: a file that is mapped ends us when somebody cuts it off */
+	struct uccl_snapshot *snapshot; /* the file is not mapped: whoever cuts it off would end this process */
 	uint64_t due_ns;
 	int dir_fd, file;
 	char name[32];
@@ -50,8 +49,8 @@ static bool file_put(const struct uccl_live *l, size_t from, size_t bytes)
 }
 
 /*
- * A reader that sees an odd number, or another one after its copy, copies again. Where there is no room for a picture
- * its number stays odd until there is.
+ * A reader that sees an odd number, or another one after its copy, copies again. Where there is no room for a
+ * snapshot its number stays odd until there is.
  */
 static bool live_put(struct uccl_live *l, size_t bytes)
 {
@@ -64,7 +63,7 @@ static bool live_put(struct uccl_live *l, size_t bytes)
 	return file_put(l, at, sizeof(l->snapshot->seq));
 }
 
-static bool live_draw(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
+static bool live_write(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
 {
 	l->due_ns = now + LIVE_EVERY_NS;
 	return live_put(l, uccl_engine_snapshot(ep->driver.engine, l->snapshot, LIVE_BYTES, now));
@@ -73,51 +72,45 @@ static bool live_draw(struct uccl_live *l, const struct uccl_ep *ep, uint64_t no
 struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 {
 	struct uccl_live *l = calloc(1, sizeof(*l));
+	struct uccl_snapshot *v = NULL;
 	char path[64];
 
-	if (!l || uccl_shm_dir_path(path, sizeof(path)))
-		goto fail;
-	l->dir_fd = uccl_shm_dir_open(path);
-	if (l->dir_fd < 0)
-		goto fail;
-	l->snapshot = calloc(1, LIVE_BYTES);
-	l->file = l->snapshot ? file_new(l) : -1;
-	if (l->file < 0) {
-		close(l->dir_fd);
-		goto fail;
+	if (l) {
+		l->dir_fd = l->file = -1;
+		l->snapshot = v = calloc(1, LIVE_BYTES);
 	}
-	l->snapshot->pid = getpid();
-	snprintf(l->snapshot->interface, sizeof(l->snapshot->interface), "%s", ep->domain->name);
-	snprintf(l->snapshot->backend, sizeof(l->snapshot->backend), "%s", ep->domain->params.nic.backend);
-	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, l->snapshot->place,
-				sizeof(l->snapshot->place));
-	if (live_draw(l, ep, uccl_clock()))
-		return l;
-	unlinkat(l->dir_fd, l->name, 0);
-	close(l->file);
-	close(l->dir_fd);
-fail:
+	if (v && !uccl_shm_dir_path(path, sizeof(path))) {
+		l->dir_fd = uccl_shm_dir_open(path);
+		l->file = l->dir_fd < 0 ? -1 : file_new(l);
+		v->pid = getpid();
+		snprintf(v->interface, sizeof(v->interface), "%s", ep->domain->name);
+		snprintf(v->backend, sizeof(v->backend), "%s", ep->domain->params.nic.backend);
+		uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, v->place, sizeof(v->place));
+		if (l->file >= 0 && live_write(l, ep, uccl_clock()))
+			return l;
+	}
 	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_MONITOR: uccl_top will not see this endpoint: no file in /dev/shm: %s\n",
 		  strerror(errno));
-	if (l)
-		free(l->snapshot);
-	free(l);
+	uccl_live_close(l);
 	return NULL;
 }
 
 void uccl_live_refresh(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
 {
 	if (now >= l->due_ns)
-		(void)live_draw(l, ep, now);
+		(void)live_write(l, ep, now);
 }
 
 void uccl_live_close(struct uccl_live *l)
 {
 	if (!l)
 		return;
-	unlinkat(l->dir_fd, l->name, 0);
-	close(l->file);
-	close(l->dir_fd);
+	if (l->file >= 0) {
+		unlinkat(l->dir_fd, l->name, 0);
+		close(l->file);
+	}
+	if (l->dir_fd >= 0)
+		close(l->dir_fd);
 	free(l->snapshot);
 	free(l);
 }

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,20 +14,6 @@
 #include "api/object/domain.h"
 #include "api/object/ep_object.h"
 #include "api/offer/address.h"
-
-#define REPORT_MAX (256 * 1024)
-
-#define COUNTERS(X)                                                                                                    \
-	X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(tx_lane_bytes) X(rx_lane_bytes)                          \
-	X(rtx_packets) X(rtx_bytes) X(spurious) X(probes) X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx)    \
-	X(acks_rx) X(quarantined) X(rerolled) X(connects)                                                              \
-	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(link_downs)   \
-	X(subsegments_tx) X(subsegments_rx) X(mtu_cuts) X(mtu_raises) X(trains_off) X(train_tests)                     \
-	X(train_trials) X(slots_asked) X(slots_returned) X(marked_rx) X(marked_tx)                                     \
-	X(placements) X(placement_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes)           \
-	X(fifo_broken) X(gathered)                                                                                     \
-	X(rma_ops) X(atomic_ops) X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(mw_bound)       \
-	X(mw_failed) X(qp_made) X(qp_reclaimed) X(qp_now)
 
 /*
  * A file of this user alone, new or from before. What others laid at this name, a link, a pipe or another name of some
@@ -80,7 +65,7 @@ static void write_json(FILE *f, const struct uccl_ep *ep)
 	fprintf(f, "{\"pid\":%d,\"endpoint\":\"%s\",\"marks\":%s,\"interface\":\"%s\"", (int)getpid(), place,
 		uccl_engine_marks(ep->driver.engine) ? "true" : "false", ep->domain->name);
 #define X(name) fprintf(f, ",\"" #name "\":%" PRIu64, s->name);
-	COUNTERS(X)
+	UCCL_COUNTERS(X)
 #undef X
 	fprintf(f, ",\"dropped\":{");
 	for (int i = 0; i < UCCL_DROP_COUNT; i++) {
@@ -95,20 +80,11 @@ static void write_json(FILE *f, const struct uccl_ep *ep)
 void uccl_stats_write(struct uccl_ep *ep)
 {
 	const char *where = ep->domain->params.stats;
-	char *report;
-	FILE *f;
+	FILE *f = *where ? stats_open(where) : NULL;
 
-	if (!*where)
-		return;
-	f = stats_open(where);
 	if (!f)
 		return;
-	report = malloc(REPORT_MAX);
-	if (report) {
-		uccl_engine_report(ep->driver.engine, report, REPORT_MAX, uccl_clock());
-		fputs(report, f);
-		free(report);
-	}
+	uccl_engine_report(ep->driver.engine, f, uccl_clock());
 	write_json(f, ep);
 	if (fclose(f))
 		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: writing to %s failed\n", where);

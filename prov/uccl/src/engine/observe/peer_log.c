@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What a person is told about a peer as it happens. */
 #include <rdma/fi_errno.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -58,7 +57,7 @@ void conn_end_reported(struct conn *c, int err)
 {
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
-	uccl_snapshot_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
+	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	UCCL_LOG(err != FI_EACCES && (c->state.closed || TAILQ_EMPTY(&c->peer.tx.sends)) ? UCCL_LOG_INFO :
 											   UCCL_LOG_WARN,
 		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
@@ -72,7 +71,7 @@ void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *a
 	if (e->peer_log.former_ns && now - e->peer_log.former_ns < FORMER_EVERY_NS)
 		return;
 	e->peer_log.former_ns = now;
-	uccl_snapshot_addr_text(at->ip, ip, sizeof(ip));
+	uccl_snapshot_ip_text(at->ip, ip, sizeof(ip));
 	UCCL_LOG(UCCL_LOG_WARN,
 		 "%s port %u was refused: it speaks version %d of the wire protocol, and this process version %d; it "
 		 "is told that there is no memory, as it understands nothing else",
@@ -84,21 +83,20 @@ void conn_trains(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 	struct uccl_train *t = &c->peer.flow.train;
-	struct uccl_snapshot_peer p = {.port = c->peer.addr.nic.port};
+	uint16_t port = c->peer.addr.nic.port;
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
 	t->changed = false;
-	memcpy(p.ip, c->peer.addr.nic.ip, sizeof(p.ip));
-	uccl_snapshot_ip_text(&p, ip, sizeof(ip));
+	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	if (t->state == UCCL_TRAINS_ON) {
-		UCCL_LOG(UCCL_LOG_INFO, "packet trains (UDP GSO) to %s port %u%s%s arrive again", ip, p.port,
+		UCCL_LOG(UCCL_LOG_INFO, "packet trains (UDP GSO) to %s port %u%s%s arrive again", ip, port,
 			 e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "");
 		return;
 	}
 	UCCL_LOG(e->peer_log.trains_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "packet trains (UDP GSO) to %s port %u%s%s are lost while single packets arrive: a kernel or network "
 		 "card cuts them wrong; sending packet by packet, which costs processor time",
-		 ip, p.port, e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "");
+		 ip, port, e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "");
 	e->peer_log.trains_reported = true;
 }
 
@@ -109,7 +107,7 @@ void conn_pmtu(struct conn *c)
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
 	f->pmtu_changed = false;
-	uccl_snapshot_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
+	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	UCCL_LOG(e->peer_log.mtu_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "packets to %s port %u may have %u bytes from now on, the interface would carry %u: %s", ip,
 		 c->peer.addr.nic.port, f->pmtu.bytes, f->pmtu.most,

@@ -157,53 +157,6 @@ const struct uccl_snapshot_peer *uccl_snapshot_next(const struct uccl_snapshot *
 	return snapshot_at(v, (size_t)((const uint8_t *)(uccl_snapshot_paths(p) + p->npaths) - (const uint8_t *)v));
 }
 
-static bool text_good(const char *s, size_t size)
-{
-	size_t n = strnlen(s, size);
-
-	for (size_t i = 0; i < n; i++)
-		if (s[i] < ' ' || s[i] > '~')
-			return false;
-	return n < size;
-}
-
-static bool peer_good(const struct uccl_snapshot_peer *p)
-{
-	const struct uccl_snapshot_path *path = uccl_snapshot_paths(p);
-
-	if (p->state > UCCL_SNAPSHOT_ENDED || p->stall >= UCCL_STALL_COUNT)
-		return false;
-	for (uint16_t i = 0; i < p->npaths; i++)
-		if (path[i].state > UCCL_PATH_PROBATION)
-			return false;
-	return true;
-}
-
-const char *uccl_snapshot_check(const struct uccl_snapshot *v, size_t size)
-{
-	const struct uccl_snapshot_peer *p;
-	uint32_t n = 0;
-	size_t end;
-
-	if (size < offsetof(struct uccl_snapshot, seq) || v->magic != UCCL_SNAPSHOT_MAGIC)
-		return "is no picture of an endpoint";
-	if (v->version != UCCL_SNAPSHOT_VERSION || v->stats_bytes != sizeof(v->stats))
-		return "written by another version of the provider";
-	if (size < sizeof(*v) || v->bytes % 8 || v->bytes < sizeof(*v) || v->bytes > size)
-		return "cut off";
-	if (!text_good(v->interface, sizeof(v->interface)) || !text_good(v->place, sizeof(v->place)) ||
-	    !text_good(v->backend, sizeof(v->backend)) || !text_good(v->cc, sizeof(v->cc)) ||
-	    !text_good(v->path, sizeof(v->path)) || !text_good(v->credit, sizeof(v->credit)))
-		return "damaged: a text";
-	end = sizeof(*v);
-	for (p = uccl_snapshot_first(v); p && n < v->npeers; p = uccl_snapshot_next(v, p), n++) {
-		if (!peer_good(p))
-			return "damaged: a peer";
-		end = (size_t)((const uint8_t *)(uccl_snapshot_paths(p) + p->npaths) - (const uint8_t *)v);
-	}
-	return n == v->npeers && end == v->bytes ? NULL : "damaged: the peers";
-}
-
 const char *uccl_snapshot_path_state(uint8_t state)
 {
 	static const char *const text[] = { "active", "suspect", "quarantine", "probation" };
@@ -211,15 +164,10 @@ const char *uccl_snapshot_path_state(uint8_t state)
 	return state < uccl_array_len(text) ? text[state] : "?";
 }
 
-void uccl_snapshot_addr_text(const uint8_t ip[16], char *buf, size_t size)
+void uccl_snapshot_ip_text(const uint8_t ip[16], char *buf, size_t size)
 {
 	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)ip);
 
 	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? ip + 12 : ip, buf, (socklen_t)size))
 		snprintf(buf, size, "?");
-}
-
-void uccl_snapshot_ip_text(const struct uccl_snapshot_peer *p, char *buf, size_t size)
-{
-	uccl_snapshot_addr_text(p->ip, buf, size);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A picture of an engine for people and tools: its counters, and what it knows of each peer and path. One block of
- * memory without pointers, so that it can lie in a file that another process of the same user reads (api/watch/live.h,
- * util/observe/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so. What comes
- * from another process goes through uccl_snapshot_check before anything else looks at it.
+ * The state of an engine, its peers and their paths, for people and tools: the only structure that tells them.
+ * uccl_engine_snapshot writes it. FI_UCCL_STATS prints it (report.c), the functions of fi_ext_uccl.h answer from it
+ * (api/endpoint/openops.c), and api/watch/live.c keeps it in a file. util/observe/snapshot_file.h reads such files for
+ * uccl_top, and util/observe/stall_report.h finds in them who is slow. It is one block of memory without pointers.
+ * Only programs of the same build read it: `version` and `stats_bytes` tell.
  *
  *   struct uccl_snapshot, then npeers times: struct uccl_snapshot_peer and its npaths struct uccl_snapshot_path
  */
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "flow/observe/stall.h"
 #include "flow/observe/stats.h"
@@ -20,7 +22,7 @@
 struct uccl_engine;
 
 #define UCCL_SNAPSHOT_MAGIC 0x776569564c434355ull /* "UCCLView" */
-#define UCCL_SNAPSHOT_VERSION 2
+#define UCCL_SNAPSHOT_VERSION 3
 
 enum uccl_snapshot_state { UCCL_SNAPSHOT_CONNECTING, UCCL_SNAPSHOT_OPEN, UCCL_SNAPSHOT_ENDED };
 
@@ -82,12 +84,6 @@ struct uccl_snapshot_path {
  */
 size_t uccl_engine_snapshot(const struct uccl_engine *e, struct uccl_snapshot *v, size_t size, uint64_t now);
 
-/*
- * Can these `size` bytes, a copy that nobody changes any more, be believed? NULL, or why not. Then every text ends and
- * has printable characters only, every peer and path is inside, their number is right and every state is known.
- */
-const char *uccl_snapshot_check(const struct uccl_snapshot *v, size_t size);
-
 /* The first peer, and the one after; NULL: no more, or the block contradicts itself. */
 const struct uccl_snapshot_peer *uccl_snapshot_first(const struct uccl_snapshot *v);
 const struct uccl_snapshot_peer *uccl_snapshot_next(const struct uccl_snapshot *v, const struct uccl_snapshot_peer *p);
@@ -97,13 +93,11 @@ static inline const struct uccl_snapshot_path *uccl_snapshot_paths(const struct 
 }
 
 const char *uccl_snapshot_path_state(uint8_t state);
-/* A peer's IP address as people write it; "?" if the buffer is shorter than UCCL_SNAPSHOT_IP_TEXT and too short. */
+/* An IP address (IPv4 mapped into IPv6) as people write it; "?": the buffer is too short for it. */
 #define UCCL_SNAPSHOT_IP_TEXT 46
-void uccl_snapshot_ip_text(const struct uccl_snapshot_peer *p, char *buf, size_t size);
-/* The same for an address (IPv4 mapped into IPv6). */
-void uccl_snapshot_addr_text(const uint8_t ip[16], char *buf, size_t size);
+void uccl_snapshot_ip_text(const uint8_t ip[16], char *buf, size_t size);
 
-/* What a person reads of it: into buf, always terminated. Returns its length. */
-size_t uccl_snapshot_text(const struct uccl_snapshot *v, char *buf, size_t size);
+/* Print it for a person: counters, and at most so many peers, with each of their paths or without. */
+void uccl_snapshot_print(const struct uccl_snapshot *v, int peers_max, bool each_path, FILE *f);
 
 #endif

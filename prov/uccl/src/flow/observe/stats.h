@@ -47,34 +47,40 @@ enum uccl_drop {
 
 const char *uccl_drop_text(enum uccl_drop reason);
 
+/* X: the counters of a report (FI_UCCL_STATS), in its order. */
+#define UCCL_COUNTERS(X)                                                                                               \
+	X(tx_packets) X(tx_bytes)	/* all that went to the NIC; bytes of payload of first transmissions */        \
+	X(rx_packets) X(rx_bytes)	/* accepted packets; bytes of payload delivered once */                        \
+	X(tx_lane_bytes) X(rx_lane_bytes) /* of payload that lanes carried; no other counter has it */                 \
+	X(rtx_packets) X(rtx_bytes)	/* retransmissions */                                                          \
+	X(spurious)			/* retransmissions that the peer said were not needed */                       \
+	X(probes) X(rtos)                                                                                              \
+	X(lost_proof) X(lost_rack) X(lost_rto)                                                                         \
+	X(acks_tx) X(acks_rx)                                                                                          \
+	X(quarantined) X(rerolled)	/* paths */                                                                    \
+	X(connects) X(connect_fails) X(peers_dead) X(peers_closed)                                                     \
+	X(fences) X(doubtful) X(writes_rx) X(writes_tx)                                                                \
+	X(link_downs)			/* how often the NIC's link was lost */                                        \
+	X(subsegments_tx) X(subsegments_rx) /* packets with a sub-segment */                                           \
+	X(mtu_cuts) X(mtu_raises)	/* times that packets to a peer were made shorter, and longer */               \
+	X(trains_off)			/* peers to whom trains were found broken, each time */                        \
+	X(train_tests) X(train_trials)	/* trains compared with single packets; short ones sent to see */              \
+	X(slots_asked) X(slots_returned) /* silent peers asked to give receive slots back; grants that came back */    \
+	X(marked_rx) X(marked_tx)	/* bytes of payload that the network marked (ECN): to here, and from here */   \
+	X(placements) X(placement_hits)	/* payloads scattered by prediction: tried, right */                           \
+	X(unexpected) X(unexpected_bytes_max)                                                                          \
+	X(write_renewed)		/* paths made anew, or tried again, as they swallowed direct writes */         \
+	X(dup_writes) X(fifo_broken)	/* direct writes doubled, or out of order on a path declared FIFO */           \
+	X(gathered)			/* bytes of payload that came in packets to memory of a device by itself */    \
+	X(rma_ops) X(atomic_ops)	/* of this endpoint on memory of others, and its own, that were begun */       \
+	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations and queue pairs for them. */           \
+	X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(mw_bound) X(mw_failed)                   \
+	X(qp_made) X(qp_reclaimed) X(qp_now)
+
 struct uccl_stats {
-	uint64_t tx_packets, tx_bytes;	   /* all that went to the NIC; bytes of payload of first transmissions */
-	uint64_t rx_packets, rx_bytes;	   /* accepted packets; bytes of payload delivered once */
-	uint64_t tx_lane_bytes, rx_lane_bytes; /* of payload that lanes carried; no other counter has it */
-	uint64_t rtx_packets, rtx_bytes;   /* retransmissions */
-	uint64_t spurious;		   /* retransmissions that the peer said were not needed */
-	uint64_t probes, rtos;
-	uint64_t lost_proof, lost_rack, lost_rto;
-	uint64_t acks_tx, acks_rx;
-	uint64_t quarantined, rerolled;	   /* paths */
-	uint64_t connects, connect_fails, peers_dead, peers_closed;
-	uint64_t fences, doubtful, writes_rx, writes_tx;
-	uint64_t write_renewed;		   /* paths made anew, or tried again, as they swallowed direct writes */
-	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
-	uint64_t trains_off;		   /* peers to whom trains were found broken, each time */
-	uint64_t train_tests, train_trials; /* trains compared with single packets; short ones sent to see */
-	uint64_t subsegments_tx, subsegments_rx; /* packets with a sub-segment */
-	uint64_t mtu_cuts, mtu_raises;	   /* times that packets to a peer were made shorter, and longer */
-	uint64_t slots_asked, slots_returned; /* silent peers asked to give receive slots back; grants that came back */
-	uint64_t marked_rx, marked_tx;	   /* bytes of payload that the network marked (ECN): to here, and from here */
-	uint64_t link_downs;		   /* how often the NIC's link was lost */
-	uint64_t placements, placement_hits; /* payloads scattered by prediction: tried, right */
-	uint64_t gathered;		   /* bytes of payload that came in packets to memory of a device by itself */
-	uint64_t unexpected, unexpected_bytes_max;
-	uint64_t rma_ops, atomic_ops;	   /* of this endpoint on memory of others, and its own, that were begun */
-	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations kept for them, queue pairs for them. */
-	uint64_t writes_in_place, mr_hits, mr_misses, mr_gone, mr_evicted, mw_bound, mw_failed;
-	uint64_t qp_made, qp_reclaimed, qp_now;
+#define X(name) uint64_t name;
+	UCCL_COUNTERS(X)
+#undef X
 	uint64_t dropped[UCCL_DROP_COUNT];
 };
 

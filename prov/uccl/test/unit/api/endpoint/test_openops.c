@@ -87,7 +87,7 @@ static void stats__of_a_conversation(void **state)
 	node_close(&a);
 }
 
-/* More peers than the first picture has room for; those that were never connected have no time. */
+/* More peers than the first snapshot has room for; those that were never connected have no time. */
 static void peers__many(void **state)
 {
 	struct world *w = *state;

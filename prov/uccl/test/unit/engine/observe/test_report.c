@@ -4,19 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/observe/snapshot.h"
+
 static uint8_t src[100000], dst[100000];
 static char text[8192];
+
+static void report(struct lan *l, uint64_t now)
+{
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	assert_non_null(f);
+	uccl_engine_report(l->node[0].e, f, now);
+	fclose(f);
+}
 
 static void report__nobody(void **state)
 {
 	struct lan *l = lan_new_open(1);
-	size_t n;
 
 	(void)state;
-	n = uccl_engine_report(l->node[0].e, text, sizeof(text), l->now);
-	assert_int_equal(n, strlen(text));
-	assert_non_null(strstr(text, "peers 0 open 0"));
-	assert_null(strstr(text, " port "));
+	report(l, l->now);
+	assert_non_null(strstr(text, "peers 0 open 0; in all: sent 0.0 MB, "));
+	assert_null(strstr(text, "srtt"));
 	assert_null(strstr(text, "dropped"));
 	lan_free(l);
 }
@@ -32,24 +41,27 @@ static void talk(struct lan *l)
 static void report__peers_and_paths(void **state)
 {
 	struct lan *l = lan_new_open(2);
-	size_t n;
+	double srtt, heard;
+	unsigned int flight;
+	char *row;
 
 	(void)state;
 	talk(l);
 	lan_inject(l, 0, 1, "garbage", 7);
 	lan_round(l);
-	n = uccl_engine_report(l->node[0].e, text, sizeof(text),
-			       lan_conn(l, 0, 1)->peer.flow.heard_ns + 5 * UCCL_NS_PER_S);
-	assert_int_equal(n, strlen(text));
+	report(l, lan_conn(l, 0, 1)->peer.flow.heard_ns + 5 * UCCL_NS_PER_S);
 	assert_non_null(strstr(text, "peers 1 open 1"));
 	assert_non_null(strstr(text, "dropped, shorter than the header: 1\n"));
-	assert_non_null(strstr(text, " port 4001: srtt "));
-	assert_non_null(strstr(text, "in flight 0 B"));
-	assert_non_null(strstr(text, "heard 5000 ms ago"));
+	row = strstr(text, ":4001 ");
+	assert_non_null(row);
+	assert_int_equal(sscanf(row, ":4001 open %lf %u %*u %*u %*s %*u %*u %*u %*u %lf", &srtt, &flight, &heard), 3);
+	assert_true(srtt > 0);
+	assert_int_equal(flight, 0);
+	assert_true(heard == 5000);
 	assert_non_null(strstr(text, "  path 0 label "));
 	assert_non_null(strstr(text, "  path 3 label "));
 	assert_non_null(strstr(text, " active: packets "));
-	assert_int_equal(text[n - 1], '\n');
+	assert_int_equal(text[strlen(text) - 1], '\n');
 	lan_free(l);
 }
 
@@ -61,9 +73,11 @@ static void report__ended(void **state)
 	(void)state;
 	talk(l);
 	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
-	uccl_engine_report(l->node[0].e, text, sizeof(text), l->now);
+	report(l, l->now);
 	assert_non_null(strstr(text, "peers 1 open 0"));
-	assert_non_null(strstr(text, " port 4001: ended\n  path "));
+	assert_non_null(strstr(text, ":4001 "));
+	assert_non_null(strstr(strstr(text, ":4001 "), " ended "));
+	assert_non_null(strstr(strstr(text, ":4001 "), "\n  path "));
 	lan_free(l);
 }
 
@@ -78,7 +92,7 @@ static void report__path_states(void **state)
 		char line[64];
 
 		lan_conn(l, 0, 1)->peer.flow.paths.list[1].state = i;
-		uccl_engine_report(l->node[0].e, text, sizeof(text), l->now);
+		report(l, l->now);
 		assert_true(snprintf(line, sizeof(line), "label %u %s: packets",
 				     lan_conn(l, 0, 1)->peer.flow.paths.list[1].label, word[i]) < (int)sizeof(line));
 		assert_non_null(strstr(text, line));
@@ -86,26 +100,37 @@ static void report__path_states(void **state)
 	lan_free(l);
 }
 
-/* Any size: never beyond it, always terminated. */
-static void report__short_buffers(void **state)
+/* As many peers as are wanted, with paths or without. */
+static void print__limits(void **state)
 {
-	struct lan *l = lan_new_open(2);
-	char all[8192];
-	size_t n;
+	struct lan *l = lan_new_open(3);
+	static union {
+		struct uccl_snapshot v;
+		uint64_t words[1024];
+	} block;
+	FILE *f;
 
 	(void)state;
 	talk(l);
-	n = uccl_engine_report(l->node[0].e, all, sizeof(all), l->now);
-	assert_int_equal(uccl_engine_report(l->node[0].e, NULL, 0, l->now), 0);
-	for (size_t size = 1; size <= n + 2; size++) {
-		size_t len;
+	lan_recv(l, 2, dst, sizeof(dst), NULL);
+	assert_int_equal(lan_send(l, 0, 2, src, sizeof(src), NULL), 0);
+	lan_run(l, UCCL_NS_PER_S);
+	assert_true(uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now) > 0);
+	block.v.left_out = 5;
+	for (int n = 0; n <= 3; n++) {
+		char rest[64];
+		int rows = 0;
 
-		memset(text, 0x7f, sizeof(text));
-		len = uccl_engine_report(l->node[0].e, text, size, l->now);
-		assert_int_equal(len, uccl_min(size - 1, n));
-		assert_int_equal(text[len], '\0');
-		assert_memory_equal(text, all, len);
-		assert_int_equal(text[size], 0x7f);
+		memset(text, 0, sizeof(text));
+		f = fmemopen(text, sizeof(text), "w");
+		uccl_snapshot_print(&block.v, n, n == 3, f);
+		fclose(f);
+		for (const char *p = text; (p = strstr(p, ":400")); p++)
+			rows++;
+		assert_int_equal(rows, uccl_min(n, 2));
+		assert_int_equal(strstr(text, "  path ") != NULL, n == 3);
+		snprintf(rest, sizeof(rest), "\nand %d peers more\n", 7 - rows);
+		assert_non_null(strstr(text, rest));
 	}
 	lan_free(l);
 }
@@ -115,7 +140,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(report__nobody),	 cmocka_unit_test(report__peers_and_paths),
 		cmocka_unit_test(report__ended),	 cmocka_unit_test(report__path_states),
-		cmocka_unit_test(report__short_buffers),
+		cmocka_unit_test(print__limits),
 	};
 
 	return cmocka_run_group_tests_name("report", tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/observe/snapshot.h"
@@ -107,116 +106,6 @@ static void snapshot_next__contradictions(void **state)
 	lan_free(l);
 }
 
-/* A picture as another process gets it. */
-static size_t picture(struct lan *l)
-{
-	memset(&block, 0, sizeof(block));
-	return uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
-}
-
-static void snapshot_check__good(void **state)
-{
-	struct lan *l = talked(4);
-	size_t n = picture(l);
-
-	(void)state;
-	assert_int_equal(block.v.npeers, 3);
-	assert_null(uccl_snapshot_check(&block.v, n));
-	assert_null(uccl_snapshot_check(&block.v, sizeof(block)));
-	lan_free(l);
-}
-
-/* Cut off anywhere. */
-static void snapshot_check__short(void **state)
-{
-	struct lan *l = talked(4);
-	size_t n = picture(l);
-
-	(void)state;
-	for (size_t size = 0; size < n; size++) {
-		/* Nothing beyond is looked at: it lies at the very end of its memory. */
-		uint64_t *copy = malloc((size + 7) / 8 * 8 + 1);
-
-		assert_non_null(copy);
-		memcpy(copy, &block, size);
-		assert_non_null(uccl_snapshot_check((struct uccl_snapshot *)copy, size));
-		free(copy);
-	}
-	lan_free(l);
-}
-
-static void snapshot_check__older(void **state)
-{
-	struct lan *l = talked(2);
-	size_t n = picture(l);
-
-	(void)state;
-	block.v.version = UCCL_SNAPSHOT_VERSION - 1;
-	assert_string_equal(uccl_snapshot_check(&block.v, n), "written by another version of the provider");
-	block.v.version = UCCL_SNAPSHOT_VERSION;
-	block.v.stats_bytes += 8;
-	assert_string_equal(uccl_snapshot_check(&block.v, n), "written by another version of the provider");
-	block.v.stats_bytes -= 8;
-	block.v.magic++;
-	assert_string_equal(uccl_snapshot_check(&block.v, n), "is no picture of an endpoint");
-	lan_free(l);
-}
-
-#define DAMAGED(field, value)                                                                                          \
-	do {                                                                                                           \
-		__typeof__(field) was = field;                                                                         \
-		field = value;                                                                                         \
-		assert_non_null(uccl_snapshot_check(&block.v, n));                                                     \
-		field = was;                                                                                           \
-		assert_null(uccl_snapshot_check(&block.v, n));                                                         \
-	} while (0)
-
-static void snapshot_check__damaged(void **state)
-{
-	struct lan *l = talked(2);
-	size_t n = picture(l);
-	struct uccl_snapshot_peer *p = (struct uccl_snapshot_peer *)uccl_snapshot_first(&block.v);
-	struct uccl_snapshot_path *path = (struct uccl_snapshot_path *)(p + 1);
-
-	(void)state;
-	DAMAGED(block.v.bytes, block.v.bytes - 8);
-	DAMAGED(block.v.bytes, block.v.bytes + 1);
-	DAMAGED(block.v.bytes, UINT32_MAX - 7);
-	DAMAGED(block.v.bytes, 8);
-	DAMAGED(block.v.npeers, 0);
-	DAMAGED(block.v.npeers, 2);
-	DAMAGED(block.v.npeers, UINT32_MAX);
-	DAMAGED(p->npaths, UINT16_MAX);
-	DAMAGED(p->npaths, 0);
-	DAMAGED(p->state, UCCL_SNAPSHOT_ENDED + 1);
-	DAMAGED(p->stall, UCCL_STALL_COUNT);
-	DAMAGED(path->state, UCCL_PATH_PROBATION + 1);
-	/* Texts without an end, or that would play with a terminal. */
-	DAMAGED(block.v.cc[0], '\x1b');
-	DAMAGED(block.v.place[0], '\n');
-	memset(block.v.interface, 'x', sizeof(block.v.interface));
-	assert_string_equal(uccl_snapshot_check(&block.v, n), "damaged: a text");
-	lan_free(l);
-}
-
-static void snapshot_check__noise(void **state)
-{
-	struct lan *l = talked(3);
-	size_t n = picture(l);
-
-	(void)state;
-	for (int i = 0; i < 20000; i++) {
-		size_t at = (size_t)uccl_rng_below(&l->rng, n);
-		uint8_t *byte = (uint8_t *)&block + at, was = *byte;
-
-		*byte ^= (uint8_t)(1 + uccl_rng_below(&l->rng, 255));
-		if (!uccl_snapshot_check(&block.v, n))
-			assert_int_equal(peers(&block.v), 2);
-		*byte = was;
-	}
-	lan_free(l);
-}
-
 static void engine_snapshot__ended(void **state)
 {
 	struct lan *l = talked(2);
@@ -238,11 +127,6 @@ int main(void)
 		cmocka_unit_test(engine_snapshot__what_the_engine_knows),
 		cmocka_unit_test(engine_snapshot__any_room),
 		cmocka_unit_test(snapshot_next__contradictions),
-		cmocka_unit_test(snapshot_check__good),
-		cmocka_unit_test(snapshot_check__short),
-		cmocka_unit_test(snapshot_check__older),
-		cmocka_unit_test(snapshot_check__damaged),
-		cmocka_unit_test(snapshot_check__noise),
 		cmocka_unit_test(engine_snapshot__ended),
 	};
 

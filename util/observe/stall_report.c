@@ -9,10 +9,9 @@
  *   endpoint, and none of a peer.
  * - Losses make windows small. Where many packets are lost, a full window is therefore named "losses".
  */
-#include "engine/observe/stall_report.h"
+#include "stall_report.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ static uint64_t stall_grown(const struct uccl_snapshot_peer *p, const struct ucc
 	return p->stall_ns[why] > before ? p->stall_ns[why] - before : 0;
 }
 
-/* The same peer in the picture before; NULL: it was not there, or began anew. */
+/* The same peer in the snapshot before; NULL: it was not there, or began anew. */
 static const struct uccl_snapshot_peer *peer_before(const struct uccl_snapshot *before,
 						    const struct uccl_snapshot_peer *p)
 {
@@ -66,7 +65,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 	return now >= before ? now - before : now;
 }
 
-/* What a path sent and lost between the pictures. */
+/* What a path sent and lost between the snapshots. */
 static void path_grown(const struct uccl_snapshot_peer *q, const struct uccl_snapshot_path *path, uint64_t *packets,
 		       uint64_t *lost)
 {
@@ -93,7 +92,7 @@ static bool is_speed(uint8_t why)
 
 /* *away: share of the time in which this process was late for it. */
 static bool slow_peer(const struct uccl_snapshot *v, const struct uccl_snapshot_peer *p,
-		      const struct uccl_snapshot_peer *q, struct uccl_stall_report *s, double *away)
+		      const struct uccl_snapshot_peer *q, struct stall_report *s, double *away)
 {
 	const struct uccl_snapshot_path *path = uccl_snapshot_paths(p);
 	uint64_t all = 0, held = 0, most = 0, packets = 0, lost = 0;
@@ -119,21 +118,21 @@ static bool slow_peer(const struct uccl_snapshot *v, const struct uccl_snapshot_
 		lost += gone;
 	}
 	*away = share_of(stall_grown(p, q, UCCL_STALL_AWAY), all);
-	*s = (struct uccl_stall_report){
-		.kind = UCCL_STALL_REPORT_PEER,
+	*s = (struct stall_report){
+		.kind = STALL_REPORT_PEER,
 		.why = why,
 		.v = v,
 		.peer = p,
 		.share = share_of(held, all),
 		.fraction = share_of(most, all),
-		.lost = packets >= UCCL_STALL_REPORT_PACKETS ? share_of(lost, packets) : 0,
+		.lost = packets >= STALL_REPORT_PACKETS ? share_of(lost, packets) : 0,
 	};
-	if (s->lost >= UCCL_STALL_REPORT_LOST && (is_speed(why) || s->share < UCCL_STALL_REPORT_SHARE)) {
+	if (s->lost >= STALL_REPORT_LOST && (is_speed(why) || s->share < STALL_REPORT_SHARE)) {
 		s->why = UCCL_STALL_LOSS;
 		s->fraction = s->share;
 	}
 	return p->state != UCCL_SNAPSHOT_ENDED &&
-	       (s->share >= UCCL_STALL_REPORT_SHARE || s->lost >= UCCL_STALL_REPORT_LOST);
+	       (s->share >= STALL_REPORT_SHARE || s->lost >= STALL_REPORT_LOST);
 }
 
 static int by_value(const void *a, const void *b)
@@ -154,7 +153,7 @@ static double median(double *v, size_t n)
  * else what part of the RTT, or of the losses, is beyond the median.
  */
 static size_t slow_paths(const struct uccl_snapshot *v, const struct uccl_snapshot_peer *p,
-			 const struct uccl_snapshot_peer *q, struct uccl_stall_report *out, size_t max)
+			 const struct uccl_snapshot_peer *q, struct stall_report *out, size_t max)
 {
 	const struct uccl_snapshot_path *path = uccl_snapshot_paths(p);
 	double rtts[UCCL_PATHS_MAX], losses[UCCL_PATHS_MAX], rtt, loss;
@@ -163,7 +162,7 @@ static size_t slow_paths(const struct uccl_snapshot *v, const struct uccl_snapsh
 
 	for (uint16_t i = 0; i < p->npaths && i < UCCL_PATHS_MAX; i++) {
 		path_grown(q, &path[i], &sent, &lost);
-		if (sent >= UCCL_STALL_REPORT_PACKETS)
+		if (sent >= STALL_REPORT_PACKETS)
 			losses[nlosses++] = share_of(lost, sent);
 		if (path[i].srtt_ns)
 			rtts[nrtts++] = (double)path[i].srtt_ns;
@@ -171,20 +170,20 @@ static size_t slow_paths(const struct uccl_snapshot *v, const struct uccl_snapsh
 	rtt = median(rtts, nrtts);
 	loss = median(losses, nlosses);
 	for (uint16_t i = 0; i < p->npaths && n < max; i++) {
-		struct uccl_stall_report s = {.kind = UCCL_STALL_REPORT_PATH, .v = v, .peer = p, .path = &path[i]};
+		struct stall_report s = {.kind = STALL_REPORT_PATH, .v = v, .peer = p, .path = &path[i]};
 		bool bad;
 
 		path_grown(q, &path[i], &sent, &lost);
-		s.lost = sent >= UCCL_STALL_REPORT_PACKETS ? share_of(lost, sent) : 0;
+		s.lost = sent >= STALL_REPORT_PACKETS ? share_of(lost, sent) : 0;
 		s.times = rtt > 0 ? (double)path[i].srtt_ns / rtt : 0;
-		bad = s.lost >= UCCL_STALL_REPORT_LOST && s.lost >= UCCL_STALL_REPORT_LOSSES * loss;
+		bad = s.lost >= STALL_REPORT_LOST && s.lost >= STALL_REPORT_LOSSES * loss;
 		if (bad || path[i].state == UCCL_PATH_QUARANTINE)
 			s.why = UCCL_STALL_LOSS;
 		if (path[i].state == UCCL_PATH_QUARANTINE)
 			s.share = 1;
 		else if (bad)
 			s.share = IN_SERVICE * (1 - loss / s.lost);
-		if (nrtts > 2 && s.times >= UCCL_STALL_REPORT_RTT)
+		if (nrtts > 2 && s.times >= STALL_REPORT_RTT)
 			s.share = fmax(s.share, IN_SERVICE * (1 - 1 / s.times));
 		if (s.share > 0)
 			out[n++] = s;
@@ -203,25 +202,25 @@ static bool snapshot_busy(const struct uccl_snapshot *v)
 	return false;
 }
 
-static struct uccl_stall_report slow_endpoint(const struct uccl_snapshot *v, uint8_t why, double share)
+static struct stall_report slow_endpoint(const struct uccl_snapshot *v, uint8_t why, double share)
 {
-	return (struct uccl_stall_report){
-		.kind = UCCL_STALL_REPORT_ENDPOINT, .why = why, .v = v, .share = share, .fraction = share};
+	return (struct stall_report){
+		.kind = STALL_REPORT_ENDPOINT, .why = why, .v = v, .share = share, .fraction = share};
 }
 
-size_t uccl_stall_report_find(const struct uccl_snapshot *now, const struct uccl_snapshot *before, uint64_t clock_ns,
-			      struct uccl_stall_report *out, size_t max)
+size_t stall_report_find(const struct uccl_snapshot *now, const struct uccl_snapshot *before, uint64_t clock_ns,
+			 struct stall_report *out, size_t max)
 {
 	uint64_t old = clock_ns > now->at_ns ? clock_ns - now->at_ns : 0, span, nic;
 	const struct uccl_snapshot_peer *p = uccl_snapshot_first(now);
 	double away = 0, one;
-	struct uccl_stall_report s;
+	struct stall_report s;
 	size_t n = 0;
 
-	if (before && before->at_ns >= now->at_ns && old < UCCL_STALL_REPORT_STALE_NS)
+	if (before && before->at_ns >= now->at_ns && old < STALL_REPORT_STALE_NS)
 		before = NULL;
-	/* Nobody draws, so nobody measures: what the last picture says is long ago. */
-	if (old >= UCCL_STALL_REPORT_STALE_NS) {
+	/* Nobody writes snapshots, so nobody measures: what the last one says is long ago. */
+	if (old >= STALL_REPORT_STALE_NS) {
 		if (!max || !snapshot_busy(now))
 			return 0;
 		*out = slow_endpoint(now, UCCL_STALL_AWAY, 1);
@@ -230,7 +229,7 @@ size_t uccl_stall_report_find(const struct uccl_snapshot *now, const struct uccl
 	}
 	span = before ? now->at_ns - before->at_ns : 0;
 	nic = before ? grown(now->nic_ns, before->nic_ns) : 0;
-	if (n < max && share_of(nic, span) >= UCCL_STALL_REPORT_SHARE)
+	if (n < max && share_of(nic, span) >= STALL_REPORT_SHARE)
 		out[n++] = slow_endpoint(now, UCCL_STALL_NIC, share_of(nic, span));
 	for (uint32_t i = 0; p && i < now->npeers; i++, p = uccl_snapshot_next(now, p)) {
 		const struct uccl_snapshot_peer *q = peer_before(before, p);
@@ -241,13 +240,13 @@ size_t uccl_stall_report_find(const struct uccl_snapshot *now, const struct uccl
 		if (p->state == UCCL_SNAPSHOT_OPEN)
 			n += slow_paths(now, p, q, out + n, max - n);
 	}
-	if (n < max && away >= UCCL_STALL_REPORT_SHARE)
+	if (n < max && away >= STALL_REPORT_SHARE)
 		out[n++] = slow_endpoint(now, UCCL_STALL_AWAY, away);
 	return n;
 }
 
 /* Which of two comes first, if they are held back for about as long? */
-static int rank(const struct uccl_stall_report *s)
+static int rank(const struct stall_report *s)
 {
 	/* What the other side does not do, before what follows from it elsewhere. */
 	if (s->why == UCCL_STALL_SILENT)
@@ -257,8 +256,8 @@ static int rank(const struct uccl_stall_report *s)
 
 static int by_badness(const void *a, const void *b)
 {
-	const struct uccl_stall_report *x = a, *y = b;
-	int paths = (x->kind == UCCL_STALL_REPORT_PATH) - (y->kind == UCCL_STALL_REPORT_PATH);
+	const struct stall_report *x = a, *y = b;
+	int paths = (x->kind == STALL_REPORT_PATH) - (y->kind == STALL_REPORT_PATH);
 	int steps = (int)lround(y->share * STEPS) - (int)lround(x->share * STEPS);
 
 	if (paths)
@@ -272,7 +271,7 @@ static int by_badness(const void *a, const void *b)
 	return (x->lost < y->lost) - (x->lost > y->lost);
 }
 
-void uccl_stall_report_sort(struct uccl_stall_report *s, size_t n)
+void stall_report_sort(struct stall_report *s, size_t n)
 {
 	if (n)
 		qsort(s, n, sizeof(*s), by_badness);
@@ -299,125 +298,98 @@ static const char *bytes_text(char *buf, size_t size, uint64_t bytes)
 	return buf;
 }
 
-static size_t figure_path(const struct uccl_stall_report *s, char *buf, size_t size)
-{
-	char t[32];
-
-	return (size_t)snprintf(buf, size, "%s, RTT %s (%.1f times the median), %.1f %% lost",
-				uccl_snapshot_path_state(s->path->state), ns_text(t, sizeof(t), s->path->srtt_ns),
-				s->times, s->lost * 100);
-}
-
-size_t uccl_stall_report_figure(const struct uccl_stall_report *s, char *buf, size_t size)
+void stall_report_figure(const struct stall_report *s, char *buf, size_t size)
 {
 	const struct uccl_snapshot_peer *p = s->peer;
-	char a[32], b[32];
-	int n = 0;
+	char a[32], b[32], rtt[32] = "";
 
-	if (!size)
-		return 0;
-	buf[0] = '\0';
-	if (s->kind == UCCL_STALL_REPORT_PATH)
-		return uccl_min(figure_path(s, buf, size), size - 1);
+	if (p)
+		ns_text(rtt, sizeof(rtt), s->path ? s->path->srtt_ns : p->srtt_ns);
+	if (s->kind == STALL_REPORT_PATH) {
+		snprintf(buf, size, "%s, RTT %s (%.1f times the median), %.1f %% lost",
+			 uccl_snapshot_path_state(s->path->state), rtt, s->times, s->lost * 100);
+		return;
+	}
 	switch (s->why) {
 	case UCCL_STALL_WINDOW:
 	case UCCL_STALL_PACE:
-		n = snprintf(buf, size, "window %s, RTT %s", bytes_text(a, sizeof(a), p->window),
-			     ns_text(b, sizeof(b), p->srtt_ns));
+		snprintf(buf, size, "window %s, RTT %s", bytes_text(a, sizeof(a), p->window), rtt);
 		break;
 	case UCCL_STALL_CREDIT:
-		n = snprintf(buf, size, "%s granted and used", bytes_text(a, sizeof(a), p->credit_used));
+		snprintf(buf, size, "%s granted and used", bytes_text(a, sizeof(a), p->credit_used));
 		break;
 	case UCCL_STALL_SLOTS:
-		n = snprintf(buf, size, "slots %u, RTT %s", p->slots, ns_text(b, sizeof(b), p->srtt_ns));
+		snprintf(buf, size, "slots %u, RTT %s", p->slots, rtt);
 		break;
 	case UCCL_STALL_CHUNKS:
-		n = snprintf(buf, size, "%u chunks under way, RTT %s", p->inflight_chunks,
-			     ns_text(b, sizeof(b), p->srtt_ns));
+		snprintf(buf, size, "%u chunks under way, RTT %s", p->inflight_chunks, rtt);
 		break;
 	case UCCL_STALL_LOSS:
-		n = snprintf(buf, size, "%.1f %% lost and sent again", s->lost * 100);
+		snprintf(buf, size, "%.1f %% lost and sent again", s->lost * 100);
 		break;
 	case UCCL_STALL_SILENT:
-		n = snprintf(buf, size, "silent for %s%s", ns_text(a, sizeof(a), p->heard_ago_ns),
-			     p->suspect ? ", perhaps gone" : "");
+		snprintf(buf, size, "silent for %s%s", ns_text(a, sizeof(a), p->heard_ago_ns),
+			 p->suspect ? ", perhaps gone" : "");
 		break;
 	case UCCL_STALL_ANSWER:
 	case UCCL_STALL_LIMIT:
 	case UCCL_STALL_CONNECT:
-		n = snprintf(buf, size, "%s for %s", p->stall == s->why ? "so" : "not now, heard",
-			     ns_text(a, sizeof(a), p->stall == s->why ? p->stall_for_ns : p->heard_ago_ns));
+		if (p->stall == s->why)
+			snprintf(buf, size, "so for %s", ns_text(a, sizeof(a), p->stall_for_ns));
+		else
+			snprintf(buf, size, "not now, heard for %s", ns_text(b, sizeof(b), p->heard_ago_ns));
 		break;
 	case UCCL_STALL_AWAY:
 		if (s->stale_ns)
-			n = snprintf(buf, size, "no call for %s", ns_text(a, sizeof(a), s->stale_ns));
+			snprintf(buf, size, "no call for %s", ns_text(a, sizeof(a), s->stale_ns));
 		else
-			n = snprintf(buf, size, "calls came too late while data waited");
+			snprintf(buf, size, "calls came too late while data waited");
 		break;
 	default:
-		n = snprintf(buf, size, "%.0f %% of the time", s->fraction * 100);
+		snprintf(buf, size, "%.0f %% of the time", s->fraction * 100);
 		break;
-	}
-	return n > 0 ? uccl_min((size_t)n, size - 1) : 0;
-}
-
-static const char *meaning(uint8_t why)
-{
-	switch (why) {
-	case UCCL_STALL_WINDOW:
-	case UCCL_STALL_PACE:
-		return "sending goes as fast as congestion control finds the network to be; nothing else holds it back";
-	case UCCL_STALL_CREDIT:
-		return "the receiver hands out credit more slowly than we could send: its link is busy, or its line "
-		       "rate is set too low";
-	case UCCL_STALL_SLOTS:
-		return "the receiver has too few places for packets: more socket buffer or fewer peers there would "
-		       "help";
-	case UCCL_STALL_CHUNKS:
-		return "too few chunks may be under way for this network's speed and distance: raise "
-		       "FI_UCCL_PATHS=window=N";
-	case UCCL_STALL_LIMIT:
-		return "the peer's program has not yet taken the messages that were sent";
-	case UCCL_STALL_LOSS:
-		return "the network loses packets on the way to this peer";
-	case UCCL_STALL_SILENT:
-		return "the peer does not answer: its program makes no calls or is stopped, or the network to it is "
-		       "cut";
-	case UCCL_STALL_ANSWER:
-		return "the peer has got everything, but its program has posted no receive for it, or has not "
-		       "replied yet";
-	case UCCL_STALL_CONNECT:
-		return "the peer does not answer the handshake: it has not started, makes no calls, or cannot be "
-		       "reached";
-	case UCCL_STALL_NIC:
-		return "this host's NIC, or the socket's send buffer, takes no more: the link is full";
-	case UCCL_STALL_AWAY:
-		return "this process itself comes too late to its work for the network: its program makes no calls "
-		       "meanwhile, has no processor, or is stopped";
-	default:
-		return "something holds it back";
 	}
 }
 
-size_t uccl_stall_report_sentence(const struct uccl_stall_report *s, size_t n, char *buf, size_t size)
+/* What each reason means, for the sentence. */
+#define SPEED "sending goes as fast as congestion control finds the network to be; nothing else holds it back"
+static const char *const meaning[UCCL_STALL_COUNT] = {
+	[UCCL_STALL_NOT] = "something holds it back",
+	[UCCL_STALL_WINDOW] = SPEED,
+	[UCCL_STALL_PACE] = SPEED,
+	[UCCL_STALL_CREDIT] = "the receiver hands out credit more slowly than we could send: its link is busy, or "
+			      "its line rate is set too low",
+	[UCCL_STALL_SLOTS] = "the receiver has too few places for packets: more socket buffer or fewer peers there "
+			     "would help",
+	[UCCL_STALL_CHUNKS] = "too few chunks may be under way for this network's speed and distance: raise "
+			      "FI_UCCL_PATHS=window=N",
+	[UCCL_STALL_LIMIT] = "the peer's program has not yet taken the messages that were sent",
+	[UCCL_STALL_LOSS] = "the network loses packets on the way to this peer",
+	[UCCL_STALL_SILENT] = "the peer does not answer: its program makes no calls or is stopped, or the network to "
+			      "it is cut",
+	[UCCL_STALL_ANSWER] = "the peer has got everything, but its program has posted no receive for it, or has not "
+			      "replied yet",
+	[UCCL_STALL_CONNECT] = "the peer does not answer the handshake: it has not started, makes no calls, or "
+			       "cannot be reached",
+	[UCCL_STALL_NIC] = "this host's NIC, or the socket's send buffer, takes no more: the link is full",
+	[UCCL_STALL_AWAY] = "this process itself comes too late to its work for the network: its program makes no "
+			    "calls meanwhile, has no processor, or is stopped",
+};
+
+void stall_report_sentence(const struct stall_report *s, size_t n, char *buf, size_t size)
 {
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
-	int len;
 
-	if (!size)
-		return 0;
-	if (!n) {
-		len = snprintf(buf, size, "Nothing is held back.");
-	} else if (s->kind == UCCL_STALL_REPORT_PATH) {
-		uccl_snapshot_ip_text(s->peer, ip, sizeof(ip));
-		len = snprintf(buf, size, "No peer is held back, but path %u to %s port %u is worse than the others.",
-			       s->path->index, ip, s->peer->port);
-	} else if (s->peer) {
-		uccl_snapshot_ip_text(s->peer, ip, sizeof(ip));
-		len = snprintf(buf, size, "Worst: process %lld and its peer %s port %u: %s.", (long long)s->v->pid, ip,
-			       s->peer->port, meaning(s->why));
-	} else {
-		len = snprintf(buf, size, "Worst: process %lld: %s.", (long long)s->v->pid, meaning(s->why));
-	}
-	return len > 0 ? uccl_min((size_t)len, size - 1) : 0;
+	if (n && s->peer)
+		uccl_snapshot_ip_text(s->peer->ip, ip, sizeof(ip));
+	if (!n)
+		snprintf(buf, size, "Nothing is held back.");
+	else if (s->kind == STALL_REPORT_PATH)
+		snprintf(buf, size, "No peer is held back, but path %u to %s port %u is worse than the others.",
+			 s->path->index, ip, s->peer->port);
+	else if (s->peer)
+		snprintf(buf, size, "Worst: process %lld and its peer %s port %u: %s.", (long long)s->v->pid, ip,
+			 s->peer->port, meaning[s->why]);
+	else
+		snprintf(buf, size, "Worst: process %lld: %s.", (long long)s->v->pid, meaning[s->why]);
 }

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "../lan.h"
+#include "../engine/lan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/observe/stall_report.h"
+#include "snapshot_file.h"
+#include "stall_report.h"
 
 #define MS UCCL_NS_PER_MS
 #define S UCCL_NS_PER_S
 #define FOUND_MAX 64
 
-/* Pictures by hand: one endpoint, peers of the same number of paths. */
+/* Snapshots by hand: one endpoint, peers of the same number of paths. */
 struct made {
 	struct uccl_snapshot v;
 	uint64_t room[1024];
 };
 
 static struct made now_, before_;
-static struct uccl_stall_report found[FOUND_MAX];
+static struct stall_report found[FOUND_MAX];
 static char text[300];
 
 static struct uccl_snapshot_peer *made_add(struct made *m, uint16_t port, uint16_t npaths)
@@ -62,9 +63,9 @@ static size_t find(const struct uccl_snapshot *before)
 {
 	size_t n;
 
-	assert_null(uccl_snapshot_check(&now_.v, sizeof(now_)));
-	n = uccl_stall_report_find(&now_.v, before, now_.v.at_ns, found, FOUND_MAX);
-	uccl_stall_report_sort(found, n);
+	assert_null(snapshot_check(&now_.v, sizeof(now_)));
+	n = stall_report_find(&now_.v, before, now_.v.at_ns, found, FOUND_MAX);
+	stall_report_sort(found, n);
 	return n;
 }
 
@@ -78,7 +79,7 @@ static void stall_report_find__nothing(void **state)
 	p->stall_ns[UCCL_STALL_NOT] = 96 * MS;
 	p->stall_ns[UCCL_STALL_WINDOW] = 4 * MS;
 	assert_int_equal(find(NULL), 0);
-	uccl_stall_report_sentence(found, 0, text, sizeof(text));
+	stall_report_sentence(found, 0, text, sizeof(text));
 	assert_string_equal(text, "Nothing is held back.");
 	made_new(&now_, 10 * S);
 	assert_int_equal(find(NULL), 0);
@@ -119,15 +120,15 @@ static void stall_report_find__each_reason(void **state)
 		assert_int_equal(find(NULL), 1);
 		assert_int_equal(found[0].why, want[i].why);
 		assert_true(found[0].share > 0.59 && found[0].share < 0.61);
-		uccl_stall_report_figure(found, text, sizeof(text));
+		stall_report_figure(found, text, sizeof(text));
 		assert_string_equal(text, want[i].figure);
-		uccl_stall_report_sentence(found, 1, text, sizeof(text));
+		stall_report_sentence(found, 1, text, sizeof(text));
 		assert_non_null(strstr(text, "Worst: process 77 and its peer 10.0.0.0 port 1: "));
 		assert_null(strstr(text, "something"));
 	}
 }
 
-/* Only what came since the picture before counts. */
+/* Only what came since the snapshot before counts. */
 static void stall_report_find__since(void **state)
 {
 	struct uccl_snapshot_peer *p, *q;
@@ -165,7 +166,7 @@ static void stall_report_find__losses_make_windows_small(void **state)
 	path_of(p, 0)->lost = 52;
 	assert_int_equal(find(NULL), 1);
 	assert_int_equal(found[0].why, UCCL_STALL_LOSS);
-	uccl_stall_report_figure(found, text, sizeof(text));
+	stall_report_figure(found, text, sizeof(text));
 	assert_string_equal(text, "5.2 % lost and sent again");
 	/* Few packets say nothing. */
 	path_of(p, 0)->packets = 10;
@@ -192,9 +193,9 @@ static void stall_report_find__paths(void **state)
 	assert_int_equal(found[1].why, UCCL_STALL_LOSS);
 	assert_int_equal(found[2].path->index, 2);
 	assert_int_equal(found[2].why, UCCL_STALL_NOT);
-	uccl_stall_report_figure(&found[2], text, sizeof(text));
+	stall_report_figure(&found[2], text, sizeof(text));
 	assert_string_equal(text, "active, RTT 10.0 ms (10.0 times the median), 0.0 % lost");
-	uccl_stall_report_sentence(found, 3, text, sizeof(text));
+	stall_report_sentence(found, 3, text, sizeof(text));
 	assert_non_null(strstr(text, "path 3 to 10.0.0.0 port 1"));
 	/* All the same: none is worse than the others. */
 	for (int i = 0; i < 8; i++)
@@ -219,21 +220,19 @@ static void stall_report_find__endpoint(void **state)
 	assert_null(found[0].peer);
 	assert_int_equal(found[1].why, UCCL_STALL_NIC);
 	assert_true(found[1].share > 0.49 && found[1].share < 0.51);
-	/* An old picture says nothing but that it is old; and that only if something is to be done. */
-	assert_int_equal(uccl_stall_report_find(&now_.v, &before_.v, 14 * S, found, FOUND_MAX), 0);
+	/* An old snapshot says nothing but that it is old; and that only if something is to be done. */
+	assert_int_equal(stall_report_find(&now_.v, &before_.v, 14 * S, found, FOUND_MAX), 0);
 	p->stall = UCCL_STALL_WINDOW;
-	assert_int_equal(uccl_stall_report_find(&now_.v, &before_.v, 14 * S, found, FOUND_MAX), 1);
-	uccl_stall_report_figure(found, text, sizeof(text));
+	assert_int_equal(stall_report_find(&now_.v, &before_.v, 14 * S, found, FOUND_MAX), 1);
+	stall_report_figure(found, text, sizeof(text));
 	assert_string_equal(text, "no call for 3.0 s");
-	uccl_stall_report_sentence(found, 1, text, sizeof(text));
+	stall_report_sentence(found, 1, text, sizeof(text));
 	assert_non_null(strstr(text, "Worst: process 77: this process itself"));
 }
 
 /* Whatever room there is. */
 static void stall_report_find__room(void **state)
 {
-	size_t n;
-
 	(void)state;
 	made_new(&now_, 10 * S);
 	for (uint16_t i = 0; i < 4; i++) {
@@ -244,56 +243,55 @@ static void stall_report_find__room(void **state)
 	}
 	for (size_t room = 0; room < 12; room++) {
 		memset(found, 0x5a, sizeof(found));
-		assert_int_equal(uccl_stall_report_find(&now_.v, NULL, 10 * S, found, room), uccl_min(room, 9));
+		assert_int_equal(stall_report_find(&now_.v, NULL, 10 * S, found, room), uccl_min(room, 9));
 		assert_int_equal(found[room].kind, 0x5a);
 	}
 	for (size_t size = 1; size < 60; size++) {
 		memset(text, 0x5a, sizeof(text));
-		n = uccl_stall_report_figure(found, text, size);
-		assert_int_equal(strlen(text), n);
-		assert_true(n < size);
+		stall_report_figure(found, text, size);
+		assert_true(strlen(text) < size);
 		assert_int_equal(text[size], 0x5a);
-		n = uccl_stall_report_sentence(found, 1, text, size);
-		assert_int_equal(strlen(text), n);
-		assert_true(n < size);
+		stall_report_sentence(found, 1, text, size);
+		assert_true(strlen(text) < size);
+		assert_int_equal(text[size], 0x5a);
 	}
 }
 
 static void stall_report_sort__worst_first(void **state)
 {
 	const struct uccl_snapshot_peer peer = {.port = 1};
-	struct uccl_stall_report v[] = {
-		{.kind = UCCL_STALL_REPORT_PATH, .share = 1, .peer = &peer},
-		{.kind = UCCL_STALL_REPORT_PEER, .share = 0.5, .why = UCCL_STALL_LOSS, .peer = &peer},
-		{.kind = UCCL_STALL_REPORT_PEER, .share = 0.97, .why = UCCL_STALL_WINDOW, .peer = &peer},
-		{.kind = UCCL_STALL_REPORT_ENDPOINT, .share = 1, .why = UCCL_STALL_AWAY},
-		{.kind = UCCL_STALL_REPORT_PEER, .share = 0.96, .why = UCCL_STALL_SILENT, .peer = &peer},
-		{.kind = UCCL_STALL_REPORT_PEER, .share = 0.95, .why = UCCL_STALL_CREDIT, .peer = &peer},
+	struct stall_report v[] = {
+		{.kind = STALL_REPORT_PATH, .share = 1, .peer = &peer},
+		{.kind = STALL_REPORT_PEER, .share = 0.5, .why = UCCL_STALL_LOSS, .peer = &peer},
+		{.kind = STALL_REPORT_PEER, .share = 0.97, .why = UCCL_STALL_WINDOW, .peer = &peer},
+		{.kind = STALL_REPORT_ENDPOINT, .share = 1, .why = UCCL_STALL_AWAY},
+		{.kind = STALL_REPORT_PEER, .share = 0.96, .why = UCCL_STALL_SILENT, .peer = &peer},
+		{.kind = STALL_REPORT_PEER, .share = 0.95, .why = UCCL_STALL_CREDIT, .peer = &peer},
 	};
 	static const uint8_t want[] = {UCCL_STALL_SILENT, UCCL_STALL_AWAY, UCCL_STALL_CREDIT, UCCL_STALL_WINDOW,
 				       UCCL_STALL_LOSS};
 
 	(void)state;
-	uccl_stall_report_sort(v, uccl_array_len(v));
+	stall_report_sort(v, uccl_array_len(v));
 	for (size_t i = 0; i < uccl_array_len(want); i++)
 		assert_int_equal(v[i].why, want[i]);
-	assert_int_equal(v[5].kind, UCCL_STALL_REPORT_PATH);
-	uccl_stall_report_sort(v, 0);
+	assert_int_equal(v[5].kind, STALL_REPORT_PATH);
+	stall_report_sort(v, 0);
 }
 
 /* Engines: what they measure is what is found. */
 static uint8_t src[4 << 20], dst[4 << 20];
 
 /* The only line that peer 1 of node 0 gets. */
-static struct uccl_stall_report seen(struct lan *l)
+static struct stall_report seen(struct lan *l)
 {
 	size_t n;
 
 	assert_true(uccl_engine_snapshot(l->node[0].e, &now_.v, sizeof(now_), l->now) > 0);
-	assert_null(uccl_snapshot_check(&now_.v, sizeof(now_)));
-	n = uccl_stall_report_find(&now_.v, NULL, l->now, found, FOUND_MAX);
-	uccl_stall_report_sort(found, n);
-	return n ? found[0] : (struct uccl_stall_report){0};
+	assert_null(snapshot_check(&now_.v, sizeof(now_)));
+	n = stall_report_find(&now_.v, NULL, l->now, found, FOUND_MAX);
+	stall_report_sort(found, n);
+	return n ? found[0] : (struct stall_report){0};
 }
 
 static uint64_t sum_held(void)
@@ -423,7 +421,7 @@ static void stall_report__streams(void **state)
 static void stall_report__our_own(void **state)
 {
 	struct lan *l = lan_new();
-	struct uccl_stall_report s;
+	struct stall_report s;
 
 	(void)state;
 	l->node[0].cfg.cc = "nscc:max_bdps=0.1,max_chunks=1";
@@ -438,7 +436,7 @@ static void stall_report__our_own(void **state)
 	lan_send(l, 0, 1, src, sizeof(src), NULL);
 	lan_pass(l, 100 * MS);
 	assert_true(uccl_engine_snapshot(l->node[0].e, &now_.v, sizeof(now_), l->now) > 0);
-	assert_int_equal(uccl_stall_report_find(&now_.v, &before_.v, l->now, found, FOUND_MAX), 1);
+	assert_int_equal(stall_report_find(&now_.v, &before_.v, l->now, found, FOUND_MAX), 1);
 	assert_int_equal(found[0].why, UCCL_STALL_NIC);
 	assert_true(found[0].share > 0.9);
 	l->node[0].nic->room = -1;
@@ -449,7 +447,7 @@ static void stall_report__our_own(void **state)
 	lan_round(l);
 	s = seen(l);
 	assert_int_equal(s.why, UCCL_STALL_AWAY);
-	assert_int_equal(s.kind, UCCL_STALL_REPORT_ENDPOINT);
+	assert_int_equal(s.kind, STALL_REPORT_ENDPOINT);
 	lan_free(l);
 }
 
