@@ -1,7 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "endpoint.h"
 
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+void die(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	fflush(stdout);
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	/* In one piece: the other side may die at the same moment, on the same terminal. */
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+	exit(1);
+}
 
 void check(const char *what, long rc)
 {
@@ -9,26 +27,41 @@ void check(const char *what, long rc)
 		die("%s: %s (%ld)", what, fi_strerror((int)-rc), rc);
 }
 
-void endpoint_open(struct endpoint *e, const char *provider, const char *node, enum fi_wait_obj wait_obj)
+struct fi_info *endpoint_hints(const char *provider, const char *domain, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
-	struct fi_av_attr av = {0};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .size = 1024, .wait_obj = wait_obj};
 
 	if (!hints)
 		die("out of memory");
-	hints->caps = FI_MSG | FI_TAGGED;
+	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->fabric_attr->prov_name = strdup(provider);
-	check("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &e->info));
+	hints->domain_attr->name = domain ? strdup(domain) : NULL;
+	return hints;
+}
+
+int endpoint_find(struct endpoint *e, struct fi_info *hints, const char *node, const char *service)
+{
+	uint64_t flags = node || service ? FI_SOURCE : 0;
+	int rc = fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints, &e->info);
+
 	fi_freeinfo(hints);
-	check("fi_fabric", fi_fabric(e->info->fabric_attr, &e->fabric, NULL));
-	check("fi_domain", fi_domain(e->fabric, e->info, &e->domain, NULL));
+	return rc;
+}
+
+void endpoint_open(struct endpoint *e, const struct fi_cq_attr *cq)
+{
+	struct fi_cq_attr cq_attr = *cq;
+	struct fi_av_attr av = {0};
+
+	if (!e->domain) {
+		check("fi_fabric", fi_fabric(e->info->fabric_attr, &e->fabric, NULL));
+		check("fi_domain", fi_domain(e->fabric, e->info, &e->domain, NULL));
+	}
 	av.type = e->info->domain_attr->av_type ? e->info->domain_attr->av_type : FI_AV_MAP;
 	check("fi_av_open", fi_av_open(e->domain, &av, &e->av, NULL));
-	check("fi_cq_open", fi_cq_open(e->domain, &cq, &e->cq, NULL));
+	check("fi_cq_open", fi_cq_open(e->domain, &cq_attr, &e->cq, NULL));
 	check("fi_endpoint", fi_endpoint(e->domain, e->info, &e->ep, NULL));
 	check("bind av", fi_ep_bind(e->ep, &e->av->fid, 0));
 	check("bind cq", fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));

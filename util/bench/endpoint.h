@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One reliable endpoint of any provider with all that belongs to it, for programs that measure. They supply die(),
- * which prints why and ends the program; every failure here ends there.
+ * One reliable endpoint of any provider with all that belongs to it, for programs that measure and test. Every failure
+ * ends in die().
  */
 #ifndef UCCL_UTIL_ENDPOINT_H
 #define UCCL_UTIL_ENDPOINT_H
@@ -21,14 +21,18 @@ struct endpoint {
 	struct fid_ep *ep;
 };
 
+/* Print the program's name (program_invocation_short_name) and why, and end with 1. */
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* End the program if rc, what `what` returned, is an error of libfabric (below 0). */
 void check(const char *what, long rc);
+/* Hints for a provider's reliable endpoint. domain: its name, or NULL for any. */
+struct fi_info *endpoint_hints(const char *provider, const char *domain, uint64_t caps);
 /*
- * Open an enabled endpoint for tagged messages, with one queue of completions (only contexts) for both directions.
- * node: the local address, or NULL for any. wait_obj: whether the queue can be slept on.
+ * Ask for such an endpoint at a local address and port (NULL: any). Takes the hints over. 0, or an error of libfabric.
  */
-void endpoint_open(struct endpoint *e, const char *provider, const char *node, enum fi_wait_obj wait_obj);
+int endpoint_find(struct endpoint *e, struct fi_info *hints, const char *node, const char *service);
+/* Open what was found, but for what is there: fabric and domain. One queue of completions serves both directions. */
+void endpoint_open(struct endpoint *e, const struct fi_cq_attr *cq);
 void endpoint_close(struct endpoint *e);
 
 #endif

@@ -13,10 +13,15 @@
  */
 #include "uccl_pingpong.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "random_seed.h"
@@ -27,6 +32,33 @@
 #define ITERS_MIN 8
 #define ITERS_MAX 200000
 #define CACHE_LINE 64
+
+double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* What one segment of TCP holds, bytes. */
+static int mss(const struct bench *b)
+{
+	socklen_t len = sizeof(int);
+	int bytes = 0;
+
+	if (getsockopt(b->oob.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &len))
+		die("TCP_MAXSEG: %s", strerror(errno));
+	return bytes;
+}
+
+static void progress(void *arg)
+{
+	struct bench *b = arg;
+
+	if (b->open)
+		b->transport->progress(b);
+}
 
 static uint8_t pattern(size_t i, uint64_t seed)
 {
@@ -68,7 +100,7 @@ static void test_verify(struct bench *b, size_t size)
 		verify_recv(b, size, size + 1);
 		verify_send(b, size, size + 2);
 	}
-	barrier(b);
+	oob_barrier(&b->oob);
 }
 
 /* What a program does with a message at least, so that it shows where in the machine the payload is. */
@@ -111,7 +143,7 @@ static void bw_rounds(struct bench *b, size_t size, int window, uint64_t iters)
 	if (!b->client)
 		for (i = 0; i < window; i++)
 			b->transport->recv(b, &b->rx[i], b->rx[i].buf, size, b->tag);
-	barrier(b);
+	oob_barrier(&b->oob);
 	for (k = 0; k < iters; k++) {
 		if (b->client) {
 			b->transport->recv(b, &b->ack, b->ack_buf, sizeof(b->ack_buf), b->tag + 1);
@@ -147,7 +179,7 @@ static void result(const struct bench *b, const char *test, size_t size, uint64_
 {
 	printf("result provider=%s test=%s size=%zu usec=%.3f mbs=%.1f mps=%.0f iters=%llu mss=%d", b->provider, test,
 	       size, t * 1e6 / (double)messages, (double)(size * messages) / t / 1e6, (double)messages / t,
-	       (unsigned long long)messages, oob_mss(b));
+	       (unsigned long long)messages, mss(b));
 	if (half_mbs > 0)
 		printf(" second_half_mbs=%.1f", half_mbs);
 	printf("\n");
@@ -178,8 +210,8 @@ static void stream_send(struct bench *b, size_t size, int window)
 	for (at = 0; at < (uint64_t)window && at < sent; at++)
 		b->transport->wait(b, &b->tx[at]);
 	t = now_s() - began;
-	oob_send(b, &sent, sizeof(sent));
-	barrier(b);
+	oob_send(&b->oob, &sent, sizeof(sent));
+	oob_barrier(&b->oob);
 	for (at = 0; at < (uint64_t)window; at++)
 		b->transport->send(b, &b->tx[at], b->tx[at].buf, size, b->tag);
 	for (at = 0; at < (uint64_t)window; at++)
@@ -203,9 +235,9 @@ static void stream_recv(struct bench *b, size_t size, int window)
 				b->transport->recv(b, s, s->buf, size, b->tag);
 			else
 				slot_set(s, false);
-		} else if (!known && (b->events || ++turn % 64 == 0) && oob_ready(b, &sent, sizeof(sent))) {
+		} else if (!known && (b->events || ++turn % 64 == 0) && oob_ready(&b->oob, &sent, sizeof(sent))) {
 			known = true;
-			barrier(b);
+			oob_barrier(&b->oob);
 		}
 	}
 }
@@ -218,12 +250,12 @@ static void measure_stream(struct bench *b, size_t size)
 	if (!b->client)
 		for (i = 0; i < window; i++)
 			b->transport->recv(b, &b->rx[i], b->rx[i].buf, size, b->tag);
-	barrier(b);
+	oob_barrier(&b->oob);
 	if (b->client)
 		stream_send(b, size, window);
 	else
 		stream_recv(b, size, window);
-	barrier(b);
+	oob_barrier(&b->oob);
 }
 
 static void rounds_run(struct bench *b, bool lat, size_t size, int window, uint64_t iters)
@@ -248,16 +280,16 @@ static void measure(struct bench *b, bool lat, size_t size)
 		double n = b->seconds / (t > 1e-7 ? t : 1e-7);
 
 		iters = n < least ? least : n > ITERS_MAX ? ITERS_MAX : (uint64_t)n;
-		oob_send(b, &iters, sizeof(iters));
+		oob_send(&b->oob, &iters, sizeof(iters));
 	} else {
-		oob_recv(b, &iters, sizeof(iters));
+		oob_recv(&b->oob, &iters, sizeof(iters));
 		if (iters > ITERS_MAX)
 			die("the other side is not ours");
 	}
 	t = now_s();
 	rounds_run(b, lat, size, window, iters);
 	t = now_s() - t;
-	barrier(b);
+	oob_barrier(&b->oob);
 	if (!b->client)
 		return;
 	messages = lat ? 2 * iters : (uint64_t)window * iters;
@@ -388,7 +420,8 @@ int main(int argc, char **argv)
 		sockets_check(&b);
 
 	pool_make(&b);
-	oob_open(&b);
+	b.oob = (struct oob){.progress = progress, .arg = &b};
+	oob_open(&b.oob, b.host, b.port, b.v6);
 	b.transport->open(&b);
 	for (i = 0; i < b.nsizes; i++) {
 		test_verify(&b, b.size[i]);
@@ -399,10 +432,10 @@ int main(int argc, char **argv)
 		if (b.stream)
 			measure_stream(&b, b.size[i]);
 	}
-	barrier(&b);
+	oob_barrier(&b.oob);
 	b.open = false;
 	b.transport->close(&b);
-	close(b.oob);
+	close(b.oob.fd);
 	free(b.pool);
 	return 0;
 }

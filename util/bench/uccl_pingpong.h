@@ -2,7 +2,7 @@
 /*
  * Parts of uccl_pingpong: the tests (uccl_pingpong.c) over a transport, which is a provider of libfabric
  * (uccl_pingpong_fabric.c) or plain TCP sockets (uccl_pingpong_sockets.c), beside a TCP connection over which both
- * sides talk (uccl_pingpong_oob.c).
+ * sides talk (oob.h).
  */
 #ifndef UCCL_PINGPONG_H
 #define UCCL_PINGPONG_H
@@ -13,6 +13,9 @@
 #include <stdint.h>
 
 #include <rdma/fabric.h>
+
+#include "endpoint.h"
+#include "oob.h"
 
 #define WINDOW_MAX 64
 #define SIZES_MAX 64
@@ -57,7 +60,7 @@ struct bench {
 	int nsizes;
 	size_t size_max;
 
-	int oob;
+	struct oob oob;
 	const struct transport *transport;
 	bool open; /* the transport is, and wants progress */
 	uint64_t tag;
@@ -76,17 +79,6 @@ static inline void slot_set(struct slot *s, bool done)
 	atomic_store_explicit(&s->done, done, memory_order_release);
 }
 
-/* ---- uccl_pingpong_oob.c: waiting there must not stop the transport, whose peer may need an answer */
-
-void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 double now_s(void);
-void oob_open(struct bench *b);
-void oob_send(struct bench *b, const void *buf, size_t len);
-void oob_recv(struct bench *b, void *buf, size_t len);
-/* What the other side has sent, if it is there in whole. */
-bool oob_ready(struct bench *b, void *buf, size_t len);
-/* What one segment of TCP holds, bytes. */
-int oob_mss(const struct bench *b);
-void barrier(struct bench *b);
 
 #endif

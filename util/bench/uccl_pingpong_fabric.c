@@ -79,7 +79,7 @@ static void node_get(const struct bench *b, char *node, size_t size)
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
 
-	if (getsockname(b->oob, (struct sockaddr *)&local, &len) ||
+	if (getsockname(b->oob.fd, (struct sockaddr *)&local, &len) ||
 	    getnameinfo((struct sockaddr *)&local, len, node, (socklen_t)size, NULL, 0, NI_NUMERICHOST))
 		die("no local address");
 }
@@ -92,12 +92,12 @@ static void addresses_swap(struct bench *b)
 
 	check("fi_getname", fi_getname(&fab.ep->fid, mine, &len));
 	n = (uint32_t)len;
-	oob_send(b, &n, sizeof(n));
-	oob_send(b, mine, len);
-	oob_recv(b, &n, sizeof(n));
+	oob_send(&b->oob, &n, sizeof(n));
+	oob_send(&b->oob, mine, len);
+	oob_recv(&b->oob, &n, sizeof(n));
 	if (n > sizeof(theirs))
 		die("the other side's address is too long: %u", n);
-	oob_recv(b, theirs, n);
+	oob_recv(&b->oob, theirs, n);
 	if (fi_av_insert(fab.av, theirs, 1, &fab_peer, 0, NULL) != 1)
 		die("fi_av_insert refused the other side's address");
 }
@@ -110,10 +110,15 @@ static void fabric_close(struct bench *b)
 
 static void fabric_open(struct bench *b)
 {
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .size = 1024};
+	struct fi_info *hints = endpoint_hints(b->provider, NULL, FI_MSG | FI_TAGGED);
 	char node[NI_MAXHOST];
 
 	node_get(b, node, sizeof(node));
-	endpoint_open(&fab, b->provider, node, b->events ? FI_WAIT_UNSPEC : FI_WAIT_NONE);
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	cq.wait_obj = b->events ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
+	check("fi_getinfo", endpoint_find(&fab, hints, node, NULL));
+	endpoint_open(&fab, &cq);
 	b->open = true;
 	addresses_swap(b);
 }

@@ -177,7 +177,7 @@ static int sockets_listen(struct bench *b, struct sockaddr_storage *at, socklen_
 	int fd;
 
 	*len = sizeof(*at);
-	if (getsockname(b->oob, (struct sockaddr *)at, len))
+	if (getsockname(b->oob.fd, (struct sockaddr *)at, len))
 		die("no local address: %s", strerror(errno));
 	((struct sockaddr_in *)at)->sin_port = 0; /* sin6_port lies at the same place */
 	fd = socket(at->ss_family, SOCK_STREAM, 0);
@@ -193,7 +193,7 @@ static int sockets_dial(struct bench *b, in_port_t port)
 	socklen_t len = sizeof(at);
 	int fd;
 
-	if (getpeername(b->oob, (struct sockaddr *)&at, &len))
+	if (getpeername(b->oob.fd, (struct sockaddr *)&at, &len))
 		die("no address of the other side: %s", strerror(errno));
 	((struct sockaddr_in *)&at)->sin_port = port;
 	fd = socket(at.ss_family, SOCK_STREAM, 0);
@@ -227,11 +227,11 @@ static void sockets_open(struct bench *b)
 	socklen_t len;
 
 	if (b->client) {
-		oob_recv(b, &port, sizeof(port));
+		oob_recv(&b->oob, &port, sizeof(port));
 	} else {
 		listener = sockets_listen(b, &at, &len);
 		port = ((struct sockaddr_in *)&at)->sin_port;
-		oob_send(b, &port, sizeof(port));
+		oob_send(&b->oob, &port, sizeof(port));
 	}
 	for (i = 0; i < net.n; i++) {
 		int fd = b->client ? sockets_dial(b, port) : accept(listener, NULL, NULL);
@@ -241,7 +241,7 @@ static void sockets_open(struct bench *b)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		lane_open(&net.tx[i], fd, true);
 		lane_open(&net.rx[i], fd, false);
-		barrier(b); /* the next one is the next one on both sides */
+		oob_barrier(&b->oob); /* the next one is the next one on both sides */
 	}
 	if (!b->client)
 		close(listener);

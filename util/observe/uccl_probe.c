@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What the RDMA NICs of this host really do, and what verbs-uc makes of it. See uccl_probe(1). */
-#include <errno.h>
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -103,12 +103,13 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 
 int main(int argc, char **argv)
 {
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	const char *name = NULL;
 	struct uccl_verbs_port *list;
 	bool overrun = false;
 	int i, n, worst = 0, asked = 0, opt;
 
-	while ((opt = getopt(argc, argv, "oh")) != -1) {
+	while ((opt = getopt_long(argc, argv, "oh", longs, NULL)) != -1) {
 		if (opt == 'o') {
 			overrun = true;
 			continue;

@@ -2,6 +2,7 @@
 /* Print the records of a trace that an endpoint left behind (FI_UCCL_TRACE). See uccl_trace(1). */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -217,10 +218,11 @@ static bool number(const char *arg, uint64_t max, uint64_t *out)
 int main(int argc, char **argv)
 {
 	uint64_t counts[UCCL_TRACE_COUNT + 1] = { 0 }, have, skip = 0, match = 0, v;
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	struct uccl_trace *t;
 	int c;
 
-	while ((c = getopt(argc, argv, "n:p:P:k:sh")) != -1) {
+	while ((c = getopt_long(argc, argv, "n:p:P:k:sh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'n':
 			if (!number(optarg, UINT64_MAX, &opt.last))

@@ -19,12 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
+#include "../../../../util/bench/endpoint.h"
 
 #define ENDPOINTS_MAX 64
 #define NAME_MAX_BYTES 64
@@ -36,11 +31,10 @@ struct board {
 	uint8_t name[2][ENDPOINTS_MAX][NAME_MAX_BYTES];
 };
 
-struct endpoint {
+/* An endpoint, and the thread that drives it. */
+struct actor {
 	int index;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
+	struct endpoint fab;
 	fi_addr_t peer[ENDPOINTS_MAX];
 	uint8_t *out, *in;
 	uint64_t wrong;
@@ -53,18 +47,8 @@ static struct {
 
 static struct board *board;
 static int side;
-static struct fi_info *info;
-static struct fid_fabric *fabric;
-static struct fid_domain *domain;
-static struct endpoint eps[ENDPOINTS_MAX];
-
-static void check(const char *what, long rc)
-{
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "uccl_endpoints: %s: %s\n", what, fi_strerror((int)-rc));
-	exit(1);
-}
+static struct endpoint shared; /* what all endpoints of a process have in common */
+static struct actor actors[ENDPOINTS_MAX];
 
 static uint8_t content(uint64_t tag, uint64_t at)
 {
@@ -77,59 +61,48 @@ static uint64_t tag_of(uint64_t from, uint64_t to, uint64_t n)
 	return n << 16 | from << 8 | to;
 }
 
-static void fabric_open(const char *name)
+static void domain_open(const char *name)
 {
-	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *hints = endpoint_hints("uccl", name, FI_TAGGED);
 
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_TAGGED;
-	hints->addr_format = FI_FORMAT_UNSPEC;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
-	hints->fabric_attr->prov_name = strdup("uccl");
-	hints->domain_attr->name = strdup(name);
-	check("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
-	check("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL));
-	check("fi_domain", fi_domain(fabric, info, &domain, NULL));
-	fi_freeinfo(hints);
+	check("fi_getinfo", endpoint_find(&shared, hints, NULL, NULL));
+	check("fi_fabric", fi_fabric(shared.info->fabric_attr, &shared.fabric, NULL));
+	check("fi_domain", fi_domain(shared.fabric, shared.info, &shared.domain, NULL));
 }
 
-static void endpoint_open(struct endpoint *e)
+static void actor_open(struct actor *e)
 {
-	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
 	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
 	size_t len = NAME_MAX_BYTES;
 
-	check("fi_av_open", fi_av_open(domain, &av_attr, &e->av, NULL));
-	check("fi_cq_open", fi_cq_open(domain, &cq_attr, &e->cq, NULL));
-	check("fi_endpoint", fi_endpoint(domain, info, &e->ep, NULL));
-	check("fi_ep_bind", fi_ep_bind(e->ep, &e->av->fid, 0));
-	check("fi_ep_bind", fi_ep_bind(e->ep, &e->cq->fid, FI_SEND | FI_RECV));
-	check("fi_enable", fi_enable(e->ep));
-	check("fi_getname", fi_getname(&e->ep->fid, board->name[side][e->index], &len));
+	e->fab = shared;
+	endpoint_open(&e->fab, &cq_attr);
+	check("fi_getname", fi_getname(&e->fab.ep->fid, board->name[side][e->index], &len));
 	e->out = malloc(opt.endpoints * opt.bytes);
 	e->in = malloc(opt.endpoints * opt.bytes);
 	if (!e->out || !e->in)
-		check("malloc", -FI_ENOMEM);
+		die("no memory");
 }
 
-static void endpoint_close(struct endpoint *e)
+static void actor_close(struct actor *e)
 {
-	fi_close(&e->ep->fid);
-	fi_close(&e->cq->fid);
-	fi_close(&e->av->fid);
+	fi_close(&e->fab.ep->fid);
+	fi_close(&e->fab.cq->fid);
+	fi_close(&e->fab.av->fid);
 	free(e->out);
 	free(e->in);
 }
 
 /* One completion, for so many ms. */
-static uint64_t completions(struct endpoint *e, int ms)
+static uint64_t completions(struct actor *e, int ms)
 {
 	struct fi_cq_tagged_entry c;
 	struct fi_cq_err_entry err = {0};
-	ssize_t rc = e->index % 2 ? fi_cq_sread(e->cq, &c, 1, NULL, ms) : fi_cq_read(e->cq, &c, 1);
+	ssize_t rc = e->index % 2 ? fi_cq_sread(e->fab.cq, &c, 1, NULL, ms) : fi_cq_read(e->fab.cq, &c, 1);
 
 	if (rc == -FI_EAVAIL) {
-		fi_cq_readerr(e->cq, &err, 0);
+		fi_cq_readerr(e->fab.cq, &err, 0);
 		check("an operation failed", -err.err);
 	}
 	if (rc != -FI_EAGAIN && rc != -FI_EINTR)
@@ -138,23 +111,23 @@ static uint64_t completions(struct endpoint *e, int ms)
 }
 
 /* One message to and from each: 2 x endpoints completions. */
-static void round_run(struct endpoint *e, uint64_t n)
+static void round_run(struct actor *e, uint64_t n)
 {
 	uint64_t done = 0, me = (uint64_t)e->index;
 	ssize_t rc;
 
 	for (uint64_t k = 0; k < opt.endpoints; k++) {
 		memset(e->in + k * opt.bytes, 0, opt.bytes);
-		while ((rc = fi_trecv(e->ep, e->in + k * opt.bytes, opt.bytes, NULL, e->peer[k], tag_of(k, me, n), 0,
-				      NULL)) == -FI_EAGAIN)
+		while ((rc = fi_trecv(e->fab.ep, e->in + k * opt.bytes, opt.bytes, NULL, e->peer[k], tag_of(k, me, n),
+				      0, NULL)) == -FI_EAGAIN)
 			done += completions(e, 0);
 		check("fi_trecv", rc);
 	}
 	for (uint64_t k = 0; k < opt.endpoints; k++) {
 		for (uint64_t at = 0; at < opt.bytes; at++)
 			e->out[k * opt.bytes + at] = content(tag_of(me, k, n), at);
-		while ((rc = fi_tsend(e->ep, e->out + k * opt.bytes, opt.bytes, NULL, e->peer[k], tag_of(me, k, n),
-				      NULL)) == -FI_EAGAIN)
+		while ((rc = fi_tsend(e->fab.ep, e->out + k * opt.bytes, opt.bytes, NULL, e->peer[k],
+				      tag_of(me, k, n), NULL)) == -FI_EAGAIN)
 			done += completions(e, 0);
 		check("fi_tsend", rc);
 	}
@@ -167,20 +140,20 @@ static void round_run(struct endpoint *e, uint64_t n)
 
 static void *endpoint_run(void *arg)
 {
-	struct endpoint *e = arg;
+	struct actor *e = arg;
 
 	board->open++;
 	while (board->open < 2 * (int)opt.endpoints)
 		usleep(1000);
 	for (uint64_t k = 0; k < opt.endpoints; k++)
-		check("fi_av_insert", fi_av_insert(e->av, board->name[!side][k], 1, &e->peer[k], 0, NULL) - 1);
+		check("fi_av_insert", fi_av_insert(e->fab.av, board->name[!side][k], 1, &e->peer[k], 0, NULL) - 1);
 	for (uint64_t n = 0; n < opt.messages; n++)
 		round_run(e, n);
 	board->early++;
 	/* The first third goes at once, the others answer until all have what they need. */
 	while (e->index % 3 && board->early < 2 * (int)opt.endpoints)
 		completions(e, 10);
-	endpoint_close(e);
+	actor_close(e);
 	return NULL;
 }
 
@@ -188,20 +161,20 @@ static int process_run(const char *name)
 {
 	uint64_t wrong = 0;
 
-	fabric_open(name);
+	domain_open(name);
 	for (uint64_t i = 0; i < opt.endpoints; i++) {
-		eps[i].index = (int)i;
-		endpoint_open(&eps[i]);
+		actors[i].index = (int)i;
+		actor_open(&actors[i]);
 	}
 	for (uint64_t i = 0; i < opt.endpoints; i++)
-		check("pthread_create", -pthread_create(&eps[i].thread, NULL, endpoint_run, &eps[i]));
+		check("pthread_create", -pthread_create(&actors[i].thread, NULL, endpoint_run, &actors[i]));
 	for (uint64_t i = 0; i < opt.endpoints; i++) {
-		pthread_join(eps[i].thread, NULL);
-		wrong += eps[i].wrong;
+		pthread_join(actors[i].thread, NULL);
+		wrong += actors[i].wrong;
 	}
-	fi_close(&domain->fid);
-	fi_close(&fabric->fid);
-	fi_freeinfo(info);
+	fi_close(&shared.domain->fid);
+	fi_close(&shared.fabric->fid);
+	fi_freeinfo(shared.info);
 	printf("process=%d endpoints=%llu messages=%llu wrong_bytes=%llu\n", side, (unsigned long long)opt.endpoints,
 	       (unsigned long long)(opt.endpoints * opt.endpoints * opt.messages), (unsigned long long)wrong);
 	fflush(stdout);
@@ -241,7 +214,7 @@ int main(int argc, char **argv)
 	}
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (board == MAP_FAILED)
-		check("mmap", -FI_ENOMEM);
+		die("no memory");
 	alarm(LIMIT_S);
 	other = fork();
 	check("fork", other < 0 ? -FI_ENOMEM : 0);

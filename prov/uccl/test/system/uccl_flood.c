@@ -46,16 +46,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-
 #include "base/rng.h"
 #include "base/units.h"
 #include "flow/wire/conn.h"
 #include "../unit/nic/sandbox.h"
+#include "../../../../util/bench/endpoint.h"
 
 #define SOURCES 10000
 #define BATCH 32
@@ -146,37 +141,19 @@ static void need(bool right, const char *what)
 
 /* ---- the honest */
 
-struct side {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
-};
-
-static void side_open(struct side *s, const char *ip, const char *service)
+static void side_open(struct endpoint *s, const char *ip, const char *service)
 {
-	struct fi_info *hints = fi_allocinfo();
-	struct fi_av_attr av = { .type = FI_AV_TABLE };
+	struct fi_info *hints = endpoint_hints("uccl", NULL, FI_MSG);
 	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG };
 
-	need(hints, "no memory");
-	hints->caps = FI_MSG;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_RDM;
+	memset(s, 0, sizeof(*s));
 	hints->tx_attr->op_flags = FI_TRANSMIT_COMPLETE;
-	hints->fabric_attr->prov_name = strdup("uccl");
-	need(!fi_getinfo(FI_VERSION(1, 17), ip, service, FI_SOURCE, hints, &s->info), "fi_getinfo finds no uccl");
-	fi_freeinfo(hints);
-	need(!fi_fabric(s->info->fabric_attr, &s->fabric, NULL) && !fi_domain(s->fabric, s->info, &s->domain, NULL) &&
-	     !fi_av_open(s->domain, &av, &s->av, NULL) && !fi_cq_open(s->domain, &cq, &s->cq, NULL) &&
-	     !fi_endpoint(s->domain, s->info, &s->ep, NULL) && !fi_ep_bind(s->ep, &s->av->fid, 0) &&
-	     !fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV) && !fi_enable(s->ep), "no endpoint");
+	check("fi_getinfo", endpoint_find(s, hints, ip, service));
+	endpoint_open(s, &cq);
 }
 
 /* A completion, or what failed: its context. NULL: nothing yet. */
-static void *completion(struct side *s, size_t *len)
+static void *completion(struct endpoint *s, size_t *len)
 {
 	struct fi_cq_err_entry err = { 0 };
 	struct fi_cq_msg_entry e;
@@ -237,7 +214,7 @@ static void victim_main(void)
 {
 	static struct buffer b[WINDOW];
 	uint64_t rounds = 0;
-	struct side s;
+	struct endpoint s;
 	size_t len;
 
 	buffers_make(b);
@@ -281,7 +258,7 @@ static void victim_main(void)
 	}
 }
 
-static fi_addr_t victim_insert(struct side *s, bool keyless)
+static fi_addr_t victim_insert(struct endpoint *s, bool keyless)
 {
 	fi_addr_t to = FI_ADDR_NOTAVAIL;
 	char service[8];
@@ -297,7 +274,7 @@ static fi_addr_t victim_insert(struct side *s, bool keyless)
 static void honest_main(void)
 {
 	static struct buffer b[WINDOW];
-	struct side s;
+	struct endpoint s;
 	uint64_t n = 0;
 	fi_addr_t to;
 	size_t len;
@@ -323,7 +300,7 @@ static void honest_main(void)
 static int newcomer_main(bool keyless)
 {
 	static struct buffer b;
-	struct side s;
+	struct endpoint s;
 	uint64_t began, took;
 	fi_addr_t to;
 	size_t len;

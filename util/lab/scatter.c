@@ -5,20 +5,16 @@
  * together. Every byte is compared. Before it, what this GPU lets NICs do: dmabufs of its memory, and who sees what
  * they wrote.
  *
- *   uccl_scatter [--runs N] [--bytes N] [--rounds N] [--shift N]
- *
  * Without --runs and --bytes it goes through some of each. --shift: so many bytes away from where source and place lie
  * alike. For each way it prints the median time in us that the calls take, and until the bytes are there. Exit status
  * 77: there is no GPU.
  */
 #include <dlfcn.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -26,8 +22,8 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "hmem/cuda.h"
+#include "lab.h"
 
-#define NOT_RUN 77
 #define RUNS_MOST UCCL_HMEM_RUNS
 #define BYTES_MOST (64u << 10)
 #define ROUNDS_MOST 10000u
@@ -37,7 +33,7 @@ static struct uccl_hmem_queue *q;
 static uint8_t *host, *seen; /* pinned; what was read */
 static uint8_t *gpu, *other; /* memory of the GPU, the first as NICs are lent it */
 static struct uccl_rng rng;
-static unsigned int rounds = 200, shift;
+static uint64_t rounds = 200, shift;
 
 static struct {
 	int (*device)(int *device, int ordinal);
@@ -79,10 +75,7 @@ static uint8_t *gpu_alloc(size_t len)
 
 static double now_us(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+	return (double)lab_clock(CLOCK_MONOTONIC) * 1e-3;
 }
 
 /* 0, or -FI_Exxx. */
@@ -211,7 +204,7 @@ static int all(bool to_gpu, uint8_t *device, uint8_t *plain, size_t len)
 }
 
 /* Do the runs once, and look at every byte of the places and of what lies between. How many are wrong; -1: an error. */
-static long check(enum way way, enum kind kind, unsigned int n, size_t bytes, size_t span)
+static long runs_check(enum way way, enum kind kind, unsigned int n, size_t bytes, size_t span)
 {
 	uint8_t *packed = malloc(span), *spread = malloc(span), *want = malloc(span);
 	long wrong = 0;
@@ -244,103 +237,67 @@ static long check(enum way way, enum kind kind, unsigned int n, size_t bytes, si
 	return wrong;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *v)
-{
-	qsort(v, rounds, sizeof(*v), by_size);
-	return v[rounds / 2];
-}
-
 static int measure(enum kind kind, unsigned int n, size_t bytes, size_t span)
 {
-	static double calls[WAYS][ROUNDS_MOST], there[WAYS][ROUNDS_MOST];
+	static uint64_t calls[WAYS][ROUNDS_MOST], there[WAYS][ROUNDS_MOST];
 	static const char *const ways[] = {"copies", "kernel", "one"};
 	double c[WAYS], t[WAYS];
 	long wrong = 0;
 
 	runs_make(kind, n, bytes);
 	for (enum way way = COPIES; way < ONE && !wrong; way++) {
-		wrong = check(way, kind, n, bytes, span);
+		wrong = runs_check(way, kind, n, bytes, span);
 		if (wrong)
 			printf("%s of %u runs of %zu bytes, %s: %ld bytes WRONG\n", ways[way], n, bytes, kinds[kind],
 			       wrong);
 	}
-	for (unsigned int r = 0; r < rounds && !wrong; r++)
+	for (uint64_t r = 0; r < rounds && !wrong; r++)
 		for (enum way way = COPIES; way < WAYS; way++) {
-			double from = now_us();
+			uint64_t from = lab_clock(CLOCK_MONOTONIC);
 
 			if (begin(way, kind, n, bytes))
 				return 1;
-			calls[way][r] = now_us() - from;
+			calls[way][r] = lab_clock(CLOCK_MONOTONIC) - from;
 			if (finish())
 				return 1;
-			there[way][r] = now_us() - from;
+			there[way][r] = lab_clock(CLOCK_MONOTONIC) - from;
 		}
 	if (wrong)
 		return 1;
 	for (enum way way = COPIES; way < WAYS; way++) {
-		c[way] = median(calls[way]);
-		t[way] = median(there[way]);
+		c[way] = (double)lab_median(calls[way], rounds) * 1e-3;
+		t[way] = (double)lab_median(there[way], rounds) * 1e-3;
 	}
 	printf("%-11s %4u %6zu | %7.1f %7.1f %7.1f | %7.1f %7.1f %7.1f | %5.2f %5.2f\n", kinds[kind], n, bytes,
 	       c[COPIES], c[KERNEL], c[ONE], t[COPIES], t[KERNEL], t[ONE], t[COPIES] / t[KERNEL], t[ONE] / t[KERNEL]);
 	return 0;
 }
 
-static unsigned int number(const char *text, unsigned int most)
+int lab_scatter(int argc, char **argv)
 {
-	unsigned long n = strtoul(text, NULL, 10);
-
-	if (!n || n > most) {
-		fprintf(stderr, "uccl_scatter: %s is not a number from 1 to %u\n", text, most);
-		exit(2);
-	}
-	return (unsigned int)n;
-}
-
-int main(int argc, char **argv)
-{
-	static const struct option options[] = {{"runs", 1, NULL, 'n'},
-						{"bytes", 1, NULL, 'b'},
-						{"rounds", 1, NULL, 'r'},
-						{"shift", 1, NULL, 's'},
-						{NULL, 0, NULL, 0}};
 	static const unsigned int some_runs[] = {1, 2, 4, 8, 16, 32, 64, 128};
 	static const size_t some_bytes[] = {256, 1440, 4096, 8192, 16384, 32768, 65536};
-	size_t span = RUNS_MOST * (size_t)(BYTES_MOST + 4096) + 16, only_bytes = 0;
-	unsigned int only_runs = 0;
+	size_t span = RUNS_MOST * (size_t)(BYTES_MOST + 4096) + 16;
+	uint64_t only_bytes = 0, only_runs = 0;
+	const struct lab_option options[] = {
+		{0, "runs", "how many, 0: some of each", .number = &only_runs, .least = 1, .most = RUNS_MOST},
+		{0, "bytes", "of a run, 0: some of each", .number = &only_bytes, .least = 1, .most = BYTES_MOST},
+		{0, "rounds", "how often each is measured", .number = &rounds, .least = 1, .most = ROUNDS_MOST},
+		{0, "shift", "bytes away from where source and place lie alike", .number = &shift, .most = 15},
+	};
 	const char *missing;
 	char name[128] = "";
-	int c, device, bad = 0;
+	int device, bad = 0;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'n')
-			only_runs = number(optarg, RUNS_MOST);
-		else if (c == 'b')
-			only_bytes = number(optarg, BYTES_MOST);
-		else if (c == 'r')
-			rounds = number(optarg, ROUNDS_MOST);
-		else if (c == 's')
-			shift = number(optarg, 15);
-		else
-			return 2;
-	}
+	lab_options(argc, argv, options, uccl_array_len(options), "  Copies to and from many places of a GPU.");
 	if (uccl_cuda_open(UCCL_CUDA_FILE, &missing)) {
-		printf("uccl_scatter: nothing is measured: %s is missing\n", missing);
-		return NOT_RUN;
+		printf("uccl_lab scatter: nothing is measured: %s is missing\n", missing);
+		return LAB_NOT_RUN;
 	}
 	uccl_rng_seed(&rng, 1);
 	if (!driver_open() || h->open(0, &q) || !(gpu = h->take(q, span)) || !(other = gpu_alloc(span)) ||
-	    !(host = h->pin(q, span)) || !(seen = malloc(span))) {
-		fprintf(stderr, "uccl_scatter: the GPU, or its memory, cannot be used\n");
-		return 1;
-	}
+	    !(host = h->pin(q, span)) || !(seen = malloc(span)))
+		die("the GPU, or its memory, cannot be used");
 	if (!cu.device(&device, 0))
 		cu.name(name, sizeof(name), device);
 	printf("%s\n", name);
@@ -349,13 +306,13 @@ int main(int argc, char **argv)
 		printf("the driver does not take our program: runs are copied one by one\n");
 		return 1;
 	}
-	printf("us, medians of %u rounds | the calls: copies, kernel, one | there: copies, kernel, one | to kernel: "
+	printf("us, medians of %llu rounds | the calls: copies, kernel, one | there: copies, kernel, one | to kernel: "
 	       "copies, one\n",
-	       rounds);
+	       (unsigned long long)rounds);
 	for (enum kind kind = TO_GPU; kind < KINDS; kind++)
 		for (size_t b = 0; b < (only_bytes ? 1 : uccl_array_len(some_bytes)); b++)
 			for (size_t n = 0; n < (only_runs ? 1 : uccl_array_len(some_runs)); n++)
-				bad |= measure(kind, only_runs ? only_runs : some_runs[n],
+				bad |= measure(kind, only_runs ? (unsigned int)only_runs : some_runs[n],
 					       only_bytes ? only_bytes : some_bytes[b], span);
 	h->unpin(q, host);
 	h->give(q, gpu);

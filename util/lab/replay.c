@@ -5,18 +5,16 @@
  * every byte is looked at afterwards. Host 0 prints what the receivers' clock, which is one, says of each transfer.
  */
 #include <fcntl.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "../bench/endpoint.h"
+#include "base/units.h"
+#include "lab.h"
 #include "sim/fabric_load.h"
 
 #define HOSTS_MAX 256
@@ -27,8 +25,6 @@
 #define GO_NS 200000000ull
 /* Longer sleeps than this would overlook what others wrote on the board, ms. */
 #define LOOK_MS 5
-#define NS_PER_S 1000000000ull
-#define NS_PER_MS 1000000ull
 
 /* Tags: the number of a transfer, and this for the message that makes its connection. */
 #define TAG_WARM (1ull << 32)
@@ -62,28 +58,19 @@ static struct {
 	struct end *in, *out, *warm_in, *warm_out; /* by transfer */
 	struct endpoint fab;
 	fi_addr_t to[HOSTS_MAX];
+	bool ended; /* as it should */
 } g;
 
-void die(const char *fmt, ...)
+/* A process that ends early ends the others. */
+static void on_exit_failed(void)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	fprintf(stderr, "uccl_replay, host %u: ", g.me);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-	va_end(ap);
-	if (g.board)
+	if (!g.ended)
 		g.board->failed = 1;
-	exit(1);
 }
 
 static uint64_t now_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+	return lab_clock(CLOCK_MONOTONIC);
 }
 
 /* Words that tell of which transfer they are, and where they belong. */
@@ -102,10 +89,8 @@ static void board_open(void)
 		die("%s cannot be written", g.board_name);
 	g.board = mmap(NULL, sizeof(*g.board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	if (g.board == MAP_FAILED) {
-		g.board = NULL;
+	if (g.board == MAP_FAILED)
 		die("%s cannot be mapped", g.board_name);
-	}
 }
 
 static void list_open(const char *name)
@@ -160,7 +145,7 @@ static void look(int ms)
 /* Until all have come so far. */
 static void gather(const char *what, const _Atomic uint32_t *count, uint32_t want)
 {
-	uint64_t until = now_ns() + g.limit_s * NS_PER_S;
+	uint64_t until = now_ns() + g.limit_s * UCCL_NS_PER_S;
 
 	while (*count < want) {
 		look(LOOK_MS);
@@ -258,7 +243,7 @@ static void replay(void)
 			continue;
 		}
 		/* The last stretch is shorter than a sleep may be. */
-		at = (at - now) / NS_PER_MS;
+		at = (at - now) / UCCL_NS_PER_MS;
 		look(at > LOOK_MS ? LOOK_MS : (int)at);
 	} while (due != UINT32_MAX);
 	gather("transfers that arrived", &g.board->done, g.n);
@@ -281,59 +266,42 @@ static void print(void)
 		       (double)(g.board->end_ns[i] - g.board->go_ns) / 1e3);
 }
 
-static void usage(FILE *out)
+int lab_replay(int argc, char **argv)
 {
-	fputs("usage: uccl_replay --board FILE --hosts N --me I [--addr ADDRESS] [--provider NAME] [--limit SECONDS]\n"
-	      "                   LIST\n"
-	      "  A process for each of N hosts, I from 0. LIST: lines of start in us, sender, receiver, bytes, as for\n"
-	      "  `uccl_sim fabric list`. FILE is not there before, and the same for all. --addr: this host's, to\n"
-	      "  choose its NIC. --limit: for each step (60). Host 0 prints when each transfer ended, us after the\n"
-	      "  start.\n",
-	      out);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct option longs[] = {
-		{"board", required_argument, NULL, 'b'},    {"hosts", required_argument, NULL, 'n'},
-		{"me", required_argument, NULL, 'm'},	    {"addr", required_argument, NULL, 'a'},
-		{"provider", required_argument, NULL, 'p'}, {"limit", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
+	const char *list = NULL;
+	uint64_t hosts = 0, me = 0;
+	const struct lab_option options[] = {
+		{'b', "board", "a file for all, not there before", .text = &g.board_name},
+		{'n', "hosts", "how many there are", .number = &hosts, .least = 2, .most = HOSTS_MAX},
+		{'m', "me", "number of this one, from 0", .number = &me, .most = HOSTS_MAX - 1},
+		{'a', "addr", "address of this host, to choose its NIC", .text = &g.addr},
+		{'p', "provider", "provider", .text = &g.provider},
+		{'l', "limit", "seconds for each step", .number = &g.limit_s, .least = 1, .most = 1000000},
+		{0, "LIST", "file of transfers", .text = &list},
 	};
-	int c;
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .size = 1024, .wait_obj = FI_WAIT_UNSPEC};
+	struct fi_info *hints;
 
 	g.provider = "uccl";
 	g.limit_s = 60;
-	g.me = UINT32_MAX;
-	while ((c = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
-		if (c == 'b')
-			g.board_name = optarg;
-		else if (c == 'n')
-			g.hosts = (uint32_t)strtoul(optarg, NULL, 10);
-		else if (c == 'm')
-			g.me = (uint32_t)strtoul(optarg, NULL, 10);
-		else if (c == 'a')
-			g.addr = optarg;
-		else if (c == 'p')
-			g.provider = optarg;
-		else if (c == 'l')
-			g.limit_s = strtoull(optarg, NULL, 10);
-		else {
-			usage(c == 'h' ? stdout : stderr);
-			return c == 'h' ? 0 : 2;
-		}
-	}
-	if (!g.board_name || g.hosts < 2 || g.hosts > HOSTS_MAX || g.me >= g.hosts || optind + 1 != argc) {
-		usage(stderr);
-		return 2;
-	}
+	lab_options(argc, argv, options, uccl_array_len(options),
+		    "  A process for each host. LIST: lines of start in us, sender, receiver, bytes, as for\n"
+		    "  `uccl_sim fabric list`. Host 0 prints when each transfer ended, us after the start.");
+	g.hosts = (uint32_t)hosts;
+	g.me = (uint32_t)me;
+	if (!g.board_name || !list || g.me >= g.hosts)
+		lab_refused("a board, a list, and the number of this host are needed");
 	board_open();
-	list_open(argv[optind]);
+	atexit(on_exit_failed);
+	list_open(list);
 	g.in = ends_new(true, false);
 	g.out = ends_new(false, false);
 	g.warm_in = ends_new(true, true);
 	g.warm_out = ends_new(false, true);
-	endpoint_open(&g.fab, g.provider, g.addr, FI_WAIT_UNSPEC);
+	hints = endpoint_hints(g.provider, NULL, FI_MSG | FI_TAGGED);
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	check("fi_getinfo", endpoint_find(&g.fab, hints, g.addr, NULL));
+	endpoint_open(&g.fab, &cq);
 	name_write();
 	connect_all();
 	replay();
@@ -343,5 +311,6 @@ int main(int argc, char **argv)
 	if (!g.me)
 		print();
 	endpoint_close(&g.fab);
+	g.ended = true;
 	return g.board->failed != 0;
 }

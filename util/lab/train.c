@@ -10,18 +10,17 @@
  * hardly matters what else the host does, and payload comes from a nearer cache than between two of them. With -f
  * something happens to what the sender sends (FI_UCCL_FAULT).
  *
- *	unshare -n sh -c 'ip link set lo mtu 1500 up && util/uccl_train -u 127.0.0.1 4000 262144 64'
+ *	unshare -n sh -c 'ip link set lo mtu 1500 up && util/uccl_lab train -u 127.0.0.1 4000 262144 64'
  */
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/rng.h"
 #include "base/units.h"
 #include "engine/engine.h"
+#include "lab.h"
 #include "nic/nic.h"
 #include "nic/gso.h"
 
@@ -45,15 +44,6 @@ struct wire {
 };
 
 static struct wire wire[2];
-static struct uccl_engine *engine[2];
-static struct uccl_peer *peer;
-static uint8_t *memory[2];
-static struct uccl_rng rng;
-static uint64_t now = UCCL_NS_PER_MS, ns[2];
-static long long done;
-static int under_way[2], next[2];
-static size_t message = 4u << 20;
-static int most = 4; /* messages under way at a time */
 static const char *udp; /* the address of both sockets; NULL: none */
 static const char *fault; /* what happens to what the sender sends; NULL: nothing */
 
@@ -135,72 +125,6 @@ static const struct uccl_nic_ops wire_ops = {
 	.name = "wire", .tx = wire_tx, .rx = wire_rx, .slots = wire_slots, .addr = wire_addr, .close = wire_close,
 };
 
-static void seeded(void *arg, void *buf, size_t len)
-{
-	for (uint8_t *p = buf; len; len--)
-		*p++ = (uint8_t)uccl_rng_next(arg);
-}
-
-static void sent(struct uccl_op *op)
-{
-	under_way[0]--;
-	done++;
-	uccl_op_put(engine[0], op);
-}
-
-static void received(struct uccl_op *op)
-{
-	under_way[1]--;
-	uccl_op_put(engine[1], op);
-}
-
-/* Post until so many are under way. False: no memory, or the peer is gone. */
-static bool post(int side)
-{
-	for (; under_way[side] < most; under_way[side]++) {
-		struct uccl_op *op = uccl_op_get(engine[side]);
-
-		if (!op)
-			return false;
-		op->type = side ? UCCL_OP_RECV : UCCL_OP_SEND;
-		op->iov[0] = (struct iovec){ memory[side] + (size_t)(next[side]++ % most) * message, message };
-		op->iov_count = 1;
-		op->len = message;
-		op->done = side ? received : sent;
-		op->peer = side ? NULL : peer;
-		if (side ? uccl_engine_recv(engine[1], op, now) : uccl_engine_send(engine[0], op, now))
-			return false;
-	}
-	return true;
-}
-
-/* Two names, so that a profiler can tell them apart. */
-static __attribute__((noinline)) bool cost_sender(void)
-{
-	bool ok = post(0);
-
-	uccl_engine_poll(engine[0], now);
-	__asm__ volatile("");
-	return ok;
-}
-
-static __attribute__((noinline)) bool cost_receiver(void)
-{
-	bool ok = post(1);
-
-	uccl_engine_poll(engine[1], now);
-	__asm__ volatile("# not the same function");
-	return ok;
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 static struct uccl_nic *wire_open(int side)
 {
 	struct wire *w = &wire[side];
@@ -237,7 +161,7 @@ static struct uccl_nic *udp_open(void)
 static uint64_t now_of(void *arg)
 {
 	(void)arg;
-	return now;
+	return lab.now;
 }
 
 /* The faults are between the sender and its NIC. NULL: none was opened. */
@@ -246,52 +170,19 @@ static struct uccl_nic *nic_open(int side)
 	struct uccl_nic *nic = udp ? udp_open() : wire_open(side);
 	const char *why;
 
-	if (nic && fault && !side && uccl_nic_fault_open(nic, fault, now_of, NULL, &nic, &why)) {
-		fprintf(stderr, "uccl_train: %s: %s\n", fault, why);
-		return NULL;
-	}
+	if (nic && fault && !side && uccl_nic_fault_open(nic, fault, now_of, NULL, &nic, &why))
+		die("%s: %s", fault, why);
 	return nic;
 }
 
-static bool begin(void)
-{
-	struct uccl_config cfg;
-
-	uccl_rng_seed(&rng, 3);
-	uccl_config_default(&cfg);
-	for (int i = 0; i < 2; i++) {
-		struct uccl_engine_attr attr = { .config = &cfg, .random = seeded, .random_arg = &rng };
-
-		attr.nic = nic_open(i);
-		memory[i] = calloc((size_t)most, message);
-		if (!attr.nic || !memory[i])
-			return false;
-		/* Memory that was never written is one page of zeros for all. */
-		memset(memory[i], 1, (size_t)most * message);
-		if (uccl_engine_open(&attr, now, &engine[i]))
-			return false;
-	}
-	peer = uccl_engine_peer(engine[0], uccl_engine_addr(engine[1]), true);
-	return peer;
-}
-
-/* A whole number from 1 to `max`; 0: it is none. */
-static long long number(const char *text, long long max)
-{
-	char *end;
-	long long v = strtoll(text, &end, 10);
-
-	return *text && !*end && v > 0 && v <= max ? v : 0;
-}
-
 /* Of both engines, what they say of themselves: those of a wire count more. */
-static void report_udp(double trains)
+static void report_udp(double trains, const uint64_t ns[2])
 {
-	const struct uccl_stats *s = uccl_engine_stats(engine[0]);
+	const struct uccl_stats *s = uccl_engine_stats(lab.engine[0]);
 
-	printf("%lld messages, %llu packets, %llu of them again, %llu for nothing, %llu acknowledgements: "
+	printf("%llu messages, %llu packets, %llu of them again, %llu for nothing, %llu acknowledgements: "
 	       "sender %.0f ns, receiver %.0f ns a train of %d\n",
-	       done, (unsigned long long)s->tx_packets, (unsigned long long)s->rtx_packets,
+	       (unsigned long long)lab.done, (unsigned long long)s->tx_packets, (unsigned long long)s->rtx_packets,
 	       (unsigned long long)s->spurious, (unsigned long long)s->acks_rx, (double)ns[0] / trains,
 	       (double)ns[1] / trains, TRAIN);
 	printf("lost: %llu seen by order, %llu by time, %llu by silence; %llu probes, %llu time-outs\n",
@@ -299,67 +190,58 @@ static void report_udp(double trains)
 	       (unsigned long long)s->probes, (unsigned long long)s->rtos);
 }
 
-static void report_wire(double trains)
+static void report_wire(double trains, const uint64_t ns[2])
 {
-	printf("%lld messages, %llu packets and %llu back: sender %.0f ns, receiver %.0f ns a train of %d\n", done,
+	printf("%llu messages, %llu packets and %llu back: sender %.0f ns, receiver %.0f ns a train of %d\n",
+	       (unsigned long long)lab.done,
 	       (unsigned long long)wire[0].sent, (unsigned long long)wire[1].sent, (double)ns[0] / trains,
 	       (double)ns[1] / trains, TRAIN);
 	printf("a message: %.2f packets in %.2f trains and %.2f calls, %.2f packets and %.2f calls back\n",
-	       (double)wire[0].sent / (double)done, (double)wire[0].trains / (double)done,
-	       (double)wire[0].calls / (double)done, (double)wire[1].sent / (double)done,
-	       (double)wire[1].calls / (double)done);
+	       (double)wire[0].sent / (double)lab.done, (double)wire[0].trains / (double)lab.done,
+	       (double)wire[0].calls / (double)lab.done, (double)wire[1].sent / (double)lab.done,
+	       (double)wire[1].calls / (double)lab.done);
 }
 
-int main(int argc, char **argv)
+int lab_train(int argc, char **argv)
 {
-	long long messages = 400;
+	uint64_t messages = 400, bytes = 4u << 20, window = 4, ns[2] = { 0, 0 };
+	const struct lab_option options[] = {
+		{ 'u', "udp", "between sockets at this address, with the kernel", .text = &udp },
+		{ 'f', "fault", "happens to what the sender sends, as with FI_UCCL_FAULT", .text = &fault },
+		{ 0, "MESSAGES", "how many", .number = &messages, .least = 1, .most = INT32_MAX },
+		{ 0, "BYTES", "of a message", .number = &bytes, .least = 1, .most = MESSAGE_MAX },
+		{ 0, "WINDOW", "messages under way", .number = &window, .least = 1, .most = WINDOW_MAX },
+	};
+	struct uccl_config cfg;
 
-	for (; argc > 2 && argv[1][0] == '-'; argc -= 2, argv += 2) {
-		if (!strcmp(argv[1], "-u"))
-			udp = argv[2];
-		else if (!strcmp(argv[1], "-f"))
-			fault = argv[2];
-		else
-			break;
-	}
-	messages = argc > 1 ? number(argv[1], INT32_MAX) : messages;
-	message = argc > 2 ? (size_t)number(argv[2], MESSAGE_MAX) : message;
-	most = argc > 3 ? (int)number(argv[3], WINDOW_MAX) : most;
-	if (argc > 4 || !messages || !message || !most) {
-		fprintf(stderr, "usage: uccl_train [-u ADDRESS] [-f FAULT] [MESSAGES [BYTES [WINDOW]]]\n"
-				"  ns for a train of %d packets, of messages of %zu bytes, %d under way, without\n"
-				"  the kernel, and how many packets, trains and calls of the NIC a message takes.\n"
-				"  With -u between sockets at this address, with the kernel; with -f something\n"
-				"  happens to what the sender sends, as with FI_UCCL_FAULT.\n"
-				"  contrib/check-cost counts the instructions.\n",
-			TRAIN, message, most);
-		return 2;
-	}
+	lab_options(argc, argv, options, uccl_array_len(options),
+		    "  ns for a train of 44 packets without the kernel, and how many packets, trains and calls of the\n"
+		    "  NIC a message takes. contrib/check-cost counts the instructions.");
+	uccl_config_default(&cfg);
+	lab.message = bytes;
+	lab.window = (int)window;
 	if (udp)
-		now = clock_ns(CLOCK_MONOTONIC);
-	if (!begin()) {
-		fprintf(stderr, "uccl_train: no engines\n");
-		return 1;
-	}
-	for (uint64_t rounds = 0; done < messages; rounds++) {
-		uint64_t began = clock_ns(CLOCK_PROCESS_CPUTIME_ID), middle;
+		lab.now = lab_clock(CLOCK_MONOTONIC);
+	for (int i = 0; i < 2; i++)
+		if (!lab_engine_open(i, nic_open(i), &cfg))
+			die("no engines");
+	for (uint64_t rounds = 0; lab.done < messages; rounds++) {
+		uint64_t began = lab_clock(CLOCK_PROCESS_CPUTIME_ID), middle;
 		bool ok = cost_sender();
 
-		middle = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+		middle = lab_clock(CLOCK_PROCESS_CPUTIME_ID);
 		ok = cost_receiver() && ok;
 		ns[0] += middle - began;
-		ns[1] += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - middle;
-		if (!ok || (!udp && rounds > (uint64_t)messages * (message + 100))) {
-			fprintf(stderr, "uccl_train: nothing moves\n");
-			return 1;
-		}
-		now = udp ? clock_ns(CLOCK_MONOTONIC) : now + ROUND_NS;
+		ns[1] += lab_clock(CLOCK_PROCESS_CPUTIME_ID) - middle;
+		if (!ok || (!udp && rounds > messages * (bytes + 100)))
+			die("nothing moves");
+		lab.now = udp ? lab_clock(CLOCK_MONOTONIC) : lab.now + ROUND_NS;
 	}
 	if (udp) {
-		report_udp((double)done * (double)message / (TRAIN * (MTU - 64)));
+		report_udp((double)(lab.done * bytes) / (TRAIN * (MTU - 64)), ns);
 		return 0;
 	}
-	report_wire((double)wire[0].sent / TRAIN);
+	report_wire((double)wire[0].sent / TRAIN, ns);
 	/* What it took, and not less: each packet once, with few that are none of payload. */
-	return message >= TRAIN * MTU && wire[0].sent * (MTU - 64) > (uint64_t)done * message * 11 / 10;
+	return bytes >= TRAIN * MTU && wire[0].sent * (MTU - 64) > lab.done * bytes * 11 / 10;
 }

@@ -1,47 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The TCP connection beside the transport. */
-#include "uccl_pingpong.h"
+#include "oob.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-void die(const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
+#include "endpoint.h"
 
-	fflush(stdout);
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	/* In one piece: the other side may die at the same moment, on the same terminal. */
-	fprintf(stderr, "uccl_pingpong: %s\n", text);
-	exit(1);
-}
+/* The other side may begin some seconds later. */
+#define DIAL_US 50000
+#define DIAL_TRIES 600
 
-double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-void oob_send(struct bench *b, const void *buf, size_t len)
+void oob_send(const struct oob *o, const void *buf, size_t len)
 {
 	const char *p = buf;
 
 	while (len) {
-		ssize_t n = send(b->oob, p, len, MSG_NOSIGNAL);
+		ssize_t n = send(o->fd, p, len, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -52,16 +31,16 @@ void oob_send(struct bench *b, const void *buf, size_t len)
 	}
 }
 
-void oob_recv(struct bench *b, void *buf, size_t len)
+void oob_recv(const struct oob *o, void *buf, size_t len)
 {
 	char *p = buf;
 
 	while (len) {
-		ssize_t n = recv(b->oob, p, len, MSG_DONTWAIT);
+		ssize_t n = recv(o->fd, p, len, o->progress ? MSG_DONTWAIT : 0);
 
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-			if (b->open)
-				b->transport->progress(b);
+			if (o->progress)
+				o->progress(o->arg);
 			continue;
 		}
 		if (n <= 0)
@@ -71,27 +50,17 @@ void oob_recv(struct bench *b, void *buf, size_t len)
 	}
 }
 
-int oob_mss(const struct bench *b)
-{
-	socklen_t len = sizeof(int);
-	int mss = 0;
-
-	if (getsockopt(b->oob, IPPROTO_TCP, TCP_MAXSEG, &mss, &len))
-		die("TCP_MAXSEG: %s", strerror(errno));
-	return mss;
-}
-
-void barrier(struct bench *b)
+void oob_barrier(const struct oob *o)
 {
 	char c = 'b';
 
-	oob_send(b, &c, 1);
-	oob_recv(b, &c, 1);
+	oob_send(o, &c, 1);
+	oob_recv(o, &c, 1);
 }
 
-static int oob_dial(struct addrinfo *list, double until)
+static int oob_dial(struct addrinfo *list)
 {
-	for (;;) {
+	for (int tries = 0;; tries++) {
 		struct addrinfo *ai;
 
 		for (ai = list; ai; ai = ai->ai_next) {
@@ -103,9 +72,9 @@ static int oob_dial(struct addrinfo *list, double until)
 				return fd;
 			close(fd);
 		}
-		if (now_s() > until)
+		if (tries == DIAL_TRIES)
 			die("cannot connect: %s", strerror(errno));
-		usleep(50000);
+		usleep(DIAL_US);
 	}
 }
 
@@ -126,29 +95,29 @@ static int oob_accept(struct addrinfo *ai)
 	return conn;
 }
 
-void oob_open(struct bench *b)
+void oob_open(struct oob *o, const char *host, const char *port, bool v6)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
 	struct addrinfo *list;
 	int one = 1, rc;
 
-	hints.ai_family = b->v6 ? AF_INET6 : AF_INET;
-	rc = getaddrinfo(b->host, b->port, &hints, &list);
+	hints.ai_family = v6 ? AF_INET6 : AF_INET;
+	rc = getaddrinfo(host, port, &hints, &list);
 	if (rc)
-		die("%s: %s", b->host ? b->host : "any", gai_strerror(rc));
-	b->oob = b->client ? oob_dial(list, now_s() + 10) : oob_accept(list);
-	setsockopt(b->oob, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		die("%s: %s", host ? host : "any", gai_strerror(rc));
+	o->fd = host ? oob_dial(list) : oob_accept(list);
+	setsockopt(o->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	freeaddrinfo(list);
 }
 
-bool oob_ready(struct bench *b, void *buf, size_t len)
+bool oob_ready(const struct oob *o, void *buf, size_t len)
 {
-	ssize_t n = recv(b->oob, buf, len, MSG_DONTWAIT | MSG_PEEK);
+	ssize_t n = recv(o->fd, buf, len, MSG_DONTWAIT | MSG_PEEK);
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
 		die("the other side is gone: %s", n ? strerror(errno) : "closed");
 	if (n < (ssize_t)len)
 		return false;
-	oob_recv(b, buf, len);
+	oob_recv(o, buf, len);
 	return true;
 }

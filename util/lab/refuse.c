@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/rng.h"
 #include "base/units.h"
 #include "flow/wire/conn.h"
 #include "engine/engine.h"
+#include "lab.h"
 
 #define BEGIN UCCL_NS_PER_S
 /* Packets between two looks at the clock. */
@@ -80,12 +80,6 @@ static void wire_close(struct uccl_nic *nic)
 static const struct uccl_nic_ops wire_ops = {
 	.name = "wire", .tx = wire_tx, .rx = wire_rx, .addr = wire_addr, .close = wire_close,
 };
-
-static void seeded(void *arg, void *buf, size_t len)
-{
-	for (uint8_t *p = buf; len; len--)
-		*p++ = (uint8_t)uccl_rng_next(arg);
-}
 
 /* A name of its own for the profiler: as many packets as the wire has. */
 static __attribute__((noinline)) void cost_refuse(uint64_t now)
@@ -188,26 +182,11 @@ static bool shape_put(const char *name)
 	return true;
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 static int measure(const struct shape *s, uint64_t packets)
 {
 	struct uccl_rng rng;
 	struct uccl_config cfg;
-	struct uccl_engine_attr attr = { .nic = &wire.nic, .config = &cfg, .random = seeded, .random_arg = &rng };
+	struct uccl_engine_attr attr = { .nic = &wire.nic, .config = &cfg, .random = lab_random, .random_arg = &rng };
 	uint64_t stretches = (packets + STRETCH - 1) / STRETCH, *ns = calloc(stretches, sizeof(*ns)), sent, refused;
 	const struct uccl_stats *stats;
 	bool right;
@@ -215,18 +194,16 @@ static int measure(const struct shape *s, uint64_t packets)
 	uccl_rng_seed(&rng, 1);
 	uccl_config_default(&cfg);
 	wire.nic = (struct uccl_nic){ .ops = &wire_ops, .caps = { .mtu = BYTES_MAX, .labels = 16, .tx_sync = true } };
-	if (!ns || uccl_engine_open(&attr, BEGIN, &engine) || !shape_put(s->name)) {
-		fprintf(stderr, "uccl_refuse: no engine\n");
-		return 1;
-	}
+	if (!ns || uccl_engine_open(&attr, BEGIN, &engine) || !shape_put(s->name))
+		die("no engine");
 	stats = uccl_engine_stats(engine);
 	sent = wire.sent;
 	for (uint64_t i = 0; i < stretches; i++) {
-		uint64_t began = clock_ns();
+		uint64_t began = lab_clock(CLOCK_MONOTONIC);
 
 		wire.left = STRETCH;
 		cost_refuse(BEGIN + i);
-		ns[i] = clock_ns() - began;
+		ns[i] = lab_clock(CLOCK_MONOTONIC) - began;
 	}
 	packets = stretches * STRETCH;
 	sent = wire.sent - sent;
@@ -235,25 +212,27 @@ static int measure(const struct shape *s, uint64_t packets)
 	right = s->reason == UCCL_DROP_COUNT ? sent == packets :
 					       refused == packets &&
 						       sent <= (s->reason == UCCL_DROP_DUPLICATE ? stretches : 0);
-	qsort(ns, stretches, sizeof(*ns), by_size);
 	printf("%s: %llu packets, %.0f ns each%s\n", s->name, (unsigned long long)packets,
-	       (double)ns[stretches / 2] / STRETCH, right ? "" : ": NOT refused as it should be");
+	       (double)lab_median(ns, stretches) / STRETCH, right ? "" : ": NOT refused as it should be");
 	uccl_engine_close(engine);
 	free(ns);
 	return !right;
 }
 
-int main(int argc, char **argv)
+int lab_refuse(int argc, char **argv)
 {
-	long long packets = argc > 2 ? atoll(argv[2]) : 1 << 20;
+	const char *name = NULL;
+	uint64_t packets = 1 << 20;
+	const struct lab_option options[] = {
+		{ 0, "SHAPE", "short, type, length, token, hello, answer, old, cookie, key or replay", .text = &name },
+		{ 0, "PACKETS", "how many", .number = &packets, .least = 1, .most = UINT32_MAX },
+	};
 
-	for (size_t i = 0; argc > 1 && packets > 0 && i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		if (!strcmp(argv[1], shapes[i].name))
-			return measure(&shapes[i], (uint64_t)packets);
-	fprintf(stderr, "usage: uccl_refuse SHAPE [PACKETS]\n"
-			"  ns that an engine needs to refuse a packet, or to answer a HELLO. SHAPE:\n");
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		fprintf(stderr, "  %s (%s)\n", shapes[i].name,
-			shapes[i].reason == UCCL_DROP_COUNT ? "is answered" : uccl_drop_text(shapes[i].reason));
-	return 2;
+	lab_options(argc, argv, options, uccl_array_len(options),
+		    "  ns that an engine needs to refuse a packet of this shape, or to answer a HELLO.\n"
+		    "  contrib/check-cost counts the instructions.");
+	for (size_t i = 0; name && i < uccl_array_len(shapes); i++)
+		if (!strcmp(name, shapes[i].name))
+			return measure(&shapes[i], packets);
+	lab_refused("no such shape");
 }

@@ -5,16 +5,15 @@
  * contrib/check-cost counts the instructions of cost_sender and cost_receiver. What a NIC, the engine and messages cost
  * is not in it.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/units.h"
 #include "flow/flow.h"
 #include "flow/wire/io.h"
+#include "lab.h"
 
 #define LINK_BPS 400000000000ull
 #define DELAY_NS (6 * UCCL_NS_PER_US)
@@ -57,7 +56,7 @@ static struct side sides[2];
 static struct uccl_item item;
 static struct iovec iov;
 static struct uccl_tx tx;
-static uint32_t chunk = 32768;
+static uint64_t chunk = 32768;
 static uint64_t arrived;
 static bool done;
 
@@ -101,10 +100,8 @@ static void put(struct side *from, struct side *to, uint64_t now)
 {
 	struct thing *t = &to->wire[to->tail++ % WIRE_MAX];
 
-	if (to->tail - to->head > WIRE_MAX) {
-		fprintf(stderr, "uccl_cost: too much is under way\n");
-		exit(1);
-	}
+	if (to->tail - to->head > WIRE_MAX)
+		die("too much is under way");
 	t->at = now + DELAY_NS;
 	t->kind = tx.kind;
 	t->path = tx.path;
@@ -150,45 +147,23 @@ static void turn(struct side *s, struct side *to, uint64_t now)
 	}
 }
 
-/* Two names, so that a profiler can tell them apart. */
-static __attribute__((noinline)) void cost_sender(uint64_t now)
+/* As cost_sender and cost_receiver of engines.c. */
+static __attribute__((noinline)) void cost_sender_flow(uint64_t now)
 {
 	turn(&sides[0], &sides[1], now);
 	__asm__ volatile("");
 }
 
-static __attribute__((noinline)) void cost_receiver(uint64_t now)
+static __attribute__((noinline)) void cost_receiver_flow(uint64_t now)
 {
 	turn(&sides[1], &sides[0], now);
 	__asm__ volatile("# not the same function");
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-/* ns per chunk: the median of `n` stretches. */
-static double median(uint64_t *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), by_size);
-	return n ? (double)v[n / 2] / (STRETCH * ROUND_CHUNKS) : 0;
-}
-
 static void submit(void)
 {
 	memset(&item, 0, sizeof(item));
-	iov = (struct iovec){ .iov_base = PAYLOAD, .iov_len = (size_t)chunk * MESSAGE_CHUNKS };
+	iov = (struct iovec){ .iov_base = PAYLOAD, .iov_len = chunk * MESSAGE_CHUNKS };
 	item.rtype = 1;
 	item.bulk = item.want_ack = item.direct = true;
 	item.iov = &iov;
@@ -212,7 +187,7 @@ static int side_init(struct side *s, const char *cc, const char *path, const cha
 		.csn_tx = 1000,
 		.csn_rx = 1000,
 		.chunk_bytes = MTU - UCCL_HDR_LEN,
-		.write_bytes = chunk,
+		.write_bytes = (uint32_t)chunk,
 		.mtu = MTU,
 		.window = WINDOW,
 		.paths_tx = PATHS,
@@ -236,83 +211,62 @@ static int side_init(struct side *s, const char *cc, const char *path, const cha
 	return 0;
 }
 
-static int usage(FILE *f)
+int lab_cost(int argc, char **argv)
 {
-	fprintf(f, "usage: uccl_cost [--cc NAME] [--path NAME] [--credit NAME] [--chunk BYTES] [--chunks COUNT]\n"
-		   "  ns per chunk of a sender's and of a receiver's core and policies, over a NIC that does nothing.\n"
-		   "  contrib/check-cost counts the instructions.\n");
-	return f == stdout ? 0 : 2;
-}
-
-int main(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "cc", required_argument, NULL, 'c' },	    { "path", required_argument, NULL, 'p' },
-		{ "credit", required_argument, NULL, 'r' }, { "chunk", required_argument, NULL, 's' },
-		{ "chunks", required_argument, NULL, 'n' }, { "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
 	const char *cc = uccl_cc_names()[0], *path = uccl_path_names()[0], *credit = uccl_credit_names()[0];
 	uint64_t count = 1000000, now = UCCL_NS_PER_MS, rounds = 0, ns[2] = { 0, 0 }, round_ns, *stretch[2];
+	double each[2];
 	size_t n = 0;
-	int o;
+	const struct lab_option options[] = {
+		{ 0, "cc", "congestion control", .text = &cc },
+		{ 0, "path", "path choice", .text = &path },
+		{ 0, "credit", "credit policy", .text = &credit },
+		{ 0, "chunk", "bytes", .number = &chunk, .least = MTU, .most = 1 << 20 },
+		{ 0, "chunks", "how many", .number = &count, .least = 1, .most = UINT64_MAX / (1 << 21) },
+	};
 
-	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (o == 'c')
-			cc = optarg;
-		else if (o == 'p')
-			path = optarg;
-		else if (o == 'r')
-			credit = optarg;
-		else if (o == 's')
-			chunk = (uint32_t)strtoul(optarg, NULL, 0);
-		else if (o == 'n')
-			count = strtoull(optarg, NULL, 0);
-		else
-			return usage(o == 'h' ? stdout : stderr);
-	}
-	if (optind < argc || chunk < MTU || chunk > (1u << 20) || !count || side_init(&sides[0], cc, path, credit) ||
-	    side_init(&sides[1], cc, path, credit))
-		return usage(stderr);
-	round_ns = (uint64_t)chunk * ROUND_CHUNKS * 8 * UCCL_NS_PER_S / LINK_BPS;
+	lab_options(argc, argv, options, uccl_array_len(options),
+		    "  ns per chunk of a sender's and a receiver's flow and policies, over a NIC that does nothing.\n"
+		    "  contrib/check-cost counts the instructions.");
+	if (side_init(&sides[0], cc, path, credit) || side_init(&sides[1], cc, path, credit))
+		lab_refused("no such policy");
+	round_ns = chunk * ROUND_CHUNKS * 8 * UCCL_NS_PER_S / LINK_BPS;
 	/* Twice as many as the link needs; more and it has stood still. */
-	for (o = 0; o < 2; o++)
+	for (int o = 0; o < 2; o++)
 		stretch[o] = calloc(2 * count / (STRETCH * ROUND_CHUNKS) + 64, sizeof(*stretch[o]));
 	if (!stretch[0] || !stretch[1])
-		return 1;
+		die("no memory");
 	submit();
 	for (; arrived < count * chunk; now += round_ns) {
-		uint64_t began = clock_ns(), middle;
+		uint64_t began = lab_clock(CLOCK_MONOTONIC), middle;
 
-		cost_sender(now);
-		middle = clock_ns();
-		cost_receiver(now);
+		cost_sender_flow(now);
+		middle = lab_clock(CLOCK_MONOTONIC);
+		cost_receiver_flow(now);
 		ns[0] += middle - began;
-		ns[1] += clock_ns() - middle;
+		ns[1] += lab_clock(CLOCK_MONOTONIC) - middle;
 		if (done) {
 			done = false;
 			submit();
 		}
 		if (++rounds % STRETCH)
 			continue;
-		if (rounds * ROUND_CHUNKS > 2 * count + 32 * STRETCH * ROUND_CHUNKS) {
-			fprintf(stderr, "uccl_cost: nothing moves\n");
-			return 1;
-		}
-		for (o = 0; o < 2; o++) {
+		if (rounds * ROUND_CHUNKS > 2 * count + 32 * STRETCH * ROUND_CHUNKS)
+			die("nothing moves");
+		for (int o = 0; o < 2; o++) {
 			stretch[o][n] = ns[o];
 			ns[o] = 0;
 		}
 		n++;
 	}
-	count = arrived / chunk;
-	printf("%s, %s, %s, chunks of %u: %llu chunks, %.0f %% of the link, sender %.0f ns, receiver %.0f ns a chunk\n",
-	       cc, path, credit, chunk, (unsigned long long)count,
-	       (double)arrived * 800 * 1e9 / (double)(now - UCCL_NS_PER_MS) / (double)LINK_BPS,
-	       median(stretch[0], n), median(stretch[1], n));
-	free(stretch[0]);
-	free(stretch[1]);
-	uccl_flow_fini(&sides[0].f);
-	uccl_flow_fini(&sides[1].f);
+	for (int o = 0; o < 2; o++) {
+		each[o] = (double)lab_median(stretch[o], n) / (STRETCH * ROUND_CHUNKS);
+		free(stretch[o]);
+		uccl_flow_fini(&sides[o].f);
+	}
+	printf("%s, %s, %s, chunks of %llu: %llu chunks, %.0f %% of the link, sender %.0f ns, receiver %.0f ns a "
+	       "chunk\n",
+	       cc, path, credit, (unsigned long long)chunk, (unsigned long long)(arrived / chunk),
+	       (double)arrived * 800 * 1e9 / (double)(now - UCCL_NS_PER_MS) / (double)LINK_BPS, each[0], each[1]);
 	return 0;
 }

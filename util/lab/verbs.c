@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 #include "../../prov/uccl/test/unit/nic/fake_verbs.h"
-#include "base/rng.h"
+#include "../bench/random_seed.h"
 #include "base/defaults.h"
 #include "base/units.h"
 #include "engine/engine.h"
+#include "lab.h"
 #include "nic/verbs/uc_state.h"
 #include "nic/verbs/ud_state.h"
-#include "random_seed.h"
 
 #define MESSAGE (1u << 20)
 #define WINDOW 16	 /* messages under way */
@@ -40,16 +40,9 @@ static struct counts {
 
 static struct fake_verbs *fake;
 static const struct uccl_verbs *fake_lib;
-static bool windows;
-static unsigned int delay; /* one queue pair of eight is heard every so many rounds only; 0: all are at once */
+static uint64_t windows;
+static uint64_t delay; /* one queue pair of eight is heard every so many rounds only; 0: all are at once */
 static struct uccl_verbs lib[2];
-static struct uccl_engine *engine[2];
-static struct uccl_peer *peer;
-static uint8_t *memory[2];
-static struct uccl_rng rng;
-static uint64_t now = UCCL_NS_PER_MS;
-static long long done;
-static int under_way[2], next[2];
 
 /* The NIC. */
 
@@ -146,7 +139,7 @@ NIC(receiver, 1)
 
 static uint64_t clock_read(void)
 {
-	return now;
+	return lab.now;
 }
 
 /* Slow paths make holes in what is known to have come. */
@@ -173,113 +166,45 @@ static bool fake_begin(void)
 	return true;
 }
 
-/* The engines. */
-
-static void seeded(void *arg, void *buf, size_t len)
-{
-	for (uint8_t *p = buf; len; len--)
-		*p++ = (uint8_t)uccl_rng_next(arg);
-}
-
-static void sent(struct uccl_op *op)
-{
-	under_way[0]--;
-	done += !op->err;
-	uccl_op_put(engine[0], op);
-}
-
-static void received(struct uccl_op *op)
-{
-	under_way[1]--;
-	uccl_op_put(engine[1], op);
-}
-
-/* Post until so many are under way. False: no memory, or the peer is gone. */
-static bool post(int side)
-{
-	for (; under_way[side] < WINDOW; under_way[side]++) {
-		struct uccl_op *op = uccl_op_get(engine[side]);
-
-		if (!op)
-			return false;
-		op->type = side ? UCCL_OP_RECV : UCCL_OP_SEND;
-		op->iov[0] = (struct iovec){ memory[side] + (size_t)(next[side]++ % WINDOW) * MESSAGE, MESSAGE };
-		op->iov_count = 1;
-		op->len = MESSAGE;
-		op->done = side ? received : sent;
-		op->peer = side ? NULL : peer;
-		if (side ? uccl_engine_recv(engine[1], op, now) : uccl_engine_send(engine[0], op, now))
-			return false;
-	}
-	return true;
-}
-
-static bool turn(int side)
-{
-	bool ok = post(side);
-
-	uccl_engine_poll(engine[side], now);
-	return ok;
-}
-
-/* Two names, so that a profiler can tell them apart. */
-static __attribute__((noinline)) bool cost_sender(void)
-{
-	bool ok = turn(0);
-
-	__asm__ volatile("");
-	return ok;
-}
-
-static __attribute__((noinline)) bool cost_receiver(void)
-{
-	bool ok = turn(1);
-
-	__asm__ volatile("# not the same function");
-	return ok;
-}
-
 static bool begin(const char *backend, uint32_t write_bytes)
 {
 	struct uccl_config cfg;
 
-	uccl_rng_seed(&rng, 3);
 	random_seed(3);
 	uccl_config_default(&cfg);
 	cfg.cc = UCCL_VERBS_CC;
 	cfg.path = UCCL_VERBS_PATH;
 	cfg.credit = UCCL_VERBS_CREDIT;
+	lab.message = MESSAGE;
+	lab.window = WINDOW;
 	if (!fake_begin())
 		return false;
 	for (int i = 0; i < 2; i++) {
-		struct uccl_engine_attr attr = { .config = &cfg, .random = seeded, .random_arg = &rng };
-		struct uccl_nic_attr nic = { .ifname = i ? "nic1" : "nic0", .write_bytes = write_bytes };
+		struct uccl_nic_attr attr = { .ifname = i ? "nic1" : "nic0", .write_bytes = write_bytes };
 		enum ibv_qp_type type = strcmp(backend, "verbs-rc") ? IBV_QPT_UC : IBV_QPT_RC;
+		struct uccl_nic *nic;
 		int err;
 
 		if (!strcmp(backend, "verbs-ud"))
-			err = uccl_verbs_ud_open(&lib[i], clock_read, &nic, &attr.nic);
+			err = uccl_verbs_ud_open(&lib[i], clock_read, &attr, &nic);
 		else
-			err = uccl_verbs_uc_open(&lib[i], clock_read, type, &nic, &attr.nic);
-		memory[i] = calloc(WINDOW, MESSAGE);
-		if (err || !memory[i] || uccl_engine_open(&attr, now, &engine[i]))
+			err = uccl_verbs_uc_open(&lib[i], clock_read, type, &attr, &nic);
+		if (err || !lab_engine_open(i, nic, &cfg))
 			return false;
 	}
-	memset(memory[0], 1, (size_t)WINDOW * MESSAGE);
-	peer = uccl_engine_peer(engine[0], uccl_engine_addr(engine[1]), true);
-	return peer;
+	return true;
 }
 
 /* Until so many messages are done. False: they do not come. */
-static bool run(long long messages, bool count)
+static bool run(uint64_t messages, bool count)
 {
-	for (uint64_t rounds = 0; done < messages; rounds++) {
-		bool ok = count ? cost_sender() : turn(0);
+	for (uint64_t rounds = 0; lab.done < messages; rounds++) {
+		bool ok = count ? cost_sender() : lab_turn(0);
 
-		ok = (count ? cost_receiver() : turn(1)) && ok;
-		if (!ok || rounds > 1000 * (uint64_t)messages)
+		ok = (count ? cost_receiver() : lab_turn(1)) && ok;
+		if (!ok || rounds > 1000 * messages)
 			return false;
-		now += ROUND_NS;
+		lab.now += ROUND_NS;
 		if (delay && rounds % delay == 0)
 			fake_verbs_release(fake, false);
 	}
@@ -287,7 +212,7 @@ static bool run(long long messages, bool count)
 }
 
 /* Of a MiB, which is a message. */
-static void report(const char *backend, uint32_t write_bytes, long long messages)
+static void report(const char *backend, uint64_t write_bytes, uint64_t messages)
 {
 	for (int i = 0; i < 2; i++) {
 		const struct counts *c = &counts[i];
@@ -303,7 +228,8 @@ static void report(const char *backend, uint32_t write_bytes, long long messages
 			{ "binds", c->binds },
 		};
 
-		printf("%s %s %u %u %u", i ? "receiver" : "sender", backend, write_bytes, delay, windows);
+		printf("%s %s %llu %llu %llu", i ? "receiver" : "sender", backend, (unsigned long long)write_bytes,
+		       (unsigned long long)delay, (unsigned long long)windows);
 		for (size_t k = 0; k < sizeof(v) / sizeof(v[0]); k++)
 			printf(" %s=%.1f", v[k].name, (double)v[k].n / (double)messages);
 		printf("\n");
@@ -313,56 +239,53 @@ static void report(const char *backend, uint32_t write_bytes, long long messages
 /* Everything was put there; and nothing was sent again that no path held up. */
 static bool right(void)
 {
-	const struct uccl_stats *s = uccl_engine_stats(engine[0]);
+	const struct uccl_stats *s = uccl_engine_stats(lab.engine[0]);
 
-	return (delay || !s->rtx_packets) && !memcmp(memory[0], memory[1], (size_t)WINDOW * MESSAGE);
+	return (delay || !s->rtx_packets) && !memcmp(lab.memory[0], lab.memory[1], (size_t)WINDOW * MESSAGE);
 }
 
-int main(int argc, char **argv)
+int lab_verbs(int argc, char **argv)
 {
-	const char *backend = argc > 1 ? argv[1] : "verbs-uc";
-	uint32_t write_bytes = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 0) : 0;
-	long long messages = argc > 3 ? strtoll(argv[3], NULL, 0) : 64;
+	const char *backend = "verbs-uc";
+	uint64_t write_bytes = 0, messages = 64;
+	const struct lab_option options[] = {
+		{ 0, "BACKEND", "verbs-uc, verbs-rc or verbs-ud", .text = &backend },
+		{ 0, "BYTES", "of a direct write, 0: as many as the back end chooses", .number = &write_bytes,
+		  .most = UINT32_MAX },
+		{ 0, "MESSAGES", "how many", .number = &messages, .least = 1, .most = MESSAGES_MAX },
+		{ 0, "ROUNDS", "of 5 us until one queue pair of eight is heard", .number = &delay, .most = 1000000 },
+		{ 0, "WINDOWS", "1: the NICs have memory windows", .number = &windows, .most = 1 },
+	};
 
-	delay = argc > 4 ? (unsigned int)strtoul(argv[4], NULL, 0) : 0;
-	windows = argc > 5 && !strcmp(argv[5], "1");
-	if (argc > 6 || (argc > 5 && !windows && strcmp(argv[5], "0")) ||
-	    (strcmp(backend, "verbs-uc") && strcmp(backend, "verbs-rc") && strcmp(backend, "verbs-ud")) ||
-	    messages < 1 || messages > MESSAGES_MAX) {
-		fprintf(stderr, "usage: uccl_verbs [BACKEND [BYTES OF A WRITE [MESSAGES [ROUNDS [WINDOWS]]]]]\n"
-				"  verbs-uc, verbs-rc or verbs-ud: calls of libibverbs, requests and completions\n"
-				"  of a sender and of a receiver for a MiB of payload in messages of 1 MiB, %d\n"
-				"  under way, over NICs in memory, which hand on what they are given at once; one\n"
-				"  queue pair of eight only every so many rounds of 5 us. WINDOWS is 1 or 0: the NICs\n"
-				"  have memory windows.\n"
-				"  contrib/check-cost compares them, and counts the instructions.\n", WINDOW);
-		return 2;
-	}
-	if (!begin(backend, write_bytes) || !run(WARM, false)) {
-		fprintf(stderr, "uccl_verbs: no engines\n");
-		return 1;
-	}
+	lab_options(argc, argv, options, uccl_array_len(options),
+		    "  Calls of libibverbs, requests and completions of a sender and a receiver for a MiB of payload\n"
+		    "  in messages of 1 MiB, over NICs in memory, which hand on what they are given at once.\n"
+		    "  contrib/check-cost compares them, and counts the instructions.");
+	if (strcmp(backend, "verbs-uc") && strcmp(backend, "verbs-rc") && strcmp(backend, "verbs-ud"))
+		lab_refused("no such back end");
+	if (!begin(backend, (uint32_t)write_bytes) || !run(WARM, false))
+		die("no engines");
 	/* Not before: callgrind is told to leave out what is inside of them, and would count that alone. */
 	nic_sender_count();
 	nic_receiver_count();
-	if (!run(WARM + messages, true)) {
-		fprintf(stderr, "uccl_verbs: nothing moves\n");
-		return 1;
-	}
+	if (!run(WARM + messages, true))
+		die("nothing moves");
 	report(backend, write_bytes, messages);
-	if (!right()) {
-		fprintf(stderr, "uccl_verbs: what came is not what was sent, or was sent again\n");
-		return 1;
-	}
+	if (!right())
+		die("what came is not what was sent, or was sent again");
 	return 0;
 }
 
 #else
 
-int main(void)
+#include "lab.h"
+
+int lab_verbs(int argc, char **argv)
 {
-	fprintf(stderr, "uccl_verbs: built without libibverbs\n");
-	return 77;
+	(void)argc;
+	(void)argv;
+	fprintf(stderr, "uccl_lab verbs: built without libibverbs\n");
+	return LAB_NOT_RUN;
 }
 
 #endif
