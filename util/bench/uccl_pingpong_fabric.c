@@ -41,7 +41,7 @@ static void completions(const struct bench *b, int idle_ms)
 		slot_set(entry[i].op_context, true);
 }
 
-/* Who calls it looks at something else in between. */
+/* The caller waits for something else, too: do not sleep for long. */
 static void fabric_progress(struct bench *b)
 {
 	completions(b, 1);

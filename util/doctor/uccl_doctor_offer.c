@@ -34,40 +34,40 @@
 #define WARNINGS 16
 #define MODULE_NAME "libuccl-fi.so"
 
-/* What the provider said since it was last asked. */
+/* What the provider logged during the last call. */
 static struct {
 	char reason[DOCTOR_TEXT];
 	char warning[WARNINGS][DOCTOR_TEXT];
 	int nwarnings;
-} said;
+} logged;
 
-static void said_add(bool warning, const char *text)
+static void logged_add(bool warning, const char *text)
 {
 	static const char prefix[] = "no match: ";
 	char line[DOCTOR_TEXT];
 
 	snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
 	if (warning) {
-		for (int i = 0; i < said.nwarnings; i++)
-			if (!strcmp(said.warning[i], line))
+		for (int i = 0; i < logged.nwarnings; i++)
+			if (!strcmp(logged.warning[i], line))
 				return;
-		if (said.nwarnings < WARNINGS)
-			memcpy(said.warning[said.nwarnings++], line, sizeof(line));
+		if (logged.nwarnings < WARNINGS)
+			memcpy(logged.warning[logged.nwarnings++], line, sizeof(line));
 	}
-	memcpy(said.reason, line, sizeof(line));
+	memcpy(logged.reason, line, sizeof(line));
 	if (!strncmp(line, prefix, sizeof(prefix) - 1))
-		memmove(said.reason, said.reason + sizeof(prefix) - 1, strlen(line) + 1 - (sizeof(prefix) - 1));
+		memmove(logged.reason, logged.reason + sizeof(prefix) - 1, strlen(line) + 1 - (sizeof(prefix) - 1));
 }
 
-static int hear_level(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
+static int log_level_enabled(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
 {
 	(void)prov;
 	(void)subsys;
 	return level <= FI_LOG_INFO;
 }
 
-static void FI_FORMAT_PRINTF(6, 7) hear(const struct fi_provider *prov, enum fi_log_level level,
-					enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
+static void FI_FORMAT_PRINTF(6, 7) log_api(const struct fi_provider *prov, enum fi_log_level level,
+					   enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
 {
 	char text[DOCTOR_TEXT];
 	va_list ap;
@@ -79,32 +79,32 @@ static void FI_FORMAT_PRINTF(6, 7) hear(const struct fi_provider *prov, enum fi_
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	said_add(level == FI_LOG_WARN, text);
+	logged_add(level == FI_LOG_WARN, text);
 }
 
-/* Of the layers below api. */
-static void hear_low(int level, const char *func, int line, const char *text)
+/* Log messages of the layers below api. */
+static void log_low(int level, const char *func, int line, const char *text)
 {
 	(void)func;
 	(void)line;
-	said_add(level == UCCL_LOG_WARN, text);
+	logged_add(level == UCCL_LOG_WARN, text);
 }
 
 /* The provider's code, linked into this program, as the library would start it; what it logs comes here. */
 static void provider_start(void)
 {
 	uccl_lib_init((const void *)(uintptr_t)provider_start);
-	uccl_lib.log = hear;
-	uccl_lib.log_enabled = hear_level;
-	uccl_log_set(hear_low, UCCL_LOG_INFO);
+	uccl_lib.log = log_api;
+	uccl_lib.log_enabled = log_level_enabled;
+	uccl_log_set(log_low, UCCL_LOG_INFO);
 	uccl_params_define();
 }
 
 static void warnings_add(struct doctor_report *r, const char *check, const char *advice)
 {
-	for (int i = 0; i < said.nwarnings; i++)
-		doctor_advise(doctor_add(r, DOCTOR_WARN, "offer", check, NULL, "%s", said.warning[i]), "%s", advice);
-	said.nwarnings = 0;
+	for (int i = 0; i < logged.nwarnings; i++)
+		doctor_advise(doctor_add(r, DOCTOR_WARN, "offer", check, NULL, "%s", logged.warning[i]), "%s", advice);
+	logged.nwarnings = 0;
 }
 
 static void rate_text(uint64_t bps, char *buf, size_t size)
@@ -215,7 +215,7 @@ static void entries_add(struct doctor_host *h, struct doctor_report *r)
 	if (rc) {
 		struct doctor_finding *f = doctor_add(r, DOCTOR_BAD, "offer", "offered", NULL,
 						      "nothing is offered: %s",
-						      *said.reason ? said.reason : uccl_lib.strerror(-rc));
+						      *logged.reason ? logged.reason : uccl_lib.strerror(-rc));
 
 		doctor_advise(f, "%s", *h->params.nic.names ? "set FI_UCCL_NIC to an interface of this host" : h->rdma ?
 			      "use FI_UCCL_BACKEND=udp, or make an RDMA port active" :
@@ -255,7 +255,7 @@ static bool offered_to(uint64_t caps, const char *name)
 	struct fi_info *hints = uccl_lib.dupinfo(NULL), *info = NULL;
 	int rc = -FI_ENOMEM;
 
-	said.reason[0] = '\0';
+	logged.reason[0] = '\0';
 	if (!hints)
 		return false;
 	hints->caps = caps;
@@ -306,7 +306,7 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 	}
 	if (!offered_to(0, name)) {
 		doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "%s",
-			   *said.reason ? said.reason : "the provider does not say why");
+			   *logged.reason ? logged.reason : "the provider does not say why");
 		return;
 	}
 	f = doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "%s",
@@ -321,7 +321,7 @@ static void gpu_memory_add(struct doctor_report *r)
 	if (offered_to(FI_MSG | FI_HMEM, NULL))
 		doctor_add(r, DOCTOR_OK, "offer", "gpu-memory", NULL, "offered to programs that ask for it (FI_HMEM)");
 	else
-		doctor_advise(doctor_add(r, DOCTOR_NOTE, "offer", "gpu-memory", NULL, "not offered: %s", said.reason),
+		doctor_advise(doctor_add(r, DOCTOR_NOTE, "offer", "gpu-memory", NULL, "not offered: %s", logged.reason),
 			      "nothing, if no program passes memory of GPUs");
 }
 
@@ -338,13 +338,13 @@ static void left_out(const struct doctor_host *h, struct doctor_report *r)
 		free(list);
 	if (all)
 		if_freenameindex(all);
-	said.nwarnings = 0;
+	logged.nwarnings = 0;
 }
 
-/* Is there an entry of this folder whose name begins so? Its name, or an empty text. */
-static void folder_first(const char *folder, const char *prefix, char *name, size_t size)
+/* The name of the first entry of a directory that begins with `prefix`, or an empty text. */
+static void entry_first(const char *dir, const char *prefix, char *name, size_t size)
 {
-	DIR *d = opendir(folder);
+	DIR *d = opendir(dir);
 	struct dirent *e;
 
 	*name = '\0';
@@ -361,7 +361,7 @@ static void rdma_why_not(char *why, size_t size, const char **advice)
 	char device[256], node[256], path[512];
 
 	*advice = "nothing, if this host has no RDMA NIC";
-	folder_first("/sys/class/infiniband", "", device, sizeof(device));
+	entry_first("/sys/class/infiniband", "", device, sizeof(device));
 #ifdef HAVE_VERBS
 	if (!uccl_verbs_lib()) {
 		struct uccl_verbs v;
@@ -382,7 +382,7 @@ static void rdma_why_not(char *why, size_t size, const char **advice)
 		snprintf(why, size, "the kernel has no RDMA device");
 		return;
 	}
-	folder_first("/dev/infiniband", "uverbs", node, sizeof(node));
+	entry_first("/dev/infiniband", "uverbs", node, sizeof(node));
 	if (!*node) {
 		snprintf(why, size, "the kernel has %s, but /dev/infiniband has no uverbs device", device);
 		*advice = "modprobe ib_uverbs; in a container pass /dev/infiniband on to it";
@@ -500,7 +500,7 @@ bool doctor_offer(struct doctor_host *h, struct doctor_report *r)
 
 	provider_start();
 	if (uccl_params_read(&h->params, why, sizeof(why))) {
-		said.nwarnings = 0;
+		logged.nwarnings = 0;
 		doctor_advise(doctor_add(r, DOCTOR_BAD, "offer", "variables", NULL, "nothing is offered: %s", why),
 			      "correct the variable, see fi_uccl(7)");
 		return false;

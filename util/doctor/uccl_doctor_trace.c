@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The ways that packets of each source port take, as paris-traceroute finds them: all that the network hashes stays the
+ * The paths of the packets of each source port, as paris-traceroute finds them: all that the network hashes stays the
  * same but for the hop limit, and routers tell where it ran out. The first hop is this host's own choice of route.
  */
 #include <errno.h>
@@ -37,10 +37,10 @@ static bool time_exceeded(const struct sock_extended_err *e)
 }
 
 /*
- * Read the news about a source port's packets. Returns the router that dropped one with this hop limit, 0: none.
+ * Read the ICMP errors about a source port's packets. Returns the router that dropped one with this hop limit, 0: none.
  * Routers give back at least the UDP header; where they give more the hop limit is in it and is compared.
  */
-static uint64_t news_read(struct doctor_side *s, int fd, uint8_t ttl)
+static uint64_t errors_read(struct doctor_side *s, int fd, uint8_t ttl)
 {
 	_Alignas(struct cmsghdr) uint8_t control[512];
 	struct doctor_probe probe;
@@ -59,16 +59,16 @@ static uint64_t news_read(struct doctor_side *s, int fd, uint8_t ttl)
 		for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
 			struct {
 				struct sock_extended_err e;
-				struct sockaddr_in6 who; /* or sockaddr_in */
-			} news = { 0 };
+				struct sockaddr_in6 from; /* or sockaddr_in */
+			} error = { 0 };
 			struct uccl_nic_addr router;
 
 			if (!(c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) &&
 			    !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
 				continue;
-			memcpy(&news, CMSG_DATA(c), uccl_min(sizeof(news), c->cmsg_len - CMSG_LEN(0)));
-			if (!time_exceeded(&news.e) ||
-			    uccl_ifaddr_from_sock(&router, (struct sockaddr *)&news.who, sizeof(news.who)))
+			memcpy(&error, CMSG_DATA(c), uccl_min(sizeof(error), c->cmsg_len - CMSG_LEN(0)));
+			if (!time_exceeded(&error.e) ||
+			    uccl_ifaddr_from_sock(&router, (struct sockaddr *)&error.from, sizeof(error.from)))
 				continue;
 			if (doctor_get_probe(data, (size_t)n, s->token, &probe, &right) && probe.ttl != ttl)
 				continue;
@@ -117,7 +117,7 @@ static bool round_run(struct doctor_side *s, struct doctor_paths *p, uint8_t ttl
 		all = true;
 		for (int i = 0; i < p->n; i++) {
 			if (pf[i].revents & POLLERR) {
-				uint64_t hop = news_read(s, s->label[i], ttl);
+				uint64_t hop = errors_read(s, s->label[i], ttl);
 
 				if (hop && !p->trail[i].arrived)
 					p->trail[i].hop[at] = hop;
@@ -157,7 +157,7 @@ void doctor_trace(struct doctor_side *s, struct doctor_paths *p)
 		struct doctor_route route;
 
 		from.port = s->label_port[i];
-		news_read(s, s->label[i], 0);
+		errors_read(s, s->label[i], 0);
 		doctor_route(&from, &s->peer, &route);
 		p->trail[i].hop[0] = route.hop;
 		p->next_hops = (uint16_t)route.next_hops;

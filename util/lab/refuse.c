@@ -17,7 +17,7 @@
 #include "lab.h"
 
 #define BEGIN UCCL_NS_PER_S
-/* Packets between two looks at the clock. */
+/* Packets between two readings of the clock. */
 #define STRETCH 1024
 #define BYTES_MAX 1024
 
@@ -208,7 +208,7 @@ static int measure(const struct shape *s, uint64_t packets)
 	packets = stretches * STRETCH;
 	sent = wire.sent - sent;
 	refused = s->reason == UCCL_DROP_COUNT ? 0 : stats->dropped[s->reason];
-	/* A peer whose chunk comes twice may not have heard of the first: it is told, once in a stretch. */
+	/* A peer that repeats a chunk may have missed its acknowledgement: it gets another one, once in a stretch. */
 	right = s->reason == UCCL_DROP_COUNT ? sent == packets :
 					       refused == packets &&
 						       sent <= (s->reason == UCCL_DROP_DUPLICATE ? stretches : 0);

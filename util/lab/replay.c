@@ -23,14 +23,14 @@
 #define WARM_BYTES 8
 /* From the moment when all are ready until time 0. */
 #define GO_NS 200000000ull
-/* Longer sleeps than this would overlook what others wrote on the board, ms. */
-#define LOOK_MS 5
+/* A process sleeps no longer, ms, to see what others wrote to the shared memory. */
+#define PROGRESS_MS 5
 
 /* Tags: the number of a transfer, and this for the message that makes its connection. */
 #define TAG_WARM (1ull << 32)
 
 /* What all processes see, in a file. It begins as zeros. */
-struct board {
+struct shared {
 	_Atomic uint32_t named, posted, warm, done, sent, failed;
 	_Atomic uint64_t go_ns; /* when time 0 is */
 	struct {
@@ -49,10 +49,10 @@ struct end {
 };
 
 static struct {
-	const char *board_name, *provider, *addr;
+	const char *shared_name, *provider, *addr;
 	uint32_t me, hosts;
 	uint64_t limit_s;
-	struct board *board;
+	struct shared *shared;
 	struct uccl_fab_transfer *list;
 	uint32_t n;
 	struct end *in, *out, *warm_in, *warm_out; /* by transfer */
@@ -65,7 +65,7 @@ static struct {
 static void on_exit_failed(void)
 {
 	if (!g.ended)
-		g.board->failed = 1;
+		g.shared->failed = 1;
 }
 
 static uint64_t now_ns(void)
@@ -73,7 +73,7 @@ static uint64_t now_ns(void)
 	return lab_clock(CLOCK_MONOTONIC);
 }
 
-/* Words that tell of which transfer they are, and where they belong. */
+/* The payload at this offset of a transfer. */
 static uint8_t word(uint32_t transfer, uint64_t off)
 {
 	uint64_t x = (off / 8 + 1) * 0x9e3779b97f4a7c15ull ^ (uint64_t)transfer * 0xbf58476d1ce4e5b9ull;
@@ -81,16 +81,16 @@ static uint8_t word(uint32_t transfer, uint64_t off)
 	return (uint8_t)(x >> (8 * (off % 8)));
 }
 
-static void board_open(void)
+static void shared_open(void)
 {
-	int fd = open(g.board_name, O_RDWR | O_CREAT, 0600);
+	int fd = open(g.shared_name, O_RDWR | O_CREAT, 0600);
 
-	if (fd < 0 || ftruncate(fd, sizeof(*g.board)))
-		die("%s cannot be written", g.board_name);
-	g.board = mmap(NULL, sizeof(*g.board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd < 0 || ftruncate(fd, sizeof(*g.shared)))
+		die("%s cannot be written", g.shared_name);
+	g.shared = mmap(NULL, sizeof(*g.shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	if (g.board == MAP_FAILED)
-		die("%s cannot be mapped", g.board_name);
+	if (g.shared == MAP_FAILED)
+		die("%s cannot be mapped", g.shared_name);
 }
 
 static void list_open(const char *name)
@@ -109,30 +109,30 @@ static void name_write(void)
 {
 	size_t len = NAME_MAX_BYTES;
 
-	check("fi_getname", fi_getname(&g.fab.ep->fid, g.board->name[g.me].bytes, &len));
-	g.board->name[g.me].len = (uint32_t)len;
+	check("fi_getname", fi_getname(&g.fab.ep->fid, g.shared->name[g.me].bytes, &len));
+	g.shared->name[g.me].len = (uint32_t)len;
 }
 
 static void completed(struct end *e)
 {
 	if (e->receives && !e->warms) {
-		g.board->end_ns[e->transfer] = now_ns();
-		g.board->done++;
+		g.shared->end_ns[e->transfer] = now_ns();
+		g.shared->done++;
 	} else if (e->receives) {
-		g.board->warm++;
+		g.shared->warm++;
 	} else if (!e->warms) {
-		g.board->sent++;
+		g.shared->sent++;
 	}
 }
 
 /* Completions, after `ms` at most if there is none. */
-static void look(int ms)
+static void progress(int ms)
 {
 	struct fi_cq_entry entry[16];
 	struct fi_cq_err_entry err = {0};
 	ssize_t n = ms ? fi_cq_sread(g.fab.cq, entry, 16, NULL, ms) : fi_cq_read(g.fab.cq, entry, 16);
 
-	if (g.board->failed)
+	if (g.shared->failed)
 		exit(1);
 	if (n == -FI_EAVAIL && fi_cq_readerr(g.fab.cq, &err, 0) > 0)
 		die("transfer failed: %s", fi_strerror(err.err));
@@ -142,13 +142,13 @@ static void look(int ms)
 		completed(entry[i].op_context);
 }
 
-/* Until all have come so far. */
+/* Make progress until the count is reached. */
 static void gather(const char *what, const _Atomic uint32_t *count, uint32_t want)
 {
 	uint64_t until = now_ns() + g.limit_s * UCCL_NS_PER_S;
 
 	while (*count < want) {
-		look(LOOK_MS);
+		progress(PROGRESS_MS);
 		if (now_ns() > until)
 			die("%s: %u of %u after %llu s", what, *count, want, (unsigned long long)g.limit_s);
 	}
@@ -159,7 +159,7 @@ static void end_recv(struct end *e, size_t len, uint64_t tag)
 	ssize_t rc;
 
 	while ((rc = fi_trecv(g.fab.ep, e->buf, len, NULL, FI_ADDR_UNSPEC, tag, 0, e)) == -FI_EAGAIN)
-		look(0);
+		progress(0);
 	check("fi_trecv", rc);
 }
 
@@ -169,7 +169,7 @@ static void end_send(struct end *e, size_t len, uint64_t tag)
 
 	e->begun = true;
 	while ((rc = fi_tsend(g.fab.ep, e->buf, len, NULL, g.to[g.list[e->transfer].dst], tag, e)) == -FI_EAGAIN)
-		look(0);
+		progress(0);
 	check("fi_tsend", rc);
 }
 
@@ -196,13 +196,13 @@ static struct end *ends_new(bool receives, bool warms)
 	return v;
 }
 
-/* All know all, and whoever will send to another one has sent to it. */
+/* Exchange addresses, and send one message on each connection that the list needs. */
 static void connect_all(void)
 {
-	g.board->named++;
-	gather("hosts that have begun", &g.board->named, g.hosts);
+	g.shared->named++;
+	gather("hosts that have begun", &g.shared->named, g.hosts);
 	for (uint32_t i = 0; i < g.hosts; i++)
-		if (fi_av_insert(g.fab.av, g.board->name[i].bytes, 1, &g.to[i], 0, NULL) != 1)
+		if (fi_av_insert(g.fab.av, g.shared->name[i].bytes, 1, &g.to[i], 0, NULL) != 1)
 			die("fi_av_insert refused host %u", i);
 	for (uint32_t i = 0; i < g.n; i++) {
 		if (g.list[i].dst != g.me)
@@ -210,12 +210,12 @@ static void connect_all(void)
 		end_recv(&g.in[i], g.list[i].bytes, i);
 		end_recv(&g.warm_in[i], WARM_BYTES, TAG_WARM | i);
 	}
-	g.board->posted++;
-	gather("hosts that can receive", &g.board->posted, g.hosts);
+	g.shared->posted++;
+	gather("hosts that can receive", &g.shared->posted, g.hosts);
 	for (uint32_t i = 0; i < g.n; i++)
 		if (g.list[i].src == g.me)
 			end_send(&g.warm_out[i], WARM_BYTES, TAG_WARM | i);
-	gather("first messages", &g.board->warm, g.n);
+	gather("first messages", &g.shared->warm, g.n);
 }
 
 /* Send each when its time has come, look for completions until all have arrived everywhere. */
@@ -224,8 +224,8 @@ static void replay(void)
 	uint64_t none = 0, go = now_ns() + GO_NS;
 	uint32_t due;
 
-	/* Whoever is first says when. */
-	if (!atomic_compare_exchange_strong(&g.board->go_ns, &none, go))
+	/* The first process sets the time. */
+	if (!atomic_compare_exchange_strong(&g.shared->go_ns, &none, go))
 		go = none;
 	do {
 		uint64_t at = UINT64_MAX, now = now_ns();
@@ -244,9 +244,9 @@ static void replay(void)
 		}
 		/* The last stretch is shorter than a sleep may be. */
 		at = (at - now) / UCCL_NS_PER_MS;
-		look(at > LOOK_MS ? LOOK_MS : (int)at);
+		progress(at > PROGRESS_MS ? PROGRESS_MS : (int)at);
 	} while (due != UINT32_MAX);
-	gather("transfers that arrived", &g.board->done, g.n);
+	gather("transfers that arrived", &g.shared->done, g.n);
 }
 
 static void bytes_check(void)
@@ -263,7 +263,7 @@ static void print(void)
 	for (uint32_t i = 0; i < g.n; i++)
 		printf("%u,%u,%u,%llu,%.3f,%.3f\n", i, g.list[i].src, g.list[i].dst,
 		       (unsigned long long)g.list[i].bytes, (double)g.list[i].start_ns / 1e3,
-		       (double)(g.board->end_ns[i] - g.board->go_ns) / 1e3);
+		       (double)(g.shared->end_ns[i] - g.shared->go_ns) / 1e3);
 }
 
 int lab_replay(int argc, char **argv)
@@ -271,7 +271,7 @@ int lab_replay(int argc, char **argv)
 	const char *list = NULL;
 	uint64_t hosts = 0, me = 0;
 	const struct lab_option options[] = {
-		{'b', "board", "a file for all, not there before", .text = &g.board_name},
+		{'b', "board", "a file that all processes share, not there before", .text = &g.shared_name},
 		{'n', "hosts", "how many there are", .number = &hosts, .least = 2, .most = HOSTS_MAX},
 		{'m', "me", "number of this one, from 0", .number = &me, .most = HOSTS_MAX - 1},
 		{'a', "addr", "address of this host, to choose its NIC", .text = &g.addr},
@@ -289,9 +289,9 @@ int lab_replay(int argc, char **argv)
 		    "  `uccl_sim fabric list`. Host 0 prints when each transfer ended, us after the start.");
 	g.hosts = (uint32_t)hosts;
 	g.me = (uint32_t)me;
-	if (!g.board_name || !list || g.me >= g.hosts)
-		lab_refused("a board, a list, and the number of this host are needed");
-	board_open();
+	if (!g.shared_name || !list || g.me >= g.hosts)
+		lab_refused("a file to share, a list, and the number of this host are needed");
+	shared_open();
 	atexit(on_exit_failed);
 	list_open(list);
 	g.in = ends_new(true, false);
@@ -305,12 +305,12 @@ int lab_replay(int argc, char **argv)
 	name_write();
 	connect_all();
 	replay();
-	/* Nobody goes while another one still has to hear that its bytes arrived. */
-	gather("transfers that were sent", &g.board->sent, g.n);
+	/* No process ends before all senders have their acknowledgements. */
+	gather("transfers that were sent", &g.shared->sent, g.n);
 	bytes_check();
 	if (!g.me)
 		print();
 	endpoint_close(&g.fab);
 	g.ended = true;
-	return g.board->failed != 0;
+	return g.shared->failed != 0;
 }

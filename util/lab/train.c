@@ -47,7 +47,7 @@ static struct wire wire[2];
 static const char *udp; /* the address of both sockets; NULL: none */
 static const char *fault; /* what happens to what the sender sends; NULL: nothing */
 
-/* Of a long payload nobody looks at the bytes. */
+/* The payload of long packets is not read, and not copied. */
 static uint32_t packet_copy(uint8_t *p, const struct uccl_tx *t)
 {
 	memcpy(p, t->hdr, t->hdr_len);

@@ -41,7 +41,7 @@ static struct counts {
 static struct fake_verbs *fake;
 static const struct uccl_verbs *fake_lib;
 static uint64_t windows;
-static uint64_t delay; /* one queue pair of eight is heard every so many rounds only; 0: all are at once */
+static uint64_t delay; /* rounds until packets of one queue pair in eight are delivered; 0: at once */
 static struct uccl_verbs lib[2];
 
 /* The NIC. */
@@ -211,7 +211,7 @@ static bool run(uint64_t messages, bool count)
 	return true;
 }
 
-/* Of a MiB, which is a message. */
+/* Figures for a MiB, which is one message. */
 static void report(const char *backend, uint64_t write_bytes, uint64_t messages)
 {
 	for (int i = 0; i < 2; i++) {

@@ -35,8 +35,8 @@ static uint64_t stall_sum(const struct uccl_snapshot_peer *p)
 }
 
 /*
- * How much longer one reason held it back. What is under way may turn out to have been our own absence, and so become
- * less.
+ * How much longer one reason held it back. Time that was counted for a reason may later count as this process's own
+ * absence, so the sum may become less.
  */
 static uint64_t stall_grown(const struct uccl_snapshot_peer *p, const struct uccl_snapshot_peer *q, uint8_t why)
 {

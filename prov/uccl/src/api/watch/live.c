@@ -38,7 +38,7 @@ static int file_new(struct uccl_live *l)
 	static _Atomic unsigned int count;
 
 	snprintf(l->name, sizeof(l->name), "%d.%u", (int)getpid(), atomic_fetch_add(&count, 1));
-	/* Of a process that had our number and is gone. */
+	/* An ended process that had this process number left it. */
 	unlinkat(l->dir_fd, l->name, 0);
 	return openat(l->dir_fd, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }

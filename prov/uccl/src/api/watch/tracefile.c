@@ -27,7 +27,7 @@ struct uccl_tracefile {
 	char stem[UCCL_PARAM_TEXT + 32];
 };
 
-/* A new file of this user; one of an earlier process with our number gives way. */
+/* A new file of this user. It replaces that of an earlier process with this process number. */
 static int file_new(const struct uccl_tracefile *t, const char *suffix)
 {
 	char name[UCCL_PARAM_TEXT + 64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What a person is told about a peer as it happens. */
+/* Log messages about a peer. */
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
@@ -7,7 +7,7 @@
 #include "engine/impl.h"
 #include "engine/observe/snapshot.h"
 
-/* Who speaks another version is named so often. */
+/* Least time between two messages about peers of the former version. */
 #define FORMER_EVERY_NS (10 * UCCL_NS_PER_S)
 
 static const char *close_text(const struct conn *c)
@@ -67,7 +67,7 @@ void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *a
 {
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
-	/* It asks again and again, and there may be many. */
+	/* A peer repeats its INIT, and there may be many such peers. */
 	if (e->peer_log.former_ns && now - e->peer_log.former_ns < FORMER_EVERY_NS)
 		return;
 	e->peer_log.former_ns = now;
@@ -78,7 +78,7 @@ void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *a
 		 ip, at->port, UCCL_VERSION_FORMER, UCCL_VERSION);
 }
 
-/* The fault is of this host, its card, or the way: each peer will show it, but a person needs to read it once. */
+/* The cause is this host, its NIC or the network. Each peer shows it; one warning is enough. */
 void conn_trains(struct conn *c)
 {
 	struct uccl_engine *e = c->e;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* peer_log.c: what a person is told. */
+/* peer_log.c: log messages about peers. */
 #ifndef UCCL_ENGINE_OBSERVE_PEER_LOG_IMPL_H
 #define UCCL_ENGINE_OBSERVE_PEER_LOG_IMPL_H
 
@@ -10,14 +10,14 @@ struct conn;
 struct uccl_engine;
 struct uccl_nic_addr;
 
-/* Of an engine. */
+/* A part of the engine. */
 struct engine_peer_log {
-	bool mtu_reported;		/* a person knows that a network is narrow */
-	bool trains_reported;		/* a person knows that trains are broken here */
+	bool mtu_reported;		/* a warning said that the network carries shorter packets */
+	bool trains_reported;		/* a warning said that trains are lost */
 	uint64_t former_ns;		/* when a peer of the former version was last named; 0: never */
 };
 
-/* It ended, for this reason (FI_Exxx). */
+/* The peer ended, for this reason (FI_Exxx). */
 void conn_end_reported(struct conn *c, int err);
 /* Trains to this peer ended, or began again. */
 void conn_trains(struct conn *c);

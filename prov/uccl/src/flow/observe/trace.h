@@ -13,7 +13,7 @@
 #define UCCL_TRACE_MAGIC 0x6563617254434355ull /* "UCCTrace" */
 #define UCCL_TRACE_VERSION 1
 
-/* X(symbol, text): what a record's fields mean is told beside it. */
+/* X(symbol, text), and what the fields of such a record mean */
 #define UCCL_TRACE_KINDS(X)                                                                                            \
 	X(TX, "tx")	  /* a packet leaves; what: its type, seq: CSN, len: payload, arg: number on its path */       \
 	X(TX_AGAIN, "rtx") /* likewise, and it was sent before */                                                      \
