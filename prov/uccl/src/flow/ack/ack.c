@@ -50,7 +50,7 @@ static bool sent_elsewhere(const struct uccl_flow *f, const struct uccl_sent *e)
  */
 static void ack_unlost(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes)
 {
-	if (bytes && e->ntx)
+	if (bytes && !e->unsent)
 		uccl_event_unlost(f, bytes);
 }
 

@@ -100,6 +100,7 @@ void uccl_sent_wait(struct uccl_sent_log *l, uint64_t csn)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 
+	e->unsent = true;
 	/* In place of a write, the first transmission that counts is over. */
 	if (!e->write) {
 		e->ntx = 0;

@@ -53,6 +53,7 @@ struct uccl_sent {
 	uint8_t sub_of;		/* that one leaves in sub-segments, if there are any */
 	uint8_t more;		/* packets in flight beyond one */
 	bool alone;		/* the latest transmission was in no train */
+	bool unsent;		/* nothing of it has left: see uccl_sent_wait */
 	uint32_t packet;	/* bytes of the latest transmission's longest packet */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
@@ -411,6 +412,7 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 	uccl_sent_mark(l, l->flies, (uint64_t)(e - l->log));
 	e->sent_ns = now;
 	e->overdue = 0;
+	e->unsent = false;
 	if (e->ntx < UINT8_MAX)
 		e->ntx++;
 	e->flying = e->len;

@@ -28,12 +28,12 @@ static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint
 }
 
 /*
- * So many bytes that were lost may leave now. What leaves in segments for the first time has spent its credit already:
- * spent twice, and received once, it would be missing for ever.
+ * So many bytes that were lost may leave now. What could not leave as it was has spent its credit already: spent twice,
+ * and received once, it would be missing for ever.
  */
 static bool tx_lost_allowed(struct uccl_flow *f, uint32_t bytes, const struct uccl_sent *e, uint64_t now)
 {
-	return uccl_event_tx_rtx_chunk(f, e->ntx ? bytes : 0, e->type == UCCL_PKT_DESC, now);
+	return uccl_event_tx_rtx_chunk(f, e->unsent ? 0 : bytes, e->type == UCCL_PKT_DESC, now);
 }
 
 /* So many bytes of what waits first have left. */
@@ -87,7 +87,7 @@ static int tx_segments_again(struct uccl_flow *f, struct uccl_tx *tx, struct ucc
 {
 	const struct uccl_segment_map *cut = uccl_sent_cut(e);
 	uint32_t room = flow_tx_segments_room(f), bytes;
-	bool first = !e->ntx;
+	bool first = e->unsent;
 	uint64_t map;
 
 	/* A credit of any size lets one go. PROTOCOL R63 */

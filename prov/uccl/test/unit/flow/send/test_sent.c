@@ -255,6 +255,7 @@ static void wait__new_ones(void **state)
 	/* Nothing was lost, nothing of it has left. */
 	assert_int_equal(l.repairs, 0);
 	assert_int_equal(e->ntx, 0);
+	assert_true(e->unsent);
 	assert_true(e->single);
 	assert_int_equal(uccl_sent_packets(&l), 0);
 	/* In place of a write the first transmission counts: its loss is what it leaves with. */
@@ -262,6 +263,7 @@ static void wait__new_ones(void **state)
 	uccl_sent_write(uccl_sent_at(&l, n), 2);
 	uccl_sent_wait(&l, n);
 	assert_int_equal(uccl_sent_at(&l, n)->ntx, 1);
+	assert_true(uccl_sent_at(&l, n)->unsent);
 	assert_false(uccl_sent_at(&l, n)->single);
 	assert_int_equal(uccl_sent_at(&l, n)->behind, 2);
 	assert_int_equal(uccl_get16(uccl_sent_at(&l, n)->rec + UCCL_SEGMENT_PATH), 5);
@@ -287,6 +289,7 @@ static void divide__one_segment(void **state)
 	/* Two of them leave, and are in flight although the first leaves only next. */
 	uccl_sent_run(&l, n, 3, &row_cfg, 5000);
 	assert_int_equal(e->ntx, 1);
+	assert_false(e->unsent);
 	assert_int_equal(e->path, 9);
 	assert_int_equal(e->sent_ns, 5000);
 	assert_int_equal(uccl_sent_packets(&l), 2);

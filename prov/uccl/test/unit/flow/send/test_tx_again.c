@@ -425,6 +425,39 @@ static void tx_retransmit__subsegments_spend_once(void **state)
 	}
 }
 
+/*
+ * What was announced and cannot be written, as no path carries writes any more, leaves in segments. Its credit was spent
+ * when its write was to leave; the rest of a chunk for which there are no slots spends it once more, and is told to be
+ * lost. PROTOCOL R63
+ */
+static void tx_retransmit__unwritten_spends_once(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.credit = &credit_pull;
+	c.cc = &cc_set;
+	cc_gap_ns = 0;
+	credit_limit = 1000 * KIB;
+	for (c.slots = 17; c.slots < 24; c.slots++) {
+		start(c);
+		cc_bytes = 32 * KIB;
+		pair_bulk(&p, 0, 64 * KIB);
+		pair_pump_one(&p, 0);
+		assert_non_null(f->write_tx.item);
+		for (uint16_t i = 0; i < c.paths; i++)
+			f->paths.list[i].write = UCCL_WRITE_OFF;
+		cc_bytes = 64 * KIB;
+		p.side[1].f.cfg.slots_rx = (uint16_t)(c.slots - 16);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_true(p.side[0].stats.writes_tx * 4 * KIB < 64 * KIB);
+		assert_int_equal(p.side[1].f.credit.received, 64 * KIB);
+		assert_int_equal(f->credit.used - f->credit.lost, 64 * KIB);
+		pair_fini(&p);
+	}
+}
+
 /* The first write, and the descriptor after that. */
 static void lose_write_then_descriptor(struct pair *q, struct pair_pkt *k)
 {
@@ -797,6 +830,7 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__all_acknowledged),
 		cmocka_unit_test(tx_retransmit__spends_paced_credit),
 		cmocka_unit_test(tx_retransmit__subsegments_spend_once),
+		cmocka_unit_test(tx_retransmit__unwritten_spends_once),
 		cmocka_unit_test(tx_retransmit__descriptor_first),
 		cmocka_unit_test(tx_retransmit__descriptor_past_slots),
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
