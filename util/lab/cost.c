@@ -176,19 +176,19 @@ static void submit(void)
 static int side_init(struct side *s, const char *cc, const char *path, const char *credit)
 {
 	struct uccl_flow_cfg cfg = {
-		.cc = uccl_cc_find(cc),
-		.pathsel = uccl_path_find(path),
-		.credit = uccl_credit_find(credit),
+		.policy.cc = uccl_cc_find(cc),
+		.policy.pathsel = uccl_path_find(path),
+		.policy.credit = uccl_credit_find(credit),
 		.pacer = &s->pacer,
 		.ops = &ops,
 		.stats = &s->stats,
-		.token_tx = 1,
-		.token_rx = 1,
-		.csn_tx = 1000,
-		.csn_rx = 1000,
-		.chunk_bytes = MTU - UCCL_HDR_LEN,
-		.write_bytes = (uint32_t)chunk,
-		.mtu = MTU,
+		.wire.token_tx = 1,
+		.wire.token_rx = 1,
+		.wire.csn_tx = 1000,
+		.wire.csn_rx = 1000,
+		.packet.chunk_bytes = MTU - UCCL_HDR_LEN,
+		.write.bytes = (uint32_t)chunk,
+		.packet.mtu = MTU,
 		.window = WINDOW,
 		.paths_tx = PATHS,
 		.paths_rx = PATHS,
@@ -202,12 +202,12 @@ static int side_init(struct side *s, const char *cc, const char *path, const cha
 		.seed = 1,
 	};
 
-	if (!cfg.cc || !cfg.pathsel || !cfg.credit)
+	if (!cfg.policy.cc || !cfg.policy.pathsel || !cfg.policy.credit)
 		return -1;
 	uccl_pacer_init(&s->pacer, LINK_BPS);
 	if (uccl_flow_init(&s->f, &cfg, s, 0))
 		return -1;
-	uccl_write_rx_rtype(&s->f.write_rx, 1);
+	uccl_write_rx_rtype(&s->f.rx.write, 1);
 	return 0;
 }
 

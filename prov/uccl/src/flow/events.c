@@ -9,20 +9,21 @@ uint64_t uccl_event_credit_backlog(const struct uccl_flow *f)
 	uint64_t sum = uccl_sendq_bytes(&f->sendq, UCCL_DEMAND_ITEMS);
 
 	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
-	if (f->cfg.credit->pull)
+	if (f->cfg.policy.credit->pull)
 		sum += uccl_sent_backlog(&f->sent);
 	return sum;
 }
 
 uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 {
-	uint64_t limit = f->cfg.credit->limit(f->cs), used = f->credit.used;
-	uint64_t left = limit > used ? limit - used : 0, chunk = uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes);
+	uint64_t limit = f->cfg.policy.credit->limit(f->policy.credit), used = f->credit.used;
+	uint64_t left = limit > used ? limit - used : 0,
+		 chunk = uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes);
 	uint64_t end, waits;
 
-	if (!f->cfg.credit->whole || limit == UINT64_MAX || f->credit.demand_sent > used)
+	if (!f->cfg.policy.credit->whole || limit == UINT64_MAX || f->credit.demand_sent > used)
 		return left;
-	end = limit + f->cfg.credit->whole(f->cs);
+	end = limit + f->cfg.policy.credit->whole(f->policy.credit);
 	if (end <= used)
 		return left;
 	waits = uccl_event_credit_backlog(f);
@@ -32,29 +33,29 @@ uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 
 bool uccl_event_credit_free(const struct uccl_flow *f)
 {
-	return f->cfg.credit->limit(f->cs) == UINT64_MAX;
+	return f->cfg.policy.credit->limit(f->policy.credit) == UINT64_MAX;
 }
 
 bool uccl_event_credit_spent(struct uccl_flow *f)
 {
-	return f->cfg.credit->limit(f->cs) <= f->credit.used && !uccl_event_credit_left(f);
+	return f->cfg.policy.credit->limit(f->policy.credit) <= f->credit.used && !uccl_event_credit_left(f);
 }
 
 uint64_t uccl_event_window(const struct uccl_flow *f)
 {
-	uint64_t bytes = f->cfg.cc->window(f->cc);
+	uint64_t bytes = f->cfg.policy.cc->window(f->policy.cc);
 
-	if (!f->ack_delay.share)
+	if (!f->loss.ack_delay.share)
 		return bytes;
 	/* What has come, but its acknowledgement waits on the way back, is in the network no more. */
-	return bytes + uccl_min(uccl_ack_delay_more(&f->ack_delay, bytes), UINT64_MAX - bytes);
+	return bytes + uccl_min(uccl_ack_delay_more(&f->loss.ack_delay, bytes), UINT64_MAX - bytes);
 }
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
 {
 	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->sent.inflight_bytes, f->limits.slots,
-				uccl_rate_in(&f->rate, UCCL_CHUNK_NS),
-				uccl_rate_in(&f->rate, uccl_ack_delay_queue(&f->ack_delay)));
+				uccl_rate_in(&f->loss.rate, UCCL_CHUNK_NS),
+				uccl_rate_in(&f->loss.rate, uccl_ack_delay_queue(&f->loss.ack_delay)));
 }
 
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
@@ -67,9 +68,9 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 	 * shrinks for the delay that it sees, and pacing then waits ever longer for the next one.
 	 */
 	if (f->sent.inflight_bytes + want > window &&
-	    (f->sent.inflight_bytes || want > uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes)))
+	    (f->sent.inflight_bytes || want > uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes)))
 		return 0;
-	if (now < f->next_tx_ns)
+	if (now < f->pace.next_ns)
 		return 0;
 	if (uccl_event_credit_spent(f))
 		return 0;
@@ -79,7 +80,7 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 
 static uint64_t event_pace(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->times.srtt_ns, now) : now;
+	return f->cfg.policy.cc->pace ? f->cfg.policy.cc->pace(f->policy.cc, bytes, f->loss.times.srtt_ns, now) : now;
 }
 
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
@@ -98,7 +99,8 @@ uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t le
 {
 	const struct uccl_chunk_info chunk = { .bytes = bytes, .left = left, .backlog = event_backlog(f) };
 
-	return f->cfg.pathsel->select(f->ps, f->paths.list, f->paths.usable, f->paths.nusable, &chunk, &f->rng, now);
+	return f->cfg.policy.pathsel->select(f->policy.path, f->paths.list, f->paths.usable, f->paths.nusable, &chunk,
+					     &f->rng, now);
 }
 
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now)
@@ -107,7 +109,7 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 	/* The writes behind a descriptor keep their slots until it came: with fewer slots it would wait for ever. */
 	if (uccl_sent_packets(&f->sent) >= f->limits.slots && !(desc && f->sent.inflight_chunks))
 		return false;
-	if (!f->cfg.credit->pull)
+	if (!f->cfg.policy.credit->pull)
 		return true;
 	if (uccl_event_credit_spent(f)) {
 		/* What is under way may be writes that wait for just this descriptor: no grant would ever come. */
@@ -122,14 +124,14 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 
 void uccl_event_unlost(struct uccl_flow *f, uint32_t bytes)
 {
-	if (f->cfg.credit->pull)
+	if (f->cfg.policy.credit->pull)
 		uccl_credit_spend_free(&f->credit, bytes);
 }
 
 /* What has come, or never will. */
 static void rx_pull(struct uccl_flow *f, bool lost, uint64_t now)
 {
-	if (f->cfg.credit->pull)
+	if (f->cfg.policy.credit->pull)
 		uccl_pacer_heard(f->cfg.pacer, &f->credit.pull, uccl_credit_settled(&f->credit), f->credit.demand, lost,
 				 now);
 }
@@ -138,7 +140,7 @@ static void rx_credit_due(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	uccl_credit_received(&f->credit, bytes);
 	rx_pull(f, false, now);
-	if (f->cfg.credit->grant)
+	if (f->cfg.policy.credit->grant)
 		uccl_credit_due(&f->credit);
 }
 
@@ -155,33 +157,33 @@ void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now)
 {
 	info->backlog = event_backlog(f);
-	if (f->cfg.cc->on_ack)
-		f->cfg.cc->on_ack(f->cc, info, now);
+	if (f->cfg.policy.cc->on_ack)
+		f->cfg.policy.cc->on_ack(f->policy.cc, info, now);
 	/*
 	 * A rate that was far too low when the latest packet left, from few samples or from the time in which this host
 	 * did not run, would hold back the next one for minutes, whatever is known by now.
 	 */
-	if (f->next_tx_ns > now + uccl_flow_rto(f))
-		f->next_tx_ns = uccl_min(f->next_tx_ns, event_pace(f, f->paced_bytes, f->paced_ns));
+	if (f->pace.next_ns > now + uccl_flow_rto(f))
+		uccl_pace_sooner(&f->pace, event_pace(f, f->pace.bytes, f->pace.sent_ns));
 }
 
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t marked, uint64_t now)
 {
-	if (f->cfg.pathsel->on_ack)
-		f->cfg.pathsel->on_ack(f->ps, f->paths.list, path, rtt_ns, marked, now);
+	if (f->cfg.policy.pathsel->on_ack)
+		f->cfg.policy.pathsel->on_ack(f->policy.path, f->paths.list, path, rtt_ns, marked, now);
 }
 
 void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	if (f->cfg.pathsel->on_land)
-		f->cfg.pathsel->on_land(f->ps, f->paths.list, path, now);
+	if (f->cfg.policy.pathsel->on_land)
+		f->cfg.policy.pathsel->on_land(f->policy.path, f->paths.list, path, now);
 }
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)
 {
 	uccl_credit_answered(&f->credit, now + uccl_flow_rto(f));
-	if (uccl_credit_turn(&f->credit, turn) && f->cfg.credit->on_credit)
-		f->cfg.credit->on_credit(f->cs, granted, turn, now);
+	if (uccl_credit_turn(&f->credit, turn) && f->cfg.policy.credit->on_credit)
+		f->cfg.policy.credit->on_credit(f->policy.credit, granted, turn, now);
 }
 
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now)
@@ -194,31 +196,32 @@ void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, u
 
 void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 {
-	if (f->cfg.credit->pull)
+	if (f->cfg.policy.credit->pull)
 		uccl_pacer_asked(f->cfg.pacer, &f->credit.pull, uccl_credit_settled(&f->credit) + bytes, now);
 }
 
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now)
 {
-	if (f->cfg.cc->on_loss)
-		f->cfg.cc->on_loss(f->cc, loss, now);
-	if (f->cfg.pathsel->on_loss)
-		f->cfg.pathsel->on_loss(f->ps, loss->path, loss->kind, now);
+	if (f->cfg.policy.cc->on_loss)
+		f->cfg.policy.cc->on_loss(f->policy.cc, loss, now);
+	if (f->cfg.policy.pathsel->on_loss)
+		f->cfg.policy.pathsel->on_loss(f->policy.path, loss->path, loss->kind, now);
 }
 
 void uccl_event_share(struct uccl_flow *f, uint32_t of)
 {
-	if (f->cfg.cc->share)
-		f->cfg.cc->share(f->cc, of);
+	if (f->cfg.policy.cc->share)
+		f->cfg.policy.cc->share(f->policy.cc, of);
 }
 
 uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t *turn, uint64_t now)
 {
 	const struct uccl_credit *c = &f->credit;
 
-	*turn = f->cfg.credit->pull ? c->pull.turn : 0;
-	if (f->cfg.credit->pull)
+	*turn = f->cfg.policy.credit->pull ? c->pull.turn : 0;
+	if (f->cfg.policy.credit->pull)
 		return uccl_pull_free(&c->pull) ? UINT64_MAX : c->pull.granted;
 	/* Who grants nothing holds nobody back. PROTOCOL R64 */
-	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, c->received, c->demand, now) : UINT64_MAX;
+	return f->cfg.policy.credit->grant ? f->cfg.policy.credit->grant(f->policy.credit, c->received, c->demand, now)
+					   : UINT64_MAX;
 }

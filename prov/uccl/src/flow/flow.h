@@ -28,8 +28,9 @@
 #include "flow/write/write_rx.h"
 #include "flow/ack/ack_delay.h"
 #include "flow/ack/ack_tracker.h"
+#include "flow/send/pace.h"
 #include "flow/send/pacer.h"
-#include "flow/segment_map.h"
+#include "flow/recv/rx_segments.h"
 #include "flow/path/paths.h"
 #include "flow/recv/subsegments.h"
 #include "flow/path/pmtu.h"
@@ -74,7 +75,7 @@ struct uccl_flow_ops {
 	void (*fence)(struct uccl_flow *f, uint16_t path, uint64_t now);
 	/*
 	 * Direct: what is written on this path seems to be swallowed; please make it anew, by the same way through the
-	 * network if it `stays`, else by another (uccl_flow_writes follows). Needed with cfg.write_later.
+	 * network if it `stays`, else by another (uccl_flow_writes follows). Needed with cfg.write.later.
 	 */
 	void (*renew)(struct uccl_flow *f, uint16_t path, bool stays, uint64_t now);
 	/* Every byte of the item was received by the peer and no NIC read of it is left. */
@@ -82,31 +83,17 @@ struct uccl_flow_ops {
 };
 
 struct uccl_flow_cfg {
-	const struct uccl_cc_ops *cc;
-	const struct uccl_path_ops *pathsel;
-	const struct uccl_credit_ops *credit;
-	const double *params[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
+	struct uccl_policies policy;
+	struct uccl_wire_cfg wire;	/* what headers carry */
+	struct uccl_packet_cfg packet;	/* how long packets may be */
+	struct uccl_train_cfg train;	/* trains, and chunks in segments */
+	struct uccl_write_cfg write;	/* direct writes */
 	struct uccl_pacer *pacer;    /* of the NIC; needed by credit policies that have pull */
 	const uint64_t *backlog;     /* of the NIC, the owner's: see uccl_chunk_info; NULL: nobody knows */
 	const struct uccl_flow_ops *ops;
 	struct uccl_stats *stats;
 	struct uccl_trace *trace;	/* NULL: none */
 	uint32_t trace_peer;		/* this flow's number there */
-	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
-	uint64_t csn_tx, csn_rx;     /* first CSN each way */
-	uint32_t chunk_bytes;	/* payload of the largest packet */
-	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
-	bool write_brittle;	/* direct: the peer's path ends with the loss of a part of a longer write */
-	bool write_later;	/* direct: no path carries writes before uccl_flow_writes says so */
-	uint32_t mtu;		/* largest packet */
-	uint32_t mtu_rx;	/* largest packet that the peer may send */
-	uint32_t mtu_known;	/* what the host knows of the way: the first packets are no longer; 0: nothing */
-	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
-	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
-	bool train_short;	/* or less, where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
-	uint8_t segments_tx;	/* segments of a chunk that the peer takes: a train is a chunk. Needs tx_sync */
-	bool segments_rx;	/* we take segments. Not with direct writes */
-	bool pads_tx;		/* the peer takes padded packets. Needs segments_tx and train_bytes */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
@@ -114,13 +101,30 @@ struct uccl_flow_cfg {
 	uint16_t slots_rx;	/* what we grant */
 	struct uccl_grant *grant; /* decides on that, the owner's; NULL: it stays as it is */
 	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
-	uint8_t epoch_tx, epoch_rx;
-	bool tx_sync;		/* NIC: payload is free when tx returns, */
-	bool write_async;	/* but that of writes only when uccl_flow_sent() says so */
-	bool fifo_paths;
+	bool tx_sync;		/* NIC: payload is free when tx returns, that of writes perhaps later (write.async) */
 	uint64_t link_bps, delay_ns, rto_min_ns;
 	uint64_t first_rtt_ns;		/* round trip of the handshake; 0: not known */
 	uint64_t seed;
+};
+
+/* What is known of the network from acknowledgements, and when silence is a loss. */
+struct uccl_flow_loss {
+	struct uccl_times times;
+	struct uccl_ack_delay ack_delay; /* what acknowledgements wait on their way here */
+	struct uccl_rate rate;		/* at which the network delivers */
+	struct uccl_rack rack;		/* what is late */
+	struct uccl_pto pto;		/* tail probe, then time-outs */
+	struct uccl_persistent_loss persistent_loss; /* all payload is lost, round after round */
+};
+
+/* The receiving side. */
+struct uccl_flow_rx {
+	struct uccl_arrived arrived;
+	struct uccl_ack_tracker ack_tracker;
+	struct uccl_subsegments subsegments;  /* segments of which sub-segments came */
+	struct uccl_rx_segments segments;     /* chunks of which segments came */
+	struct uccl_write_rx write;	      /* direct writes */
+	uint64_t heard_ns;		      /* last accepted packet */
 };
 
 struct uccl_flow {
@@ -135,47 +139,23 @@ struct uccl_flow {
 	struct uccl_sendq sendq;
 	struct uccl_sent_log sent;
 	struct uccl_peer_limits limits; /* by the peer; msg reads what is about messages */
-	uint64_t next_tx_ns;		/* pacing: of what comes behind so many bytes, which left then: */
-	uint64_t paced_ns;
-	uint32_t paced_bytes;
+	struct uccl_pace pace;		/* when new payload may leave */
 	struct uccl_write_tx write_tx;	 /* a descriptor was sent: its writes come first */
 	struct uccl_chunk chunk;	 /* of direct writes */
-	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.mtu without cfg.find_mtu */
-	bool pmtu_changed;		/* that changed: for the owner, who takes it back */
+	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.packet.mtu without cfg.packet.find_mtu */
 	uint32_t chunk_bytes;		/* payload of the largest packet that leaves now, and of a train of them: */
 	uint32_t train_bytes;		/* as in cfg, or less */
 	uint64_t since_ar;		/* bytes in flight that left since the last request for an acknowledgement */
+	bool app_limited;
 
 	struct uccl_paths paths;
 	struct uccl_train train;	/* do trains reach the peer? */
 	struct uccl_rng rng;
-
-	/* loss and time */
-	struct uccl_times times;
-	struct uccl_ack_delay ack_delay; /* what acknowledgements wait on their way here */
-	struct uccl_rate rate;		/* at which the network delivers */
-	struct uccl_rack rack;		/* what is late */
-	struct uccl_pto pto;		/* tail probe, then time-outs */
-	struct uccl_persistent_loss persistent_loss; /* all payload is lost, round after round */
-	uint64_t heard_ns;		/* last accepted packet */
-	bool app_limited;
-
-	/* receiving */
-	struct uccl_arrived rcv;
-	struct uccl_ack_tracker ack_tracker;
-	struct uccl_credit credit;
-	struct uccl_subsegments subsegments;  /* segments of which sub-segments came */
-	struct uccl_segment_map *rx_segments; /* window entries: chunks of which segments came */
-	uint32_t nrx_segmented;		      /* how many there are */
-	uint64_t segments_next;		      /* the next of them that a block tells of, if not all fit */
-
-	struct uccl_write_rx write_rx; /* direct writes, receiving side */
+	struct uccl_flow_loss loss;
+	struct uccl_flow_rx rx;
+	struct uccl_credit credit;	/* of both directions */
 	struct uccl_closing close;
-
-	/* plugs */
-	uint64_t cc[UCCL_CC_STATE / 8];
-	uint64_t ps[UCCL_PATHSEL_STATE / 8];
-	uint64_t cs[UCCL_CREDIT_STATE / 8];
+	struct uccl_policy_state policy;
 };
 
 /* 0 or -FI_ENOMEM, then nothing is held. */
@@ -212,13 +192,13 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
  * many; the last one of a train, at least, is left to uccl_flow_tx.
  */
 int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n);
-/* The NIC no longer reads the payload of tx->cookie (with cfg.tx_sync for writes only, if cfg.write_async). */
+/* The NIC no longer reads the payload of tx->cookie (with cfg.tx_sync for writes only, if cfg.write.async). */
 void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
 /* No earlier direct write on this path can land any more. */
 void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now);
 
 /*
- * Direct, with cfg.write_later: the NIC can, or can no longer, write on this path. What was written on one that ended
+ * Direct, with cfg.write.later: the NIC can, or can no longer, write on this path. What was written on one that ended
  * is sent again as packets at once.
  */
 void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now);
@@ -278,7 +258,7 @@ bool uccl_flow_idle(const struct uccl_flow *f);
 /* The time-out. */
 static inline uint64_t uccl_flow_rto(const struct uccl_flow *f)
 {
-	return uccl_times_rto(&f->times);
+	return uccl_times_rto(&f->loss.times);
 }
 
 /* Checks of the state that must always hold (invariant I6); a text if one is broken, else NULL. For tests. */

@@ -30,14 +30,14 @@ static const struct uccl_paths_ops paths_ops = { .changed = paths_changed, .rene
 
 static void write_rx_settled(struct uccl_write_rx *l, uint32_t id, uint32_t gen, uint64_t now)
 {
-	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, write_rx);
+	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, rx.write);
 
 	f->cfg.ops->settled(f, id, gen, now);
 }
 
 static void write_rx_fence(struct uccl_write_rx *l, uint16_t path, uint64_t now)
 {
-	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, write_rx);
+	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, rx.write);
 
 	f->cfg.ops->fence(f, path, now);
 }
@@ -50,78 +50,80 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	struct uccl_paths_cfg paths = {
 		.n = cfg->paths_tx,
 		.labels = cfg->labels,
-		.writes = cfg->write_bytes,
-		.write_later = cfg->write_later,
-		.write_brittle = cfg->write_brittle,
+		.writes = cfg->write.bytes,
+		.write_later = cfg->write.later,
+		.write_brittle = cfg->write.brittle,
 		.stats = cfg->stats,
 		.ops = &paths_ops,
 	};
 	struct uccl_write_rx_cfg write_rx = {
 		.window = cfg->window,
-		.write_bytes = cfg->write_bytes,
+		.write_bytes = cfg->write.bytes,
 		.paths = cfg->paths_rx,
-		.fifo = cfg->fifo_paths,
+		.fifo = cfg->write.fifo,
 		.stats = cfg->stats,
 		.ops = &write_rx_ops,
 	};
 	struct uccl_pull_cfg pull;
 
 	assert(cfg->window && !(cfg->window & (cfg->window - 1)));
-	assert(cfg->pacer || !cfg->credit->pull);
-	assert(!cfg->segments_tx || (cfg->tx_sync && !cfg->write_bytes));
-	assert(!cfg->segments_rx || !cfg->write_bytes);
+	assert(cfg->pacer || !cfg->policy.credit->pull);
+	assert(!cfg->train.segments_tx || (cfg->tx_sync && !cfg->write.bytes));
+	assert(!cfg->train.segments_rx || !cfg->write.bytes);
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
-	uccl_sendq_init(&f->sendq, cfg->credit->shortest);
+	uccl_sendq_init(&f->sendq, cfg->policy.credit->shortest);
 	uccl_rng_seed(&f->rng, cfg->seed);
 	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
 	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
-	if (!uccl_sent_init(&f->sent, cfg->window, cfg->csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
-	    !uccl_arrived_init(&f->rcv, cfg->window, cfg->csn_rx) ||
-	    !uccl_ack_tracker_init(&f->ack_tracker, cfg->paths_rx, now) || !uccl_write_rx_init(&f->write_rx, &write_rx))
+	if (!uccl_sent_init(&f->sent, cfg->window, cfg->wire.csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
+	    !uccl_arrived_init(&f->rx.arrived, cfg->window, cfg->wire.csn_rx) ||
+	    !uccl_ack_tracker_init(&f->rx.ack_tracker, cfg->paths_rx, now) ||
+	    !uccl_rx_segments_init(&f->rx.segments, cfg->window) || !uccl_write_rx_init(&f->rx.write, &write_rx))
 		goto nomem;
-	if (cfg->write_bytes) {
+	if (cfg->write.bytes) {
 		/* What is lost must fit the segments that there may be. */
 		uccl_chunk_init(&f->chunk,
-				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_SEGMENT_COUNT * cfg->chunk_bytes),
-				cfg->chunk_bytes, cfg->write_brittle);
+				(uint32_t)uccl_min(cfg->write.bytes,
+						   (uint64_t)UCCL_SEGMENT_COUNT * cfg->packet.chunk_bytes),
+				cfg->packet.chunk_bytes, cfg->write.brittle);
 	}
-	f->rx_segments = calloc(cfg->window, sizeof(*f->rx_segments));
-	if (!f->rx_segments)
-		goto nomem;
-	uccl_pmtu_init(&f->pmtu, cfg->mtu);
-	if (cfg->find_mtu && cfg->mtu_known)
-		uccl_pmtu_reported(&f->pmtu, cfg->mtu_known, now);
+	uccl_pmtu_init(&f->pmtu, cfg->packet.mtu);
+	if (cfg->packet.find_mtu && cfg->packet.mtu_known)
+		uccl_pmtu_reported(&f->pmtu, cfg->packet.mtu_known, now);
+	/* What is known at first is no news to the owner. */
+	uccl_pmtu_take_changed(&f->pmtu);
 	flow_mtu_set(f);
-	uccl_peer_limits_init(&f->limits, cfg->slots_tx, cfg->msg_limit_tx, cfg->csn_tx);
-	uccl_times_init(&f->times, cfg->rto_min_ns, cfg->first_rtt_ns);
-	uccl_ack_delay_init(&f->ack_delay);
+	uccl_peer_limits_init(&f->limits, cfg->slots_tx, cfg->msg_limit_tx, cfg->wire.csn_tx);
+	uccl_times_init(&f->loss.times, cfg->rto_min_ns, cfg->first_rtt_ns);
+	uccl_ack_delay_init(&f->loss.ack_delay);
 	/* Before the first answer they cost next to nothing, and many flows may begin at once. */
-	f->train.brief = cfg->train_short && cfg->link_bps;
-	uccl_rack_init(&f->rack);
-	uccl_pto_init(&f->pto, cfg->paths_tx);
+	f->train.brief = cfg->train.shorten && cfg->link_bps;
+	uccl_rack_init(&f->loss.rack);
+	uccl_pto_init(&f->loss.pto, cfg->paths_tx);
 	uccl_closing_init(&f->close);
-	uccl_subsegments_init(&f->subsegments, cfg->mtu_rx - UCCL_HDR_LEN);
-	f->heard_ns = now;
+	uccl_subsegments_init(&f->rx.subsegments, cfg->packet.mtu_rx - UCCL_HDR_LEN);
+	f->rx.heard_ns = now;
 	f->share = 1;
 
 	/* Policies reckon with what a flow begins with. */
-	pcfg.chunk_bytes = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->write_brittle ? f->chunk.bytes : cfg->write_bytes);
-	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train_bytes, pcfg.chunk_bytes);
+	pcfg.chunk_bytes =
+		(uint32_t)uccl_max(cfg->packet.chunk_bytes, cfg->write.brittle ? f->chunk.bytes : cfg->write.bytes);
+	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train.bytes, pcfg.chunk_bytes);
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
-	pcfg.params = cfg->params[UCCL_POLICY_CC];
-	cfg->cc->init(f->cc, &pcfg, now);
-	pcfg.params = cfg->params[UCCL_POLICY_PATH];
-	if (cfg->pathsel->init)
-		cfg->pathsel->init(f->ps, &pcfg, cfg->paths_tx);
-	pcfg.params = cfg->params[UCCL_POLICY_CREDIT];
-	if (cfg->credit->init)
-		cfg->credit->init(f->cs, &pcfg, now);
-	if (cfg->credit->pull) {
+	pcfg.params = cfg->policy.params[UCCL_POLICY_CC];
+	cfg->policy.cc->init(f->policy.cc, &pcfg, now);
+	pcfg.params = cfg->policy.params[UCCL_POLICY_PATH];
+	if (cfg->policy.pathsel->init)
+		cfg->policy.pathsel->init(f->policy.path, &pcfg, cfg->paths_tx);
+	pcfg.params = cfg->policy.params[UCCL_POLICY_CREDIT];
+	if (cfg->policy.credit->init)
+		cfg->policy.credit->init(f->policy.credit, &pcfg, now);
+	if (cfg->policy.credit->pull) {
 		memset(&pull, 0, sizeof(pull));
-		cfg->credit->pull(&pcfg, &pull);
-		uccl_pacer_rank(cfg->pacer, cfg->credit->rank);
+		cfg->policy.credit->pull(&pcfg, &pull);
+		uccl_pacer_rank(cfg->pacer, cfg->policy.credit->rank);
 		if (uccl_pull_init(cfg->pacer, &f->credit.pull, &pull, now))
 			goto nomem;
 	}
@@ -137,11 +139,11 @@ void uccl_flow_fini(struct uccl_flow *f)
 		uccl_pull_fini(f->cfg.pacer, &f->credit.pull);
 	uccl_sent_fini(&f->sent);
 	uccl_paths_fini(&f->paths);
-	uccl_arrived_fini(&f->rcv);
-	uccl_ack_tracker_fini(&f->ack_tracker);
-	uccl_write_rx_fini(&f->write_rx);
-	uccl_subsegments_fini(&f->subsegments);
-	free(f->rx_segments);
+	uccl_arrived_fini(&f->rx.arrived);
+	uccl_ack_tracker_fini(&f->rx.ack_tracker);
+	uccl_write_rx_fini(&f->rx.write);
+	uccl_subsegments_fini(&f->rx.subsegments);
+	uccl_rx_segments_fini(&f->rx.segments);
 	memset(f, 0, sizeof(*f));
 }
 
@@ -154,7 +156,7 @@ void uccl_flow_share(struct uccl_flow *f, uint32_t of)
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 {
 	assert(!item->queued && !item->pending);
-	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.chunk_bytes);
+	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.packet.chunk_bytes);
 	uccl_sendq_add(&f->sendq, item);
 }
 
@@ -162,7 +164,7 @@ uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len)
 {
 	uint32_t packets;
 
-	if (!f->cfg.pads_tx || f->train.state != UCCL_TRAINS_ON || f->sent.inflight_bytes < UCCL_AR_BYTES ||
+	if (!f->cfg.train.pads_tx || f->train.state != UCCL_TRAINS_ON || f->sent.inflight_bytes < UCCL_AR_BYTES ||
 	    len <= f->chunk_bytes || len > f->train_bytes)
 		return 0;
 	packets = (uint32_t)((len + f->chunk_bytes - 1) / f->chunk_bytes);
@@ -182,7 +184,7 @@ static void flow_mtu_set(struct uccl_flow *f)
 
 	f->chunk_bytes = flow_payload(f, f->pmtu.bytes);
 	/* As many packets as of the full length. */
-	f->train_bytes = f->cfg.train_bytes / f->cfg.chunk_bytes * f->chunk_bytes;
+	f->train_bytes = f->cfg.train.bytes / f->cfg.packet.chunk_bytes * f->chunk_bytes;
 	uccl_burst_align(&f->paths.burst, 0, 0);
 	/* Segments that did not leave come later, with those that are lost. */
 	bytes = uccl_sent_run_end(&f->sent, &path);
@@ -192,7 +194,6 @@ static void flow_mtu_set(struct uccl_flow *f)
 
 static void mtu_changed(struct uccl_flow *f, bool cut)
 {
-	f->pmtu_changed = true;
 	f->cfg.stats->mtu_cuts += cut;
 	f->cfg.stats->mtu_raises += !cut;
 	flow_mtu_set(f);
@@ -204,7 +205,7 @@ static void mtu_changed(struct uccl_flow *f, bool cut)
  */
 bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	if (!f->cfg.find_mtu)
+	if (!f->cfg.packet.find_mtu)
 		return false;
 	if (f->pmtu.trial == csn + 1 && e->ntx == 1) {
 		uccl_pmtu_tried(&f->pmtu, false, now);
@@ -217,7 +218,7 @@ bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn,
 
 void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	if (!f->cfg.find_mtu)
+	if (!f->cfg.packet.find_mtu)
 		return;
 	if (f->pmtu.trial == csn + 1) {
 		if (uccl_pmtu_tried(&f->pmtu, true, now))
@@ -230,7 +231,7 @@ void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn
 
 void uccl_flow_mtu_reported(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	if (f->cfg.find_mtu && uccl_pmtu_reported(&f->pmtu, bytes, now))
+	if (f->cfg.packet.find_mtu && uccl_pmtu_reported(&f->pmtu, bytes, now))
 		mtu_changed(f, true);
 }
 
@@ -282,7 +283,7 @@ void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
 
 void uccl_flow_tell(struct uccl_flow *f)
 {
-	uccl_ack_tracker_at_once(&f->ack_tracker);
+	uccl_ack_tracker_at_once(&f->rx.ack_tracker);
 }
 
 void uccl_flow_close(struct uccl_flow *f, uint64_t now)
@@ -296,13 +297,13 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 
 	if (broken)
 		return broken;
-	if (f->rcv.nxt > f->rcv.high || f->rcv.high - f->rcv.nxt > f->cfg.window)
+	if (f->rx.arrived.nxt > f->rx.arrived.high || f->rx.arrived.high - f->rx.arrived.nxt > f->cfg.window)
 		return "receive window bounds";
 	if (f->sent.kept > UCCL_KEPT_MAX)
 		return "count of segments that the peer puts together";
-	if (uccl_sent_unacked(&f->sent) && f->pto.at == UCCL_NEVER)
+	if (uccl_sent_unacked(&f->sent) && f->loss.pto.at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
-	if (uccl_arrived_has(&f->rcv, f->rcv.nxt))
+	if (uccl_arrived_has(&f->rx.arrived, f->rx.arrived.nxt))
 		return "first missing chunk is marked received";
 	return uccl_paths_check(&f->paths);
 }

@@ -30,8 +30,8 @@
 static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {
 	if (bytes == f->pmtu.most)
-		return f->cfg.chunk_bytes;
-	return (uint32_t)uccl_min(f->cfg.chunk_bytes, uccl_words(bytes - UCCL_HDR_LEN));
+		return f->cfg.packet.chunk_bytes;
+	return (uint32_t)uccl_min(f->cfg.packet.chunk_bytes, uccl_words(bytes - UCCL_HDR_LEN));
 }
 
 static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind kind, uint8_t what, uint16_t path,
@@ -45,7 +45,7 @@ static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind ki
 /* What is in flight was asked for more than once, and nothing came in answer. */
 static inline bool flow_silent(const struct uccl_flow *f)
 {
-	return uccl_sent_outstanding(&f->sent) && uccl_pto_repeated(&f->pto);
+	return uccl_sent_outstanding(&f->sent) && uccl_pto_repeated(&f->loss.pto);
 }
 
 /* Something waits to be sent, new or lost. */
@@ -108,7 +108,7 @@ bool flow_segments_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
 /* Those that have. */
 static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *f, uint64_t csn)
 {
-	return &f->rx_segments[csn & (f->cfg.window - 1)];
+	return &f->rx.segments.maps[csn & (f->cfg.window - 1)];
 }
 
 /* If so: are all there; is one missing before another that is there? */

@@ -17,6 +17,10 @@
 #include "flow/path/path.h"
 #include "flow/ack/rate.h"
 
+struct uccl_cc_ops;
+struct uccl_path_ops;
+struct uccl_credit_ops;
+
 /* Bytes of private state of a policy, by kind. */
 #define UCCL_CC_STATE 272
 #define UCCL_PATHSEL_STATE 512
@@ -37,6 +41,21 @@ struct uccl_constant {
 #define UCCL_CONSTANTS_MAX 32
 
 enum uccl_policy_kind { UCCL_POLICY_CC, UCCL_POLICY_PATH, UCCL_POLICY_CREDIT, UCCL_POLICY_KINDS };
+
+/* Those of a flow. */
+struct uccl_policies {
+	const struct uccl_cc_ops *cc;
+	const struct uccl_path_ops *pathsel;
+	const struct uccl_credit_ops *credit;
+	const double *params[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
+};
+
+/* Their private state. */
+struct uccl_policy_state {
+	uint64_t cc[UCCL_CC_STATE / 8];
+	uint64_t path[UCCL_PATHSEL_STATE / 8];
+	uint64_t credit[UCCL_CREDIT_STATE / 8];
+};
 
 /* What init() learns of the flow; constant for its life. */
 struct uccl_policy_cfg {

@@ -14,34 +14,35 @@
 static void pto_expire(struct uccl_flow *f, uint64_t now)
 {
 	uint16_t path = uccl_sent_at(&f->sent, f->sent.una)->path;
-	uint32_t unanswered = f->pto.backoff;
+	uint32_t unanswered = f->loss.pto.backoff;
 
 	if (!uccl_sent_outstanding(&f->sent)) {
-		uccl_pto_arm(&f->pto, &f->times, false, now);
+		uccl_pto_arm(&f->loss.pto, &f->loss.times, false, now);
 		return;
 	}
 	/* What was lost is known, and rests. One question finds out what else may be under way. PROTOCOL R294 */
-	if (uccl_persistent_loss_rests(&f->persistent_loss, now) && !uccl_persistent_loss_ask(&f->persistent_loss)) {
-		uccl_pto_rest(&f->pto, f->persistent_loss.at);
+	if (uccl_persistent_loss_rests(&f->loss.persistent_loss, now) &&
+	    !uccl_persistent_loss_ask(&f->loss.persistent_loss)) {
+		uccl_pto_rest(&f->loss.pto, f->loss.persistent_loss.at);
 		return;
 	}
 	f->cfg.stats->probes++;
 	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(unanswered, UINT8_MAX), path, f->sent.una, 0, 0, now);
 	f->cfg.stats->rtos += unanswered > 0;
 	uccl_paths_ask(&f->paths, path, unanswered);
-	uccl_pto_expire(&f->pto, &f->times, f->sent.inflight_chunks, now);
+	uccl_pto_expire(&f->loss.pto, &f->loss.times, f->sent.inflight_chunks, now);
 }
 
 uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
-	uint64_t at = uccl_min(f->ack_tracker.at, uccl_min(f->rack.at, f->pto.at));
+	uint64_t at = uccl_min(f->rx.ack_tracker.at, uccl_min(f->loss.rack.at, f->loss.pto.at));
 
 	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
-	if (f->next_tx_ns > 0 && uccl_sendq_waits(&f->sendq))
-		at = uccl_min(at, f->next_tx_ns);
-	if (f->persistent_loss.at && flow_more(f))
-		at = uccl_min(at, f->persistent_loss.at);
+	if (f->pace.next_ns > 0 && uccl_sendq_waits(&f->sendq))
+		at = uccl_min(at, f->pace.next_ns);
+	if (f->loss.persistent_loss.at && flow_more(f))
+		at = uccl_min(at, f->loss.persistent_loss.at);
 	if (!f->limits.slots && flow_more(f))
 		at = uccl_min(at, f->limits.want_at);
 	if (f->credit.starved && !flow_silent(f))
@@ -51,25 +52,24 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 
 void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 {
-	if (now >= f->ack_tracker.at)
-		uccl_ack_tracker_expire(&f->ack_tracker);
-	if (now >= f->rack.at)
+	if (now >= f->rx.ack_tracker.at)
+		uccl_ack_tracker_expire(&f->rx.ack_tracker);
+	if (now >= f->loss.rack.at)
 		flow_detect(f, now);
-	if (now >= f->pto.at)
+	if (now >= f->loss.pto.at)
 		pto_expire(f, now);
 	if (now >= f->paths.at)
 		uccl_paths_expire(&f->paths, uccl_flow_rto(f), now);
 	if (now >= f->close.at)
 		uccl_closing_expire(&f->close, uccl_flow_rto(f), now);
-	if (now >= f->persistent_loss.at)
-		uccl_persistent_loss_over(&f->persistent_loss);
-	if (now >= f->next_tx_ns)
-		f->next_tx_ns = 0;
+	if (now >= f->loss.persistent_loss.at)
+		uccl_persistent_loss_over(&f->loss.persistent_loss);
+	uccl_pace_expire(&f->pace, now);
 }
 
 void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
 {
-	if (!f->cfg.write_later || path >= f->cfg.paths_tx)
+	if (!f->cfg.write.later || path >= f->cfg.paths_tx)
 		return;
 	uccl_paths_writes(&f->paths, path, on, uccl_flow_rto(f), now);
 	if (!on)

@@ -250,7 +250,7 @@ bool primary_may(const struct uccl_op *op)
 
 	/* Direct writes cost less than packets, and the primary makes them. */
 	return p->short_stripes && op->tx.id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
-	       !op->device && !op->busy && !p->flow.cfg.write_bytes && lane_peers_any(p, UINT16_MAX);
+	       !op->device && !op->busy && !p->flow.cfg.write.bytes && lane_peers_any(p, UINT16_MAX);
 }
 
 void primary_named(struct uccl_peer *p, uint64_t lanes)

@@ -164,8 +164,8 @@ void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
 	p->open = true;
 	if (p->msg_ep->lanes_ops)
 		p->msg_ep->lanes_ops->peer_opened(p);
-	uccl_ack_tracker_grant(&p->flow.ack_tracker, UCCL_MSG_LIMIT);
-	uccl_write_rx_rtype(&p->flow.write_rx, UCCL_REC_DATA);
+	uccl_ack_tracker_grant(&p->flow.rx.ack_tracker, UCCL_MSG_LIMIT);
+	uccl_write_rx_rtype(&p->flow.rx.write, UCCL_REC_DATA);
 	uccl_msg_kick(p, now);
 }
 

@@ -366,7 +366,7 @@ static inline void msg_item_bulk(struct uccl_item *item, uint8_t rtype, const st
 /* Where the peer wants this payload of ours: key and place as it has told them, or a queue for devices (R291). */
 static inline void uccl_peer_place(const struct uccl_peer *p, struct uccl_item *item, uint64_t rkey, uint64_t raddr)
 {
-	item->direct = rkey && p->flow.cfg.write_bytes;
+	item->direct = rkey && p->flow.cfg.write.bytes;
 	item->rkey = rkey;
 	item->raddr = raddr;
 	item->queue = uccl_queue_of_place(rkey, raddr);

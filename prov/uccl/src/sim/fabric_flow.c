@@ -148,7 +148,7 @@ static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_
 		return UCCL_DROP_RECORD;
 	}
 	uccl_fab_arrived(s, op, uccl_get64(in->rec + 8), in->len);
-	if (s->ops[op].end_ns && f->write_rx.ndoubts)
+	if (s->ops[op].end_ns && f->rx.write.ndoubts)
 		uccl_flow_fence_message(f, op, 1, now);
 	return UCCL_DROP_COUNT;
 }
@@ -420,27 +420,27 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	/* There and back through the empty network, as a handshake before all traffic would have it. */
 	uint64_t rtt = 2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS;
 	const struct uccl_flow_cfg cfg = {
-		.cc = st->cc,
-		.pathsel = st->pathsel,
-		.credit = st->credit,
-		.params = {st->k[UCCL_POLICY_CC], st->k[UCCL_POLICY_PATH], st->k[UCCL_POLICY_CREDIT]},
+		.policy.cc = st->cc,
+		.policy.pathsel = st->pathsel,
+		.policy.credit = st->credit,
+		.policy.params = {st->k[UCCL_POLICY_CC], st->k[UCCL_POLICY_PATH], st->k[UCCL_POLICY_CREDIT]},
 		.pacer = &h->pacer,
 		.backlog = &s->net.ports[h->id].bytes[UCCL_FAB_DATA],
 		.ops = &flow_ops,
 		.stats = &s->stats,
-		.token_tx = 1,
-		.token_rx = 1,
-		.csn_tx = 1000,
-		.csn_rx = 1000,
-		.chunk_bytes = chunk,
-		.write_bytes = c->chunk,
-		.write_brittle = c->brittle,
-		.mtu = c->mtu,
-		.mtu_rx = c->mtu,
-		.train_bytes = train,
-		.train_short = true,
-		.segments_tx = train ? UCCL_SEGMENT_COUNT : 0,
-		.segments_rx = train != 0,
+		.wire.token_tx = 1,
+		.wire.token_rx = 1,
+		.wire.csn_tx = 1000,
+		.wire.csn_rx = 1000,
+		.packet.chunk_bytes = chunk,
+		.write.bytes = c->chunk,
+		.write.brittle = c->brittle,
+		.packet.mtu = c->mtu,
+		.packet.mtu_rx = c->mtu,
+		.train.bytes = train,
+		.train.shorten = true,
+		.train.segments_tx = train ? UCCL_SEGMENT_COUNT : 0,
+		.train.segments_rx = train != 0,
 		.window = c->window,
 		.paths_tx = paths,
 		.paths_rx = paths,
@@ -462,7 +462,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		return -FI_ENOMEM;
 	}
 	ff->f.timer.at = UCCL_NEVER;
-	uccl_write_rx_rtype(&ff->f.write_rx, RTYPE_DATA);
+	uccl_write_rx_rtype(&ff->f.rx.write, RTYPE_DATA);
 	ff->host = h;
 	ff->to = to;
 	ff->next = h->flows;
@@ -558,8 +558,8 @@ static void flow_look(struct uccl_fab_scene *s, struct fflow *ff, uccl_fab_see s
 		    .engine = (uint32_t)(ff->host - st->hosts) % st->loops,
 		    .window = uccl_event_window(&ff->f),
 		    .inflight = ff->f.sent.inflight_bytes,
-		    .srtt_ns = ff->f.times.srtt_ns,
-		    .rtt_ns = ff->f.times.last_rtt_ns,
+		    .srtt_ns = ff->f.loss.times.srtt_ns,
+		    .rtt_ns = ff->f.loss.times.last_rtt_ns,
 		    .carried = ff->seen + n,
 		    .npaths = n,
 	    },

@@ -151,8 +151,8 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 
 static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow *f)
 {
-	uint64_t limit = f->cfg.credit->limit(f->cs), used = f->credit.used;
-	struct sim_inv_flow *v = inv_flow(inv, f->cfg.token_rx);
+	uint64_t limit = f->cfg.policy.credit->limit(f->policy.credit), used = f->credit.used;
+	struct sim_inv_flow *v = inv_flow(inv, f->cfg.wire.token_rx);
 	const char *text = NULL;
 
 	if (!v)
@@ -174,8 +174,10 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 		text = "there is more credit than was granted";
 	else if (limit != UCCL_NEVER &&
 		 used - f->credit.free >
-			 uccl_max(limit + (f->cfg.credit->whole ? f->cfg.credit->whole(f->cs) : 0), v->unsolicited) +
-				 uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
+			 uccl_max(limit + (f->cfg.policy.credit->whole ? f->cfg.policy.credit->whole(f->policy.credit)
+								       : 0),
+				  v->unsolicited) +
+				 uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes))
 		text = "more was sent than there was credit for";
 	v->seen = true;
 	v->limit = limit;
@@ -234,13 +236,13 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 		h = hash(h, f->sent.rtxq[i].csns, f->sent.cap * sizeof(*f->sent.rtxq[i].csns));
 	h = hash(h, f->paths.list, f->cfg.paths_tx * sizeof(*f->paths.list));
 	h = hash(h, f->paths.usable, f->cfg.paths_tx * sizeof(*f->paths.usable));
-	h = hash(h, f->ack_tracker.paths, f->cfg.paths_rx * sizeof(*f->ack_tracker.paths));
-	h = hash(h, f->ack_tracker.dirty, f->cfg.paths_rx * sizeof(*f->ack_tracker.dirty));
-	h = hash(h, f->rcv.map, f->cfg.window / 8);
-	if (f->cfg.write_bytes) {
-		h = hash(h, f->write_rx.slots, f->cfg.window * sizeof(*f->write_rx.slots));
-		h = hash(h, f->write_rx.descs, f->cfg.window * sizeof(*f->write_rx.descs));
-		h = hash(h, f->write_rx.in_doubt, f->cfg.window * sizeof(*f->write_rx.in_doubt));
+	h = hash(h, f->rx.ack_tracker.paths, f->cfg.paths_rx * sizeof(*f->rx.ack_tracker.paths));
+	h = hash(h, f->rx.ack_tracker.dirty, f->cfg.paths_rx * sizeof(*f->rx.ack_tracker.dirty));
+	h = hash(h, f->rx.arrived.map, f->cfg.window / 8);
+	if (f->cfg.write.bytes) {
+		h = hash(h, f->rx.write.slots, f->cfg.window * sizeof(*f->rx.write.slots));
+		h = hash(h, f->rx.write.descs, f->cfg.window * sizeof(*f->rx.write.descs));
+		h = hash(h, f->rx.write.in_doubt, f->cfg.window * sizeof(*f->rx.write.in_doubt));
 	}
 	return h;
 }
@@ -252,14 +254,14 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 	struct uccl_hdr h = {
 		.type = UCCL_PKT_PROBE,
 		.flags = UCCL_FLAG_AR,
-		.token = f->cfg.token_rx,
-		.pseq = f->ack_tracker.paths[0].high_seq + 1,
+		.token = f->cfg.wire.token_rx,
+		.pseq = f->rx.ack_tracker.paths[0].high_seq + 1,
 		.ts = uccl_ts(now),
 		.rec = rec,
 	};
 	struct uccl_ack a = {
 		.cum = (uint32_t)f->sent.una,
-		.dups = f->rack.dups,
+		.dups = f->loss.rack.dups,
 		/* A grant that must not be believed. */
 		.slots = (uint16_t)f->limits.slots ^ 1,
 		.msg_limit = f->limits.msg_limit,
@@ -340,9 +342,10 @@ static uint64_t flow_bytes(const struct uccl_flow *f)
 	uint64_t sum = f->sent.cap * (sizeof(*f->sent.log) + UCCL_RTX_KINDS * sizeof(*f->sent.rtxq->csns));
 
 	sum += f->cfg.paths_tx * (sizeof(*f->paths.list) + sizeof(*f->paths.usable));
-	sum += f->cfg.paths_rx * (sizeof(*f->ack_tracker.paths) + sizeof(*f->ack_tracker.dirty)) + f->cfg.window / 8;
-	if (f->cfg.write_bytes)
-		sum += write_rx_bytes(&f->write_rx, f->cfg.window);
+	sum += f->cfg.paths_rx * (sizeof(*f->rx.ack_tracker.paths) + sizeof(*f->rx.ack_tracker.dirty)) +
+	       f->cfg.window / 8;
+	if (f->cfg.write.bytes)
+		sum += write_rx_bytes(&f->rx.write, f->cfg.window);
 	return sum;
 }
 
@@ -355,12 +358,12 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	const struct uccl_msg_rx *rx;
 	uint32_t n = 0;
 
-	cap += UCCL_PATHS_MAX * (sizeof(*f->paths.list) + sizeof(*f->ack_tracker.paths) + 8);
-	cap += write_rx_bytes(&f->write_rx, window);
+	cap += UCCL_PATHS_MAX * (sizeof(*f->paths.list) + sizeof(*f->rx.ack_tracker.paths) + 8);
+	cap += write_rx_bytes(&f->rx.write, window);
 	if (flow_bytes(f) > cap)
 		return "a flow holds more memory than its settings allow";
-	if (f->write_rx.ndescs > f->cfg.window || f->write_rx.ndoubts > f->cfg.window ||
-	    f->ack_tracker.ndirty > f->cfg.paths_rx)
+	if (f->rx.write.ndescs > f->cfg.window || f->rx.write.ndoubts > f->cfg.window ||
+	    f->rx.ack_tracker.ndirty > f->cfg.paths_rx)
 		return "a list of a flow is longer than its memory";
 	TAILQ_FOREACH(rx, &c->peer.rx.all, plink)
 		n++;
@@ -414,7 +417,8 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 		slots += c->slots.grant.believed;
 		look_grant(n, c);
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
-		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
+		most += (uint64_t)c->peer.flow.cfg.window *
+			uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.packet.chunk_bytes);
 		most += UCCL_UNSOLICITED_PEER_MAX;
 	}
 	TAILQ_FOREACH(c, &e->table.half, state.all) {

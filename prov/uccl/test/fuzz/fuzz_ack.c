@@ -54,7 +54,7 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 
 	memset(a, 0, sizeof(*a));
 	a->cum = near(in, f->sent.una);
-	a->dups = f->rack.dups + byte(in) % 3;
+	a->dups = f->loss.rack.dups + byte(in) % 3;
 	a->msg_limit = near(in, f->limits.msg_limit);
 	a->slots = byte(in);
 	a->rcv_short = shape & 1;
@@ -88,16 +88,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct uccl_stats stats = {0};
 	struct uccl_item items[ITEMS] = {0};
 	struct uccl_flow_cfg cfg = {
-		.cc = &uccl_cc_swift,
-		.pathsel = &uccl_path_pow2,
-		.credit = &uccl_credit_none,
+		.policy.cc = &uccl_cc_swift,
+		.policy.pathsel = &uccl_path_pow2,
+		.policy.credit = &uccl_credit_none,
 		.ops = &ops,
 		.stats = &stats,
-		.token_tx = 1,
-		.token_rx = 2,
-		.csn_tx = byte(&in) & 1 ? UINT32_MAX - 20u : 0,
-		.chunk_bytes = 1024,
-		.mtu = 2048,
+		.wire.token_tx = 1,
+		.wire.token_rx = 2,
+		.wire.csn_tx = byte(&in) & 1 ? UINT32_MAX - 20u : 0,
+		.packet.chunk_bytes = 1024,
+		.packet.mtu = 2048,
 		.window = 64,
 		.paths_tx = 4,
 		.paths_rx = 4,
@@ -114,10 +114,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t now = UCCL_NS_PER_S;
 	int used = 0;
 
-	cfg.write_bytes = byte(&in) & 1 ? 4096 : 0;
-	cfg.tx_sync = !cfg.write_bytes;
-	cfg.segments_tx = cfg.tx_sync ? UCCL_SEGMENT_COUNT : 0;
-	cfg.train_bytes = cfg.tx_sync ? 1024u * 12 : 0;
+	cfg.write.bytes = byte(&in) & 1 ? 4096 : 0;
+	cfg.tx_sync = !cfg.write.bytes;
+	cfg.train.segments_tx = cfg.tx_sync ? UCCL_SEGMENT_COUNT : 0;
+	cfg.train.bytes = cfg.tx_sync ? 1024u * 12 : 0;
 	acked = 0;
 	memset(&tx, 0, sizeof(tx));
 	assert(!uccl_flow_init(&f, &cfg, NULL, now));

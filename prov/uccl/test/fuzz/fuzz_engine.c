@@ -408,7 +408,7 @@ static void say(struct input *in)
 		return;
 	memset(payload, what, sizeof(payload));
 	h.token = c->hs.token_local;
-	h.csn = (uint32_t)near(in, f->rcv.nxt, how & 2 ? 6 : 1);
+	h.csn = (uint32_t)near(in, f->rx.arrived.nxt, how & 2 ? 6 : 1);
 	h.ts = uccl_ts(w.l->now);
 	h.path = how & 4 ? byte(in) % (f->cfg.paths_rx + 1u) : 0;
 	h.pseq = ++w.pseq;
@@ -492,7 +492,7 @@ static void write_in(struct input *in)
 	struct uccl_flow *f = &c->peer.flow;
 
 	if (c->peer.open && w.l->writes)
-		lan_inject_write(w.l, VICTIM, HOSTILE, uccl_imm(near(in, f->rcv.nxt, 6), f->cfg.epoch_rx),
+		lan_inject_write(w.l, VICTIM, HOSTILE, uccl_imm(near(in, f->rx.arrived.nxt, 6), f->cfg.wire.epoch_rx),
 				 byte(in) & 3 ? 1024 : 1023, byte(in) % (f->cfg.paths_rx + 1u));
 }
 

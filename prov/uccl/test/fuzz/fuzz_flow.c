@@ -30,7 +30,7 @@ static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *i
 {
 	assert(in->len <= UINT16_MAX + 1u);
 	if (in->placed) {
-		assert(f->cfg.write_bytes && in->len <= f->cfg.write_bytes && !in->data);
+		assert(f->cfg.write.bytes && in->len <= f->cfg.write.bytes && !in->data);
 	} else {
 		/* What came in pieces was put together elsewhere. */
 		assert(say.pieces || (in->len == say.len && (!in->len || in->data == say.payload)));
@@ -93,14 +93,14 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		.type = types[byte(in) % sizeof(types)],
 		.flags = byte(in),
 		.path = byte(in) % (f->cfg.paths_rx + 1u),
-		.csn = near(in, f->rcv.nxt, 80),
+		.csn = near(in, f->rx.arrived.nxt, 80),
 		.ts = near(in, uccl_ts(now) - 20, 40),
 		.rec = rec,
 	};
 	struct uccl_segment seg = {0};
 	uint8_t *body = NULL;
 
-	h.pseq = h.path < f->cfg.paths_rx ? f->ack_tracker.paths[h.path].high_seq + byte(in) % 4 : 1;
+	h.pseq = h.path < f->cfg.paths_rx ? f->rx.ack_tracker.paths[h.path].high_seq + byte(in) % 4 : 1;
 	if (h.type == UCCL_PKT_DESC) {
 		struct uccl_desc d = {.id = byte(in) % 3,
 				      .gen = 1,
@@ -139,7 +139,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 
 		memset(&a, 0, sizeof(a));
 		a.cum = near(in, f->sent.una, 20);
-		a.dups = f->rack.dups + (byte(in) & 1);
+		a.dups = f->loss.rack.dups + (byte(in) & 1);
 		a.slots = byte(in) % 70;
 		a.msg_limit = byte(in);
 		a.nwords = byte(in) % 3;
@@ -174,8 +174,8 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 
 static void rx_write(struct input *in, struct uccl_flow *f, uint64_t now)
 {
-	uint32_t csn = near(in, f->rcv.nxt - 4, 80);
-	uint8_t epoch = byte(in) < 250 ? f->cfg.epoch_rx : byte(in);
+	uint32_t csn = near(in, f->rx.arrived.nxt - 4, 80);
+	uint8_t epoch = byte(in) < 250 ? f->cfg.wire.epoch_rx : byte(in);
 
 	uccl_flow_rx_write(f, uccl_imm(csn, epoch), byte(in) % 9 * 64u, byte(in) % (f->cfg.paths_rx + 1u), now);
 }
@@ -197,13 +197,13 @@ static void send_all(struct uccl_flow *f, uint64_t now)
 			       (const uint8_t *)tx.payload + tx.payload_len <= source + sizeof(source));
 		if (tx.kind == UCCL_TX_WRITE)
 			continue;
-		assert(len <= f->cfg.mtu && tx.hdr_len == UCCL_HDR_LEN);
+		assert(len <= f->cfg.packet.mtu && tx.hdr_len == UCCL_HDR_LEN);
 		assert(uccl_hdr_decode(&h, tx.hdr, len) == UCCL_DROP_COUNT);
 		if (tx.tail_len) {
 			struct uccl_ack a;
 
 			assert(uccl_ack_decode(&a, tx.tail, tx.tail_len) == UCCL_DROP_COUNT);
-			assert(a.cum == (uint32_t)f->rcv.nxt);
+			assert(a.cum == (uint32_t)f->rx.arrived.nxt);
 		}
 	}
 	assert(n < TX_MAX);
@@ -216,31 +216,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct uccl_item items[ITEMS] = {0};
 	uint8_t shape = byte(&in);
 	struct uccl_flow_cfg cfg = {
-		.cc = shape & 1 ? &uccl_cc_swift : &uccl_cc_cubic,
-		.pathsel = &uccl_path_pow2,
-		.credit = shape & 2 ? &uccl_credit_window : &uccl_credit_none,
+		.policy.cc = shape & 1 ? &uccl_cc_swift : &uccl_cc_cubic,
+		.policy.pathsel = &uccl_path_pow2,
+		.policy.credit = shape & 2 ? &uccl_credit_window : &uccl_credit_none,
 		.ops = &ops,
 		.stats = &stats,
-		.token_tx = 1,
-		.token_rx = 2,
-		.csn_tx = shape & 4 ? UINT32_MAX - 20u : 0,
-		.csn_rx = shape & 8 ? (1u << 28) - 20 : 0,
-		.chunk_bytes = 512,
-		.write_bytes = shape & 16 ? 512 : 0,
-		.mtu = shape & 32 ? 2048 : 512 + UCCL_HDR_LEN,
+		.wire.token_tx = 1,
+		.wire.token_rx = 2,
+		.wire.csn_tx = shape & 4 ? UINT32_MAX - 20u : 0,
+		.wire.csn_rx = shape & 8 ? (1u << 28) - 20 : 0,
+		.packet.chunk_bytes = 512,
+		.write.bytes = shape & 16 ? 512 : 0,
+		.packet.mtu = shape & 32 ? 2048 : 512 + UCCL_HDR_LEN,
 		.window = 64,
 		.paths_tx = 4,
 		.paths_rx = 4,
 		.labels = 8,
 		.slots_tx = 60,
 		.slots_rx = 60,
-		.epoch_rx = 3,
+		.wire.epoch_rx = 3,
 		.tx_sync = !(shape & 16),
-		.mtu_rx = shape & 32 ? 2048 : 512 + UCCL_HDR_LEN,
-		.segments_tx = shape & 16 ? 0 : 1 + (shape & 63),
-		.segments_rx = !(shape & 16),
-		.train_bytes = shape & 16 ? 0 : 20 * 512,
-		.fifo_paths = shape & 64,
+		.packet.mtu_rx = shape & 32 ? 2048 : 512 + UCCL_HDR_LEN,
+		.train.segments_tx = shape & 16 ? 0 : 1 + (shape & 63),
+		.train.segments_rx = !(shape & 16),
+		.train.bytes = shape & 16 ? 0 : 20 * 512,
+		.write.fifo = shape & 64,
 		.rto_min_ns = UCCL_NS_PER_MS,
 		.link_bps = 10000000000,
 		.delay_ns = 20000,
@@ -281,7 +281,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			uccl_flow_sent(&f, f.sent.una + byte(&in) % 64, now);
 			break;
 		case 5:
-			if (f.cfg.write_bytes)
+			if (f.cfg.write.bytes)
 				uccl_flow_fenced(&f, byte(&in) % 5, now);
 			break;
 		case 6:
@@ -300,9 +300,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			uccl_flow_expire(&f, now);
 			assert(!uccl_flow_check(&f));
 		}
-		assert(f.write_rx.ndescs <= f.cfg.window && f.write_rx.ndoubts <= f.cfg.window);
-		assert(f.ack_tracker.ndirty <= f.cfg.paths_rx);
-		assert(say.settled + f.write_rx.ndoubts == say.doubtful);
+		assert(f.rx.write.ndescs <= f.cfg.window && f.rx.write.ndoubts <= f.cfg.window);
+		assert(f.rx.ack_tracker.ndirty <= f.cfg.paths_rx);
+		assert(say.settled + f.rx.write.ndoubts == say.doubtful);
 	}
 	send_all(&f, now);
 	uccl_flow_fini(&f);

@@ -210,10 +210,23 @@ static void drain(struct uccl_peer *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct uccl_flow_cfg cfg = {
-		.cc = uccl_cc_find("none"), .pathsel = uccl_path_find("rr"), .credit = uccl_credit_find("none"),
-		.ops = &uccl_msg_flow_ops, .token_tx = 1, .token_rx = 2, .chunk_bytes = CHUNK,
-		.mtu = UCCL_HDR_LEN + CHUNK + UCCL_TAIL_MAX, .window = 256, .paths_tx = 2, .paths_rx = 2, .labels = 4,
-		.slots_tx = 200, .slots_rx = 200, .msg_limit_tx = UCCL_MSG_LIMIT, .tx_sync = true, .delay_ns = 1000,
+		.policy.cc = uccl_cc_find("none"),
+		.policy.pathsel = uccl_path_find("rr"),
+		.policy.credit = uccl_credit_find("none"),
+		.ops = &uccl_msg_flow_ops,
+		.wire.token_tx = 1,
+		.wire.token_rx = 2,
+		.packet.chunk_bytes = CHUNK,
+		.packet.mtu = UCCL_HDR_LEN + CHUNK + UCCL_TAIL_MAX,
+		.window = 256,
+		.paths_tx = 2,
+		.paths_rx = 2,
+		.labels = 4,
+		.slots_tx = 200,
+		.slots_rx = 200,
+		.msg_limit_tx = UCCL_MSG_LIMIT,
+		.tx_sync = true,
+		.delay_ns = 1000,
 		.rto_min_ns = UCCL_NS_PER_MS,
 	};
 	struct input in = { .at = data, .end = data + size };

@@ -45,7 +45,7 @@ void conn_watch(struct conn *c, uint64_t now)
 
 static uint64_t conn_heard(const struct conn *c)
 {
-	return c->peer.open ? c->peer.flow.heard_ns : 0;
+	return c->peer.open ? c->peer.flow.rx.heard_ns : 0;
 }
 
 /*
@@ -256,7 +256,7 @@ static bool conn_overdue(struct conn *c, uint64_t now)
 		return false;
 	}
 	/* Its time begins with the first look that expects something of it: before that, nobody asked. */
-	if (!l->checked_ns || c->peer.flow.heard_ns > l->checked_ns)
+	if (!l->checked_ns || c->peer.flow.rx.heard_ns > l->checked_ns)
 		l->unanswered_ns = 0;
 	else
 		/* Who is away does not ask, nor hear answers: one long absence of ours is not enough. */
@@ -297,7 +297,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 	}
 	if (c->peer.open) {
 		/* The peer may have given up its attempt before INIT_ACK came: then it answers CLOSE. R311 */
-		if (c->handshake.unvalidated && c->peer.flow.pto.backoff > 1 &&
+		if (c->handshake.unvalidated && c->peer.flow.loss.pto.backoff > 1 &&
 		    now - l->init_ack_ns >= INIT_ACK_AGAIN_NS) {
 			l->init_ack_ns = now;
 			c->hs.ack_due = true;

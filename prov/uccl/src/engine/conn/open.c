@@ -16,10 +16,11 @@ static int conn_opened(struct conn *c, uint64_t now)
 	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic, &known) : caps->mtu;
 	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu) - seal;
 	struct uccl_flow_cfg cfg = {
-		.cc = e->cc,
-		.pathsel = e->pathsel,
-		.credit = e->credit,
-		.params = {e->params[UCCL_POLICY_CC], e->params[UCCL_POLICY_PATH], e->params[UCCL_POLICY_CREDIT]},
+		.policy.cc = e->cc,
+		.policy.pathsel = e->pathsel,
+		.policy.credit = e->credit,
+		.policy.params = {e->params[UCCL_POLICY_CC], e->params[UCCL_POLICY_PATH],
+				  e->params[UCCL_POLICY_CREDIT]},
 		.pacer = &e->share.pacer,
 		.backlog = &e->out.backlog,
 		.ops = e->msg_ep.lane					     ? e->msg_ep.lanes_ops->flow_ops
@@ -27,15 +28,15 @@ static int conn_opened(struct conn *c, uint64_t now)
 									     : &uccl_msg_flow_ops,
 		.stats = &e->stats,
 		.trace = e->trace,
-		.token_tx = c->hs.token_remote,
-		.token_rx = c->hs.token_local,
-		.csn_tx = c->hs.mine.csn,
-		.csn_rx = t->csn,
-		.mtu = mtu,
-		.mtu_rx = c->hs.mine.mtu - seal,
-		.mtu_known = known - seal,
-		.write_bytes = uccl_words((uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes)),
-		.write_brittle = t->brittle,
+		.wire.token_tx = c->hs.token_remote,
+		.wire.token_rx = c->hs.token_local,
+		.wire.csn_tx = c->hs.mine.csn,
+		.wire.csn_rx = t->csn,
+		.packet.mtu = mtu,
+		.packet.mtu_rx = c->hs.mine.mtu - seal,
+		.packet.mtu_known = known - seal,
+		.write.bytes = uccl_words((uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes)),
+		.write.brittle = t->brittle,
 		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
 		.paths_tx = c->hs.mine.paths,
 		.paths_rx = t->paths,
@@ -43,12 +44,12 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.slots_tx = (uint16_t)uccl_min(t->slots, UCCL_SLOTS_MAX),
 		.grant = &c->slots.grant,
 		.msg_limit_tx = t->msg_limit,
-		.epoch_tx = c->hs.mine.epoch,
-		.epoch_rx = t->epoch,
+		.wire.epoch_tx = c->hs.mine.epoch,
+		.wire.epoch_rx = t->epoch,
 		.tx_sync = caps->tx_sync,
-		.write_async = caps->write_async,
-		.write_later = e->nic->ops->offer,
-		.fifo_paths = e->cfg.fifo_paths,
+		.write.async = caps->write_async,
+		.write.later = e->nic->ops->offer,
+		.write.fifo = e->cfg.fifo_paths,
 		.link_bps = caps->link_bps,
 		.delay_ns = caps->delay_ns,
 		.rto_min_ns = caps->rto_min_ns,
@@ -61,19 +62,19 @@ static int conn_opened(struct conn *c, uint64_t now)
 	cfg.slots_rx = (uint16_t)c->slots.grant.slots;
 	cfg.trace_peer = c->opened.number = ++e->numbered;
 	/* A queue pair serves both directions: a path is the same number on both sides. */
-	if (cfg.write_later && cfg.write_bytes)
+	if (cfg.write.later && cfg.write.bytes)
 		cfg.paths_tx = (uint16_t)uccl_min(cfg.paths_tx, cfg.paths_rx);
-	cfg.find_mtu = caps->find_mtu && !cfg.write_bytes;
+	cfg.packet.find_mtu = caps->find_mtu && !cfg.write.bytes;
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
-	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
+	cfg.packet.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
-		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
-	cfg.chunk_bytes = uccl_words(cfg.chunk_bytes);
-	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
-	cfg.train_short = caps->link_real;
-	cfg.segments_rx = !cfg.write_bytes;
-	cfg.segments_tx = cfg.segments_rx && caps->tx_sync ? t->segments : 0;
-	cfg.pads_tx = cfg.segments_tx && cfg.train_bytes && t->pads;
+		cfg.packet.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.packet.chunk_bytes);
+	cfg.packet.chunk_bytes = uccl_words(cfg.packet.chunk_bytes);
+	cfg.train.bytes = caps->train_bytes / mtu * cfg.packet.chunk_bytes;
+	cfg.train.shorten = caps->link_real;
+	cfg.train.segments_rx = !cfg.write.bytes;
+	cfg.train.segments_tx = cfg.train.segments_rx && caps->tx_sync ? t->segments : 0;
+	cfg.train.pads_tx = cfg.train.segments_tx && cfg.train.bytes && t->pads;
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;
@@ -82,7 +83,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	c->opened.ect = caps->marks && t->marks && e->cc->marks;
 	c->peer.short_stripes = t->short_stripes;
 	/* Direct writes cost less than packets, and begin with CTS. */
-	c->peer.takes_unsolicited = t->unsolicited && !cfg.write_bytes;
+	c->peer.takes_unsolicited = t->unsolicited && !cfg.write.bytes;
 	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx,

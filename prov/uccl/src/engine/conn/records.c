@@ -28,12 +28,12 @@ void conn_say(struct conn *c)
 	struct conn_record *r;
 	uint32_t len;
 
-	if (!nic->ops->offer || !c->peer.open || !c->peer.flow.cfg.write_bytes)
+	if (!nic->ops->offer || !c->peer.open || !c->peer.flow.cfg.write.bytes)
 		return;
 	/* Without memory it is said later: there will be more events. */
 	while ((r = calloc(1, sizeof(*r)))) {
 		len = nic->ops->offer(c->e->nic, c->opened.nic_peer, r->data,
-				      (uint32_t)uccl_min(sizeof(r->data), c->peer.flow.cfg.chunk_bytes));
+				      (uint32_t)uccl_min(sizeof(r->data), c->peer.flow.cfg.packet.chunk_bytes));
 		if (!len)
 			break;
 		conn_record_submit(c, r, UCCL_REC_NIC, len);
@@ -46,7 +46,7 @@ static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
 {
 	const struct uccl_nic *nic = c->e->nic;
 
-	if (!nic->ops->accept || !c->peer.flow.cfg.write_bytes)
+	if (!nic->ops->accept || !c->peer.flow.cfg.write.bytes)
 		return UCCL_DROP_STATE;
 	if (in->placed || nic->ops->accept(c->e->nic, c->opened.nic_peer, in->data, in->len))
 		return UCCL_DROP_RECORD;

@@ -24,7 +24,7 @@ static uint32_t usual_room(const struct uccl_engine *e, uint32_t bytes)
 /* The largest packets that may come from this peer. */
 static uint32_t conn_mtu(const struct conn *c)
 {
-	return c->peer.open ? c->peer.flow.cfg.mtu : c->e->nic->caps.mtu;
+	return c->peer.open ? c->peer.flow.cfg.packet.mtu : c->e->nic->caps.mtu;
 }
 
 static void conn_resize(struct conn *c, uint32_t mtu)

@@ -123,7 +123,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			break;
 		if (f->train.changed)
 			conn_trains(c);
-		if (f->pmtu_changed)
+		if (uccl_pmtu_take_changed(&f->pmtu))
 			conn_pmtu(c);
 		if (end == TX_OTHERS) {
 			c->tx.turn += TX_TURN;

@@ -106,7 +106,6 @@ void conn_pmtu(struct conn *c)
 	struct uccl_flow *f = &c->peer.flow;
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
-	f->pmtu_changed = false;
 	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	UCCL_LOG(e->peer_log.mtu_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "packets to %s port %u may have %u bytes from now on, the interface would carry %u: %s", ip,

@@ -80,13 +80,13 @@ static bool snapshot_peer(struct uccl_snapshot *v, size_t size, const struct con
 		p->slots = f->limits.slots;
 		p->inflight_chunks = f->sent.inflight_chunks;
 		p->inflight_bytes = f->sent.inflight_bytes;
-		p->backoff = f->pto.backoff;
-		p->window = f->cfg.cc->window(f->cc);
-		p->srtt_ns = f->times.srtt_ns;
-		p->min_rtt_ns = f->times.min_rtt_ns;
-		p->heard_ago_ns = now > f->heard_ns ? now - f->heard_ns : 0;
+		p->backoff = f->loss.pto.backoff;
+		p->window = f->cfg.policy.cc->window(f->policy.cc);
+		p->srtt_ns = f->loss.times.srtt_ns;
+		p->min_rtt_ns = f->loss.times.min_rtt_ns;
+		p->heard_ago_ns = now > f->rx.heard_ns ? now - f->rx.heard_ns : 0;
 		p->credit_used = f->credit.used;
-		p->credit_limit = f->cfg.credit->limit(f->cs);
+		p->credit_limit = f->cfg.policy.credit->limit(f->policy.credit);
 	}
 	if (used)
 		snapshot_paths((struct uccl_snapshot_path *)(p + 1), paths, n);

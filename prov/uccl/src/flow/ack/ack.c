@@ -18,8 +18,8 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 		.path = path,
 		.bytes = bytes,
 		.inflight = f->sent.inflight_bytes,
-		.srtt_ns = f->times.srtt_ns,
-		.last_rtt_ns = f->ack_delay.last_rtt_ns,
+		.srtt_ns = f->loss.times.srtt_ns,
+		.last_rtt_ns = f->loss.ack_delay.last_rtt_ns,
 	};
 
 	uccl_event_loss(f, &loss, now);
@@ -41,7 +41,7 @@ static bool sent_wrote(const struct uccl_sent *e)
 /* Where the NIC makes paths ready for writes, these have queue pairs of their own: no packet goes their way. */
 static bool sent_elsewhere(const struct uccl_flow *f, const struct uccl_sent *e)
 {
-	return f->cfg.write_later && sent_wrote(e);
+	return f->cfg.write.later && sent_wrote(e);
 }
 
 /*
@@ -66,9 +66,9 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	if (e->state == UCCL_SENT_INFLIGHT)
 		path_landed(f, e->path, e->flying, now);
 	if (e->ntx == 1)
-		uccl_rack_came(&f->rack, csn, e->sent_ns);
-	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
-	uccl_persistent_loss_came(&f->persistent_loss);
+		uccl_rack_came(&f->loss.rack, csn, e->sent_ns);
+	uccl_rate_acked(&f->loss.rate, &e->rate, e->sent_ns, bytes);
+	uccl_persistent_loss_came(&f->loss.persistent_loss);
 	ack_unlost(f, e, bytes - e->flying);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
@@ -119,14 +119,14 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 	left = uccl_segment_map_missing(&e->segments);
 	if (p->subs ? fresh == uccl_segment_map_missing(&e->subs) && left == 1ull << p->of : fresh == left)
 		return ack_one(f, csn, now);
-	uccl_persistent_loss_came(&f->persistent_loss);
+	uccl_persistent_loss_came(&f->loss.persistent_loss);
 	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut(e)->each);
 	flow_mtu_acked(f, e, csn, now);
 	flew = p->subs ? uccl_sent_sub_named(&f->sent, csn, fresh, &bytes)
 		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);
 	path_landed(f, path, flew, now);
 	ack_unlost(f, e, bytes - flew);
-	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
+	uccl_rate_acked(&f->loss.rate, &e->rate, e->sent_ns, bytes);
 	return bytes;
 }
 
@@ -229,14 +229,14 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				continue;
 			rtt = path_sample(in, arrived, &sent);
 		}
-		if (rtt && sent >= f->times.host_heard_ns && (in->write || !uccl_path_was_quiet(p, in->seq)))
+		if (rtt && sent >= f->loss.times.host_heard_ns && (in->write || !uccl_path_was_quiet(p, in->seq)))
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
-		uccl_rack_reported(&f->rack, sent);
+		uccl_rack_reported(&f->loss.rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);
 		if (rtt) {
-			uccl_times_rtt(&f->times, rtt);
+			uccl_times_rtt(&f->loss.times, rtt);
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
-			rtt = uccl_ack_delay_rtt(&f->ack_delay, rtt);
+			rtt = uccl_ack_delay_rtt(&f->loss.ack_delay, rtt);
 			uccl_path_rtt(p, rtt, now);
 			if (!in->write)
 				p->packet_rtt_ns = rtt;
@@ -249,17 +249,17 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 		}
 	}
 	if (host != UCCL_NEVER)
-		uccl_times_host(&f->times, host, now);
+		uccl_times_host(&f->loss.times, host, now);
 }
 
 /* The sample of the delivery rate that an acknowledgement makes. */
 static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t arrived)
 {
-	info->rate = uccl_rate_sample(&f->rate, f->times.min_rtt_ns, arrived);
-	info->delivered = f->rate.delivered;
+	info->rate = uccl_rate_sample(&f->loss.rate, f->loss.times.min_rtt_ns, arrived);
+	info->delivered = f->loss.rate.delivered;
 	/* What the receiver holds back says nothing of the network. */
 	if (!uccl_sendq_waits(&f->sendq) || f->credit.starved || uccl_sent_packets(&f->sent) >= f->limits.slots)
-		uccl_rate_limited(&f->rate, f->sent.inflight_bytes);
+		uccl_rate_limited(&f->loss.rate, f->sent.inflight_bytes);
 }
 
 /* What the network does now: are short trains better? PROTOCOL R288 */
@@ -267,12 +267,12 @@ static void ack_trains(struct uccl_flow *f)
 {
 	struct uccl_train_sight s;
 
-	if (!f->cfg.train_short || !f->train_bytes)
+	if (!f->cfg.train.shorten || !f->train_bytes)
 		return;
 	s = (struct uccl_train_sight){
 		.link = f->cfg.link_bps / (8 * UCCL_NS_PER_S / UCCL_NS_PER_MS),
-		.delivered = uccl_rate_in(&f->rate, UCCL_NS_PER_MS),
-		.queued = uccl_rate_in(&f->rate, uccl_ack_delay_queue(&f->ack_delay)),
+		.delivered = uccl_rate_in(&f->loss.rate, UCCL_NS_PER_MS),
+		.queued = uccl_rate_in(&f->loss.rate, uccl_ack_delay_queue(&f->loss.ack_delay)),
 	};
 	if (s.delivered)
 		uccl_train_see(&f->train, f->train_bytes, &s);
@@ -283,7 +283,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
 	uint64_t arrived = now > age_ns ? now - age_ns : now;
-	uint64_t una = f->sent.una, high = f->sent.high_acked, reported = f->rack.reported_ns;
+	uint64_t una = f->sent.una, high = f->sent.high_acked, reported = f->loss.rack.reported_ns;
 	enum uccl_drop reason;
 
 	reason = ack_check(f, a, cum);
@@ -291,12 +291,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		return reason;
 	f->cfg.stats->acks_rx++;
 
-	uccl_ack_delay_back(&f->ack_delay, ts, arrived);
-	uccl_rack_block(&f->rack, high);
+	uccl_ack_delay_back(&f->loss.ack_delay, ts, arrived);
+	uccl_rack_block(&f->loss.rack, high);
 	ack_paths(f, a, arrived, &info, now);
 	f->cfg.stats->marked_tx += info.marked;
-	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
-		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
+	if (uccl_paths_look(&f->paths, f->loss.rack.reported_ns))
+		uccl_paths_overdue(&f->paths, f->loss.rack.reported_ns, uccl_flow_rto(f), now);
 	for (uint64_t csn = f->sent.una; csn < cum; csn += 64)
 		info.bytes += ack_word(f, csn, cum - csn < 64 ? (1ull << (cum - csn)) - 1 : UINT64_MAX, now);
 	for (int w = 0; w < a->nwords; w++)
@@ -310,22 +310,23 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
-	uccl_rack_learn(&f->rack, f->sent.una, f->times.srtt_ns, now);
-	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
+	uccl_rack_learn(&f->loss.rack, f->sent.una, f->loss.times.srtt_ns, now);
+	f->cfg.stats->spurious += uccl_rack_dups(&f->loss.rack, a->dups, f->loss.times.srtt_ns, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
-	    (uccl_pto_repeated(&f->pto) ||
-	     (info.bytes && now - f->ack_tracker.sent_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
-		uccl_ack_tracker_at_once(&f->ack_tracker);
+	    (uccl_pto_repeated(&f->loss.pto) ||
+	     (info.bytes && now - f->rx.ack_tracker.sent_ns >= uccl_max(REPORT_NS, f->loss.times.srtt_ns))))
+		uccl_ack_tracker_at_once(&f->rx.ack_tracker);
 	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
-	if (f->pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
-		uccl_pto_answered(&f->pto, &f->times, uccl_sent_outstanding(&f->sent), f->rack.reported_ns, now);
-	else if (f->rack.reported_ns > reported)
-		uccl_pto_advance(&f->pto, &f->times, f->rack.reported_ns, now);
+	if (f->loss.pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
+		uccl_pto_answered(&f->loss.pto, &f->loss.times, uccl_sent_outstanding(&f->sent),
+				  f->loss.rack.reported_ns, now);
+	else if (f->loss.rack.reported_ns > reported)
+		uccl_pto_advance(&f->loss.pto, &f->loss.times, f->loss.rack.reported_ns, now);
 	if (info.bytes || info.rtt_ns || info.marked) {
 		info.inflight = f->sent.inflight_bytes;
-		info.srtt_ns = f->times.srtt_ns;
-		info.min_rtt_ns = f->ack_delay.min_rtt_ns;
+		info.srtt_ns = f->loss.times.srtt_ns;
+		info.min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
 		info.app_limited = f->app_limited;
 		ack_rate(f, &info, arrived);
 		ack_trains(f);
@@ -333,7 +334,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	}
 	flow_detect(f, now);
 	if (uccl_peer_limits_meet(&f->limits, uccl_sent_packets(&f->sent)))
-		uccl_ack_tracker_at_once(&f->ack_tracker);
+		uccl_ack_tracker_at_once(&f->rx.ack_tracker);
 	return UCCL_DROP_COUNT;
 }
 
@@ -371,10 +372,10 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
 		return;
 	}
-	uccl_persistent_loss_lost(&f->persistent_loss, &f->times, e->sent_ns, now);
+	uccl_persistent_loss_lost(&f->loss.persistent_loss, &f->loss.times, e->sent_ns, now);
 	if (!sent_elsewhere(f, e))
 		uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
-	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
+	if (f->cfg.train.bytes > f->cfg.packet.chunk_bytes && e->ntx == 1)
 		sent_train_lost(f, e, map, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
 	if (sent_wrote(e)) {
@@ -392,7 +393,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		kind = UCCL_LOSS_RACK;
 	}
 	/* The peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132 */
-	if (uccl_pto_proven(&f->pto, e->sent_ns))
+	if (uccl_pto_proven(&f->loss.pto, e->sent_ns))
 		kind = UCCL_LOSS_RTO;
 	flow_report_loss(f, kind, e->path, bytes, now);
 }
@@ -415,8 +416,8 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 	const struct uccl_path *p = &f->paths.list[e->path];
 
 	if (sent_wrote(e))
-		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
-	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
+		return uccl_rack_proof(&f->loss.rack, (int64_t)(p->acked_csn - csn - 1));
+	return uccl_rack_proof(&f->loss.rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
 }
 
 /*
@@ -447,7 +448,7 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
 		return;
 	}
 	/* Of those that work the first question is due after one wait. */
-	if (uccl_rack_ask(&f->rack, e->sent_ns + (before + write) * wait, now))
+	if (uccl_rack_ask(&f->loss.rack, e->sent_ns + (before + write) * wait, now))
 		uccl_paths_probe(&f->paths, f->paths.alive);
 }
 
@@ -456,7 +457,7 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
  */
 static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
 {
-	uint64_t late = e->sent_ns + uccl_rack_wait(&f->rack, &f->paths.list[e->path], &f->times);
+	uint64_t late = e->sent_ns + uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], &f->loss.times);
 
 	return uccl_ts_ceil(late) - e->sent_ns;
 }
@@ -464,7 +465,7 @@ static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
 /* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */
 static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
 {
-	bool early = sent_wrote(e) && f->rack.asked_ns < e->sent_ns + wait;
+	bool early = sent_wrote(e) && f->loss.rack.asked_ns < e->sent_ns + wait;
 
 	return e->overdue - (early && e->overdue && e->overdue < UCCL_RACK_ASKS);
 }
@@ -475,20 +476,20 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 	 * Without a newer delivery nothing is inferred from the order of a path; a probe's answer speaks for the whole
 	 * window. By time, whatever is reported speaks for all that left long before it. PROTOCOL R53
 	 */
-	bool probed = uccl_pto_reported(&f->pto, f->rack.reported_ns);
+	bool probed = uccl_pto_reported(&f->loss.pto, f->loss.rack.reported_ns);
 	uint64_t all = f->sent.nxt, end = probed ? all : f->sent.high_acked;
-	uint64_t soon = uccl_rack_soon(&f->rack, &f->times);
+	uint64_t soon = uccl_rack_soon(&f->loss.rack, &f->loss.times);
 
-	uccl_rack_look(&f->rack);
+	uccl_rack_look(&f->loss.rack);
 	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, all)) < all; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 		bool timed_out;
 		uint64_t wait;
 
 		/* All that follows left later still. */
-		if (csn >= f->sent.high_acked && e->ntx == 1 && e->sent_ns >= f->rack.reported_ns)
+		if (csn >= f->sent.high_acked && e->ntx == 1 && e->sent_ns >= f->loss.rack.reported_ns)
 			break;
-		timed_out = uccl_pto_survived(&f->pto, e->sent_ns, f->rack.reported_ns);
+		timed_out = uccl_pto_survived(&f->loss.pto, e->sent_ns, f->loss.rack.reported_ns);
 		if (!timed_out && sent_unannounced(f, e, csn))
 			continue;
 		if (csn < end && sent_proven_lost(f, e, csn)) {
@@ -496,15 +497,15 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 			continue;
 		}
 		/* As a packet a write may be written twice, and the peer waits for what it doubts. PROTOCOL R244 */
-		if (!sent_wrote(e) && uccl_rack_overdue(&f->rack, e->sent_ns, soon, e->ntx == 1,
+		if (!sent_wrote(e) && uccl_rack_overdue(&f->loss.rack, e->sent_ns, soon, e->ntx == 1,
 							f->sent.high_acked > csn ? f->sent.high_acked - csn : 0)) {
 			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 			continue;
 		}
-		if (e->sent_ns >= f->rack.reported_ns)
+		if (e->sent_ns >= f->loss.rack.reported_ns)
 			continue;
 		wait = sent_wait(f, e);
-		switch (uccl_rack_judge(&f->rack, e->sent_ns, wait, sent_asked(f, e, wait), timed_out, now)) {
+		switch (uccl_rack_judge(&f->loss.rack, e->sent_ns, wait, sent_asked(f, e, wait), timed_out, now)) {
 		case UCCL_RACK_LOST:
 			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 			break;

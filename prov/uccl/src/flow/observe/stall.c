@@ -58,13 +58,13 @@ enum uccl_stall uccl_flow_stall(const struct uccl_flow *f, uint64_t now)
 		return f->sent.repairs ? UCCL_STALL_LOSS : UCCL_STALL_NOT;
 	if (f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->limits.slots)
 		return UCCL_STALL_SLOTS;
-	if ((!again || f->cfg.credit->pull) && !uccl_event_credit_left(f))
+	if ((!again || f->cfg.policy.credit->pull) && !uccl_event_credit_left(f))
 		return UCCL_STALL_CREDIT;
 	if (f->sent.repairs)
 		return UCCL_STALL_LOSS;
 	if (f->sent.nxt - f->sent.una >= f->cfg.window)
 		return UCCL_STALL_CHUNKS;
-	if (now < f->next_tx_ns)
+	if (now < f->pace.next_ns)
 		return UCCL_STALL_PACE;
 	if (!f->sent.inflight_chunks)
 		return UCCL_STALL_NOT;

@@ -21,7 +21,7 @@ enum uccl_path_state {
 	UCCL_PATH_PROBATION,	/* probed; in service again at the first answer, out again at `until` */
 };
 
-/* Direct writes of a path, where the NIC makes it ready for them (uccl_flow_cfg.write_later); else always ON. */
+/* Direct writes of a path, where the NIC makes it ready for them (uccl_write_cfg.later); else always ON. */
 enum uccl_path_write {
 	UCCL_WRITE_OFF,		/* not made, or broken: the NIC is asked to make it anew */
 	UCCL_WRITE_TRIAL,	/* made: one write may go, from `write_until` on */

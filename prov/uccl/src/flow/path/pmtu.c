@@ -29,6 +29,7 @@ static uint32_t floor_of(const struct uccl_pmtu *p)
 static void size_set(struct uccl_pmtu *p, uint32_t bytes)
 {
 	p->bytes = bytes;
+	p->changed = true;
 	p->rounds = p->tries = 0;
 	p->failed = 0;
 	p->trial = 0;

@@ -29,6 +29,15 @@
 #define UCCL_PMTU_RAISE_NS (60 * 1000000000ull)
 #define UCCL_PMTU_RAISE_MAX_NS (600 * 1000000000ull)
 
+/* How long packets of a flow may be. */
+struct uccl_packet_cfg {
+	uint32_t chunk_bytes;	/* payload of the largest packet */
+	uint32_t mtu;		/* largest packet */
+	uint32_t mtu_rx;	/* largest packet that the peer may send */
+	uint32_t mtu_known;	/* what the host knows of the way: the first packets are no longer; 0: nothing */
+	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
+};
+
 struct uccl_pmtu {
 	uint32_t bytes;		/* of the longest packet that may leave, but for a trial */
 	uint32_t most;		/* that both hosts take */
@@ -39,6 +48,7 @@ struct uccl_pmtu {
 	uint8_t rounds;		/* in a row, in which long packets were lost and none came through */
 	uint8_t strikes;	/* searches in a row that found nothing: the back-off */
 	bool from_network;	/* bytes is what the network said */
+	bool changed;		/* bytes did: for the owner, who takes it back by uccl_pmtu_take_changed */
 	uint64_t round_ns;	/* end of the latest of those rounds: what left before says nothing new */
 	uint64_t raise_at;	/* when bad is forgotten */
 	uint64_t deaf_until;	/* the network said what was not true: it is not listened to before */
@@ -61,5 +71,14 @@ bool uccl_pmtu_may(struct uccl_pmtu *p, uint32_t bytes, uint64_t now);
 void uccl_pmtu_try(struct uccl_pmtu *p, uint64_t csn, uint32_t bytes);
 /* The trial arrived, or was lost. True: `bytes` grew. */
 bool uccl_pmtu_tried(struct uccl_pmtu *p, bool arrived, uint64_t now);
+
+/* Did `bytes` change since this was asked last? */
+static inline bool uccl_pmtu_take_changed(struct uccl_pmtu *p)
+{
+	bool changed = p->changed;
+
+	p->changed = false;
+	return changed;
+}
 
 #endif

@@ -22,19 +22,19 @@
 /* An answer is due; if the last one was lost, several. PROTOCOL R57 */
 static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	uint64_t gap = uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns);
+	uint64_t gap = uccl_max(f->cfg.rto_min_ns / 2, f->loss.times.srtt_ns);
 	uint8_t answers;
 
 	if (f->paths.unheard > UNHEARD_FREE)
 		gap = uccl_max(gap, uccl_min(gap << uccl_min(f->paths.unheard - UNHEARD_FREE, UNHEARD_DOUBLINGS),
 					     UNHEARD_GAP_MAX_NS));
 
-	if (!uccl_ack_tracker_answer(&f->ack_tracker, path, gap, f->paths.reacted_ns, now))
+	if (!uccl_ack_tracker_answer(&f->rx.ack_tracker, path, gap, f->paths.reacted_ns, now))
 		return;
 	uccl_paths_unheard(&f->paths);
-	uccl_ack_tracker_again(&f->ack_tracker, f->paths.reacted_ns);
+	uccl_ack_tracker_again(&f->rx.ack_tracker, f->paths.reacted_ns);
 	answers = (uint8_t)uccl_min(f->paths.unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx);
-	uccl_ack_tracker_answer_more(&f->ack_tracker, (uint8_t)(answers - 1));
+	uccl_ack_tracker_answer_more(&f->rx.ack_tracker, (uint8_t)(answers - 1));
 }
 
 /* What segments that were taken in, `s` and those behind it, leave behind. */
@@ -42,11 +42,11 @@ static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uin
 			      const struct uccl_chunk_in *in, bool whole, uint64_t now)
 {
 	/* One of them may have begun to come in sub-segments. */
-	for (uint32_t i = 0; f->subsegments.n && !s->subs && i < in->segments; i++)
-		uccl_subsegments_segment_end(&f->subsegments, csn, (uint8_t)(s->index + i));
+	for (uint32_t i = 0; f->rx.subsegments.n && !s->subs && i < in->segments; i++)
+		uccl_subsegments_segment_end(&f->rx.subsegments, csn, (uint8_t)(s->index + i));
 	f->cfg.stats->rx_bytes += in->len;
 	flow_received(f, csn, in->len, whole, h->flags & UCCL_FLAG_RTX, now);
-	uccl_write_rx_age(&f->write_rx, csn, now);
+	uccl_write_rx_age(&f->rx.write, csn, now);
 	flow_owe_ack(f, csn, in->segments, h->flags & UCCL_FLAG_AR, now);
 }
 
@@ -79,11 +79,11 @@ static enum uccl_drop rx_sub(struct uccl_flow *f, const struct uccl_hdr *h, uint
 	if (!uccl_segment_fits(s, h->payload_len))
 		return UCCL_DROP_RECORD;
 	/* What was cut is not one segment, and what was written never comes so. */
-	if (uccl_write_rx_desc(&f->write_rx, csn) || (s->count == 1 && flow_segments_begun(f, csn)))
+	if (uccl_write_rx_desc(&f->rx.write, csn) || (s->count == 1 && flow_segments_begun(f, csn)))
 		return UCCL_DROP_RECORD;
 	if (flow_segments_had(f, csn, s->index))
 		return UCCL_DROP_DUPLICATE;
-	reason = uccl_subsegments_take(&f->subsegments, s, h, csn, payload, &kept);
+	reason = uccl_subsegments_take(&f->rx.subsegments, s, h, csn, payload, &kept);
 	f->cfg.stats->subsegments_rx += reason == UCCL_DROP_COUNT;
 	if (kept) {
 		in->rec = kept->rec;
@@ -117,16 +117,16 @@ static void rx_segment(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t c
 	/* A segment that is not taken comes again by its last sub-segment: the peer knows of the others. PROTOCOL R315
 	 */
 	if (s.subs && in->data && flow_took(reason))
-		uccl_subsegments_segment_end(&f->subsegments, csn, s.index);
+		uccl_subsegments_segment_end(&f->rx.subsegments, csn, s.index);
 	else if (s.subs && in->data)
-		uccl_subsegments_untake(&f->subsegments, csn, &s);
+		uccl_subsegments_untake(&f->rx.subsegments, csn, &s);
 	if (flow_took(reason))
 		rx_segments_taken(f, h, csn, &s, &came, whole, now);
 }
 
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
 {
-	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
+	uint64_t csn = uccl_seq_expand(f->rx.arrived.nxt, h->csn, 32);
 	struct uccl_chunk_in in = {
 		.rtype = h->rtype,
 		.rec = h->rec,
@@ -137,12 +137,13 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	enum uccl_drop reason = UCCL_DROP_COUNT;
 	struct uccl_desc d;
 
-	if (csn < f->rcv.nxt || (csn - f->rcv.nxt < f->cfg.window && uccl_arrived_has(&f->rcv, csn))) {
+	if (csn < f->rx.arrived.nxt ||
+	    (csn - f->rx.arrived.nxt < f->cfg.window && uccl_arrived_has(&f->rx.arrived, csn))) {
 		/* A write that came after all has its segments behind it: the first tells enough. PROTOCOL R257 */
-		flow_rx_dup(f, h->type == UCCL_PKT_SEGMENT && f->cfg.write_bytes && uccl_segment_index(h->rec), now);
+		flow_rx_dup(f, h->type == UCCL_PKT_SEGMENT && f->cfg.write.bytes && uccl_segment_index(h->rec), now);
 		return;
 	}
-	if (csn - f->rcv.nxt >= f->cfg.window) {
+	if (csn - f->rx.arrived.nxt >= f->cfg.window) {
 		flow_drop(f, UCCL_DROP_WINDOW, h->path, now);
 		return;
 	}
@@ -153,8 +154,8 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if (h->type == UCCL_PKT_DESC)
 		reason = uccl_desc_decode(&d, h->rec);
 	if (h->type == UCCL_PKT_DESC && reason == UCCL_DROP_COUNT)
-		reason = uccl_write_rx_check(&f->write_rx, &f->rcv, csn, &d);
-	if (uccl_write_rx_desc(&f->write_rx, csn) || flow_segments_begun(f, csn))
+		reason = uccl_write_rx_check(&f->rx.write, &f->rx.arrived, csn, &d);
+	if (uccl_write_rx_desc(&f->rx.write, csn) || flow_segments_begun(f, csn))
 		reason = UCCL_DROP_RECORD;
 	if (reason == UCCL_DROP_COUNT && h->type == UCCL_PKT_CHUNK)
 		reason = f->cfg.ops->deliver(f, &in, now);
@@ -165,7 +166,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		return;
 	f->cfg.stats->rx_bytes += in.len;
 	flow_received(f, csn, in.len, true, h->flags & UCCL_FLAG_RTX, now);
-	uccl_write_rx_age(&f->write_rx, csn, now);
+	uccl_write_rx_age(&f->rx.write, csn, now);
 	flow_owe_ack(f, csn, 1, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);
@@ -185,11 +186,11 @@ static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, 
 	f->cfg.stats->rx_packets += n;
 	for (uint32_t i = 0; f->cfg.trace && i < n; i++)
 		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
-	f->heard_ns = now;
-	uccl_ack_tracker_packet(&f->ack_tracker, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
+	f->rx.heard_ns = now;
+	uccl_ack_tracker_packet(&f->rx.ack_tracker, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
 	if (h->marked && bytes) {
 		f->cfg.stats->marked_rx += bytes;
-		uccl_ack_tracker_marked(&f->ack_tracker, h->path, bytes);
+		uccl_ack_tracker_marked(&f->rx.ack_tracker, h->path, bytes);
 	}
 }
 
@@ -265,7 +266,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len, uint64_t age_ns,
 		      uint64_t now)
 {
-	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
+	uint64_t csn = uccl_seq_expand(f->rx.arrived.nxt, h->csn, 32);
 	uint32_t each = UCCL_HDR_LEN + h->payload_len, n = (len + each - 1) / each;
 	struct uccl_chunk_in in = {
 		.rtype = h->rtype,
@@ -278,8 +279,8 @@ bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8
 	struct uccl_segment s;
 	bool taken;
 
-	if (h->path >= f->cfg.paths_rx || csn < f->rcv.nxt || csn - f->rcv.nxt >= f->cfg.window ||
-	    uccl_arrived_has(&f->rcv, csn))
+	if (h->path >= f->cfg.paths_rx || csn < f->rx.arrived.nxt || csn - f->rx.arrived.nxt >= f->cfg.window ||
+	    uccl_arrived_has(&f->rx.arrived, csn))
 		return false;
 	uccl_segment_read(&s, h->rec);
 	flow_segment_rx(f, csn, &s, &in, &taken, now);

@@ -13,11 +13,11 @@
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now)
 {
 	if (whole) {
-		uccl_write_rx_forget(&f->write_rx, csn);
-		uccl_subsegments_end(&f->subsegments, csn);
-		if (f->nrx_segmented)
+		uccl_write_rx_forget(&f->rx.write, csn);
+		uccl_subsegments_end(&f->rx.subsegments, csn);
+		if (f->rx.segments.n)
 			flow_segments_end(f, csn);
-		uccl_arrived_take(&f->rcv, csn);
+		uccl_arrived_take(&f->rx.arrived, csn);
 	}
 	if (rtx)
 		uccl_event_rx_rtx_chunk(f, bytes, now);
@@ -33,15 +33,15 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, 
 {
 	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
-	bool gap = csn > f->rcv.nxt || csn + 1 < f->rcv.high ||
-		   (f->nrx_segmented && csn == f->rcv.nxt && flow_segments_gap(f, csn));
+	bool gap = csn > f->rx.arrived.nxt || csn + 1 < f->rx.arrived.high ||
+		   (f->rx.segments.n && csn == f->rx.arrived.nxt && flow_segments_gap(f, csn));
 
-	uccl_ack_tracker_chunk(&f->ack_tracker, packets, ar ? 0 : every,
+	uccl_ack_tracker_chunk(&f->rx.ack_tracker, packets, ar ? 0 : every,
 			       now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));
 }
 
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)
 {
 	flow_drop(f, UCCL_DROP_DUPLICATE, 0, now);
-	uccl_ack_tracker_dup(&f->ack_tracker, excused, now);
+	uccl_ack_tracker_dup(&f->rx.ack_tracker, excused, now);
 }

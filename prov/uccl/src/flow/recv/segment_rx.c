@@ -38,10 +38,10 @@ static enum uccl_drop segments_take(struct uccl_flow *f, uint64_t csn, struct uc
 	map = uccl_segment_map_run(s->index, (uint8_t)last);
 	if (segments->have & map)
 		return UCCL_DROP_DUPLICATE;
-	if (f->cfg.write_bytes) {
+	if (f->cfg.write.bytes) {
 		w = rewrite_of(csn, segments, in->rec);
 		one.doubtful = !(uccl_segment_map_missing(segments) & ~map);
-		reason = uccl_write_rx_rewrite(&f->write_rx, &w, one.doubtful, now);
+		reason = uccl_write_rx_rewrite(&f->rx.write, &w, one.doubtful, now);
 		if (reason != UCCL_DROP_COUNT)
 			return reason;
 	}
@@ -54,8 +54,8 @@ static enum uccl_drop segments_take(struct uccl_flow *f, uint64_t csn, struct uc
 	if (took)
 		uccl_segment_map_took(segments, map);
 	if (one.doubtful)
-		uccl_write_rx_rewrite_end(&f->write_rx, &w, took ? reason : UCCL_DROP_MEMORY,
-					  f->ack_tracker.paths[w.path].seen_csn > csn + 1, now);
+		uccl_write_rx_rewrite_end(&f->rx.write, &w, took ? reason : UCCL_DROP_MEMORY,
+					  f->rx.ack_tracker.paths[w.path].seen_csn > csn + 1, now);
 	return reason;
 }
 
@@ -66,7 +66,7 @@ enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct u
 	enum uccl_drop reason;
 
 	*taken = false;
-	if (!f->cfg.segments_rx && !f->cfg.write_bytes)
+	if (!f->cfg.train.segments_rx && !f->cfg.write.bytes)
 		return UCCL_DROP_STATE;
 	/* Of those that follow it is enough that they are cut likewise, as `take` sees the rest. */
 	if (was.count ? was.count != s->count || was.total != s->total
@@ -79,13 +79,13 @@ enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct u
 	/* What is refused leaves no trace: the first segment of a chunk would decide how it is cut. PROTOCOL R315 */
 	if (!*taken)
 		*segments = was;
-	f->nrx_segmented += !was.count && segments->count;
+	uccl_rx_segments_changed(&f->rx.segments, !was.count && segments->count, false);
 	return reason;
 }
 
 bool flow_segments_begun(const struct uccl_flow *f, uint64_t csn)
 {
-	return f->nrx_segmented && flow_segment_map(f, csn)->count;
+	return f->rx.segments.n && flow_segment_map(f, csn)->count;
 }
 
 bool flow_segments_whole(const struct uccl_flow *f, uint64_t csn)
@@ -102,42 +102,42 @@ bool flow_segments_gap(const struct uccl_flow *f, uint64_t csn)
 
 bool flow_segments_had(const struct uccl_flow *f, uint64_t csn, uint8_t index)
 {
-	return f->nrx_segmented && uccl_segment_map_has(flow_segment_map(f, csn), index);
+	return f->rx.segments.n && uccl_segment_map_has(flow_segment_map(f, csn), index);
 }
 
 void flow_segments_end(struct uccl_flow *f, uint64_t csn)
 {
 	struct uccl_segment_map *segments = flow_segment_map(f, csn);
 
-	f->nrx_segmented -= segments->count > 0;
+	uccl_rx_segments_changed(&f->rx.segments, false, segments->count);
 	*segments = (struct uccl_segment_map){0};
 }
 
 void flow_segments_tell(struct uccl_flow *f, struct uccl_ack *a, uint8_t most)
 {
-	uint32_t seen = 0, all = f->nrx_segmented + f->subsegments.n;
+	uint32_t seen = 0, all = f->rx.segments.n + f->rx.subsegments.n;
 	/* Those of a chunk are told together: its own, and what came of the one that leaves in sub-segments. */
-	uint8_t lines = f->subsegments.n ? 2 : 1;
-	uint64_t csn = f->rcv.nxt;
+	uint8_t lines = f->rx.subsegments.n ? 2 : 1;
+	uint64_t csn = f->rx.arrived.nxt;
 
 	/* Not all of them fit: each has its turn, or a sender that must know of a later one waits. PROTOCOL R171 */
-	if (all > most && f->segments_next > csn && f->segments_next - csn < f->cfg.window)
-		csn = f->segments_next;
+	if (all > most && f->rx.segments.next > csn && f->rx.segments.next - csn < f->cfg.window)
+		csn = f->rx.segments.next;
 	a->nsegments = 0;
 	for (uint32_t i = 0; i < f->cfg.window && seen < all && most - a->nsegments >= lines; i++, csn++) {
 		const struct uccl_segment_map *segments = flow_segment_map(f, csn);
 		uint8_t n = a->nsegments;
 
-		if (csn - f->rcv.nxt == f->cfg.window)
-			csn = f->rcv.nxt;
+		if (csn - f->rx.arrived.nxt == f->cfg.window)
+			csn = f->rx.arrived.nxt;
 		seen += segments->count > 0;
 		if (segments->have)
 			a->segments[a->nsegments++] = (struct uccl_ack_segments){.have = segments->have};
-		if (f->subsegments.n)
-			a->nsegments += uccl_subsegments_tell(&f->subsegments, csn, &a->segments[a->nsegments],
+		if (f->rx.subsegments.n)
+			a->nsegments += uccl_subsegments_tell(&f->rx.subsegments, csn, &a->segments[a->nsegments],
 							      (uint8_t)(most - a->nsegments), &seen);
 		for (; n < a->nsegments; n++)
-			a->segments[n].ahead = (uint16_t)(csn - f->rcv.nxt);
+			a->segments[n].ahead = (uint16_t)(csn - f->rx.arrived.nxt);
 	}
-	f->segments_next = csn;
+	uccl_rx_segments_told(&f->rx.segments, csn);
 }

@@ -14,8 +14,8 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->paths.probes_due)
 		return 0;
 	path = uccl_paths_take_probe(&f->paths);
-	if (uccl_pto_repeated(&f->pto))
-		uccl_ack_tracker_again(&f->ack_tracker, f->paths.reacted_ns);
+	if (uccl_pto_repeated(&f->loss.pto))
+		uccl_ack_tracker_again(&f->rx.ack_tracker, f->paths.reacted_ns);
 	return flow_tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, path, true, now);
 }
 
@@ -33,7 +33,7 @@ static int tx_want(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	bool rests = uccl_persistent_loss_rests(&f->persistent_loss, now);
+	bool rests = uccl_persistent_loss_rests(&f->loss.persistent_loss, now);
 	uint16_t path;
 	uint8_t end;
 
@@ -61,10 +61,10 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 1;
 	if (flow_tx_credit(f, tx, now))
 		return 1;
-	if (f->ack_tracker.now)
+	if (f->rx.ack_tracker.now)
 		return flow_tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, uccl_paths_control(&f->paths), true, now);
-	if (uccl_ack_tracker_take_answer(&f->ack_tracker)) {
-		uccl_ack_tracker_again(&f->ack_tracker, f->paths.reacted_ns);
+	if (uccl_ack_tracker_take_answer(&f->rx.ack_tracker)) {
+		uccl_ack_tracker_again(&f->rx.ack_tracker, f->paths.reacted_ns);
 		path = f->paths.unheard > 1 ? uccl_paths_control(&f->paths) : uccl_paths_next(&f->paths);
 		/* One after the other, but the first answer may have taken the same by preference. */
 		if (f->paths.ncontrol && path == f->paths.control[f->paths.control_next % f->paths.ncontrol])

@@ -48,6 +48,15 @@ struct uccl_train_sight {
 	uint64_t queued;	/* that wait in its queues */
 };
 
+/* What the NIC and the peer do with trains. */
+struct uccl_train_cfg {
+	uint32_t bytes;		/* payload that the NIC likes to send as one; 0: indifferent */
+	bool shorten;		/* or less, where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
+	uint8_t segments_tx;	/* segments of a chunk that the peer takes: a train is a chunk. Needs tx_sync */
+	bool segments_rx;	/* we take segments. Not with direct writes */
+	bool pads_tx;		/* the peer takes padded packets. Needs segments_tx and bytes */
+};
+
 /* All zero at first, but `brief` as it is to be before anything was seen. */
 struct uccl_train {
 	uint8_t state;

@@ -40,7 +40,7 @@ static bool tx_lost_allowed(struct uccl_flow *f, uint32_t bytes, const struct uc
 static void tx_again_left(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes, uint64_t now)
 {
 	uccl_path_fly(&f->paths.list[e->path], bytes);
-	uccl_pto_resent(&f->pto, &f->times, now);
+	uccl_pto_resent(&f->loss.pto, &f->loss.times, now);
 }
 
 /*
@@ -53,7 +53,7 @@ static bool tx_fit(struct uccl_flow *f, struct uccl_sent *e)
 	uint8_t first = 0;
 
 	if (e->write && !e->segments.count)
-		uccl_sent_segments(e, (uint8_t)((e->len + f->cfg.chunk_bytes - 1) / f->cfg.chunk_bytes));
+		uccl_sent_segments(e, (uint8_t)((e->len + f->cfg.packet.chunk_bytes - 1) / f->cfg.packet.chunk_bytes));
 	if (e->segments.count) {
 		first = (uint8_t)__builtin_ctzll(uccl_segment_map_missing(&e->segments));
 		len = uccl_segment_map_len(&e->segments, first);
@@ -91,7 +91,7 @@ static int tx_segments_again(struct uccl_flow *f, struct uccl_tx *tx, struct ucc
 	uint64_t map;
 
 	/* A credit of any size lets one go. PROTOCOL R63 */
-	if (f->cfg.credit->pull && !first)
+	if (f->cfg.policy.credit->pull && !first)
 		room = (uint32_t)uccl_min(room, uccl_event_credit_left(f) / cut->each + 1);
 	map = uccl_segment_map_first(uccl_segment_map_missing(cut), room);
 	if (!map)
@@ -124,7 +124,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->cfg.stats->rtx_packets++;
 	f->cfg.stats->rtx_bytes += e->len;
 	uccl_sent_again(&f->sent, e, now);
-	uccl_rate_sent(&f->rate, &e->rate, false, now);
+	uccl_rate_sent(&f->loss.rate, &e->rate, false, now);
 	flow_tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
 	tx_again_left(f, e, e->len, now);
 	return 1;

@@ -14,10 +14,10 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 	bool was_idle = !uccl_sent_outstanding(&f->sent);
 	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
 
-	uccl_rate_sent(&f->rate, &e->rate, was_idle, now);
+	uccl_rate_sent(&f->loss.rate, &e->rate, was_idle, now);
 	uccl_path_fly(&f->paths.list[path], len);
 	f->cfg.stats->tx_bytes += len;
-	uccl_pto_sent(&f->pto, &f->times, was_idle, now);
+	uccl_pto_sent(&f->loss.pto, &f->loss.times, was_idle, now);
 	return e;
 }
 
@@ -36,7 +36,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 	    !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
-	uccl_pto_ack_requested(&f->pto);
+	uccl_pto_ack_requested(&f->loss.pto);
 	return UCCL_FLAG_AR;
 }
 
@@ -105,5 +105,5 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_NEVER : FLOW_BLOCK_DUE, now);
 	tx->queue = queue;
 	uccl_sent_left(e, h.pseq);
-	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train_bytes);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train.bytes);
 }

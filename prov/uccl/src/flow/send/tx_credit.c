@@ -6,14 +6,15 @@
 static bool tx_starved(struct uccl_flow *f)
 {
 	return (uccl_sendq_waits(&f->sendq) ||
-		(f->cfg.credit->pull && !uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]))) &&
+		(f->cfg.policy.credit->pull && !uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]))) &&
 	       uccl_event_credit_spent(f);
 }
 
 /* Senders are ranked by what they send, and the receiver does not know what that is now. PROTOCOL R198 */
 static bool tx_misjudged(const struct uccl_flow *f, uint64_t backlog, uint64_t left)
 {
-	return f->cfg.credit->rank && backlog > uccl_event_credit_left(f) && uccl_credit_misjudged(&f->credit, left);
+	return f->cfg.policy.credit->rank && backlog > uccl_event_credit_left(f) &&
+	       uccl_credit_misjudged(&f->credit, left);
 }
 
 /*
@@ -26,15 +27,15 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint64_t backlog, left;
 
 	uccl_credit_starve(&f->credit, tx_starved(f));
-	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
+	if (!f->credit.starved && (!f->cfg.policy.credit->pull || uccl_event_credit_free(f)))
 		return 0;
 	backlog = uccl_event_credit_backlog(f);
 	left = uccl_sendq_left(&f->sendq, UCCL_DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
 	if ((f->credit.starved && now >= f->credit.tell_ns && !flow_silent(f)) ||
-	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
+	    (f->cfg.policy.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
 	    tx_misjudged(f, backlog, left)) {
-		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, uccl_times_pto(&f->times),
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, uccl_times_pto(&f->loss.times),
 						     uccl_flow_rto(f), now));
 		uccl_put64(rec + 8, f->credit.lost);
 		/* Of no message: 0. PROTOCOL R198 */
@@ -46,7 +47,7 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int flow_tx_credit_first(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	if (f->sent.inflight_bytes || !f->cfg.credit->pull || !uccl_sendq_waits(&f->sendq))
+	if (f->sent.inflight_bytes || !f->cfg.policy.credit->pull || !uccl_sendq_waits(&f->sendq))
 		return 0;
 	return tx_demand(f, tx, now);
 }

@@ -36,7 +36,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	item = tx_next_record(f, now);
 	if (!item)
 		return 0;
-	trial = f->cfg.find_mtu && flow_tx_long(f, (uint32_t)item->len);
+	trial = f->cfg.packet.find_mtu && flow_tx_long(f, (uint32_t)item->len);
 	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
 		/* In segments, as soon as those before it have left. */
 		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.kept == UCCL_KEPT_MAX)
@@ -95,7 +95,7 @@ static bool tx_joined(struct uccl_flow *f, const struct uccl_item *item, uint64_
 	uint64_t rest = item->len - item->off;
 	const uint8_t *payload;
 
-	if (!f->cfg.pads_tx || item->each || item->more || !next || next->each || next->off ||
+	if (!f->cfg.train.pads_tx || item->each || item->more || !next || next->each || next->off ||
 	    !flow_tx_burst_joins(f, rest, next))
 		return false;
 	return tx_trains_go_on(f) && uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&
@@ -134,10 +134,10 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->app_limited = false;
 		return 0;
 	}
-	most = item->direct && f->cfg.write_bytes ? uccl_paths_writes_may(&f->paths, DESC_CHUNKS_MAX, now) : 0;
+	most = item->direct && f->cfg.write.bytes ? uccl_paths_writes_may(&f->paths, DESC_CHUNKS_MAX, now) : 0;
 	if (most)
 		return flow_tx_desc(f, tx, item, most, now);
-	trial = f->cfg.find_mtu ? uccl_pmtu_next(&f->pmtu, now) : 0;
+	trial = f->cfg.packet.find_mtu ? uccl_pmtu_next(&f->pmtu, now) : 0;
 	len = trial ? flow_payload(f, trial) : 0;
 	if (item->len - item->off < len || uccl_item_payload(item, item->off, len, &payload) < len)
 		trial = 0;
@@ -165,7 +165,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, len, flow_tx_path(f, len, left, now), now);
 	uccl_sent_from(e, item->off - len);
 	if (trial)
-		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.chunk_bytes ? UCCL_HDR_LEN + len : trial);
+		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.packet.chunk_bytes ? UCCL_HDR_LEN + len : trial);
 	last = item->off == item->len;
 	followed = last && tx_followed(f, item, now);
 	flags = flow_tx_ar(f, item, last && !followed, len, now);

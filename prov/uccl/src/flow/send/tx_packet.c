@@ -10,8 +10,8 @@
 static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, bool sure, uint64_t now)
 {
 	struct uccl_ack a;
-	uint32_t lines = uccl_ack_tracker_entries(&f->ack_tracker), line = uccl_ack_len(1, 0, 0) - UCCL_ACK_FIXED;
-	uint8_t nwords = uccl_arrived_words(&f->rcv, UCCL_ACK_WORDS_MAX);
+	uint32_t lines = uccl_ack_tracker_entries(&f->rx.ack_tracker), line = uccl_ack_len(1, 0, 0) - UCCL_ACK_FIXED;
+	uint8_t nwords = uccl_arrived_words(&f->rx.arrived, UCCL_ACK_WORDS_MAX);
 
 	if (uccl_ack_len((uint8_t)lines, nwords, 0) > room) {
 		if (payload)
@@ -20,18 +20,18 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 		lines = (uint32_t)uccl_min(lines, uccl_max((room - UCCL_ACK_FIXED) / 2 / line, 2));
 		nwords = (uint8_t)uccl_min(nwords, (room - uccl_ack_len((uint8_t)lines, 0, 0)) / 8);
 	}
-	uccl_arrived_tell(&f->rcv, &a, nwords);
+	uccl_arrived_tell(&f->rx.arrived, &a, nwords);
 	a.nsegments = 0;
-	if (f->nrx_segmented + f->subsegments.n)
+	if (f->rx.segments.n + f->rx.subsegments.n)
 		flow_segments_tell(f, &a, uccl_ack_segments_fit((uint8_t)lines, nwords, room));
 	a.turn = 0;
 	if (f->cfg.grant) {
-		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->ack_tracker.chunks, f->times.srtt_ns, now);
+		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->rx.ack_tracker.chunks, f->loss.times.srtt_ns, now);
 		a.turn = f->cfg.grant->turn;
 	}
 	a.slots = f->cfg.slots_rx;
 	a.met = f->limits.met;
-	uccl_ack_tracker_tell(&f->ack_tracker, &a, lines, sure, now);
+	uccl_ack_tracker_tell(&f->rx.ack_tracker, &a, lines, sure, now);
 	f->cfg.stats->acks_tx++;
 	return (uint16_t)uccl_ack_encode(tail, &a);
 }
@@ -51,7 +51,7 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	tx->tail_len = h->tail_len;
 	/* Behind a full packet there is no room even for the shortest block. */
 	if ((block == FLOW_BLOCK_ALWAYS ||
-	     (block == FLOW_BLOCK_DUE && (f->ack_tracker.chunks || f->ack_tracker.now))) &&
+	     (block == FLOW_BLOCK_DUE && (f->rx.ack_tracker.chunks || f->rx.ack_tracker.now))) &&
 	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
@@ -63,7 +63,7 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 			uccl_peer_limits_last(&f->limits, now);
 	}
 	h->path = path;
-	h->token = f->cfg.token_tx;
+	h->token = f->cfg.wire.token_tx;
 	h->pseq = uccl_path_sent(p, tx->payload_len);
 	h->ts = uccl_ts(now);
 	h->payload_len = (uint16_t)tx->payload_len;

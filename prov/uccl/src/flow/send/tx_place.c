@@ -51,7 +51,7 @@ void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 	uint32_t burst = tx_burst(f);
 	uint64_t count = (bytes + burst - 1) / burst, share = bytes / uccl_max(count, 1);
 
-	if (!f->cfg.train_bytes)
+	if (!f->cfg.train.bytes)
 		return;
 	if (tx_streams(f, TAILQ_FIRST(&f->sendq.bulk), burst)) {
 		uccl_burst_align(&f->paths.burst, burst, bytes <= burst ? bytes : 0);
@@ -67,7 +67,7 @@ bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct
 	uint32_t burst = tx_burst(f), first = (uint32_t)uccl_min(bytes, f->chunk_bytes);
 
 	/* A shorter one begins a burst if it does not fit this one. */
-	return f->cfg.train_bytes && next->len > burst && tx_streams(f, next, burst) &&
+	return f->cfg.train.bytes && next->len > burst && tx_streams(f, next, burst) &&
 	       flow_tx_burst_left(f, first) >= bytes + 2ull * f->chunk_bytes;
 }
 
@@ -79,7 +79,7 @@ uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64
 		uint32_t size = uccl_burst_size(b, tx_burst(f));
 
 		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), left, now), size,
-				 f->cfg.train_bytes > 0);
+				 f->cfg.train.bytes > 0);
 	}
 	return uccl_burst_take(b, bytes);
 }
@@ -91,9 +91,7 @@ bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 
 void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	f->next_tx_ns = uccl_event_pacing_chunk(f, bytes, now);
-	f->paced_ns = now;
-	f->paced_bytes = bytes;
+	uccl_pace_set(&f->pace, uccl_event_pacing_chunk(f, bytes, now), bytes, now);
 }
 
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
@@ -101,7 +99,7 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 	uint64_t train;
 
 	/* So much of it was asked for that an acknowledgement is on its way. */
-	if (!f->cfg.train_bytes || f->sent.inflight_bytes < UCCL_AR_BYTES + f->train_bytes)
+	if (!f->cfg.train.bytes || f->sent.inflight_bytes < UCCL_AR_BYTES + f->train_bytes)
 		return len;
 	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
 	if ((f->limits.slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)

@@ -114,7 +114,7 @@ void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t c
 	};
 
 	uccl_sent_run(&f->sent, csn, map, &cfg, now);
-	uccl_rate_sent(&f->rate, &e->rate, false, now);
+	uccl_rate_sent(&f->loss.rate, &e->rate, false, now);
 	uccl_sent_packet(e, UCCL_HDR_LEN + uccl_sent_cut(e)->each, true);
 }
 
@@ -125,10 +125,10 @@ uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, ui
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 
-	if (f->cfg.segments_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < flow_tx_each(f, item) ||
-	    item->len - item->off < 2ull * len)
+	if (f->cfg.train.segments_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 ||
+	    len < flow_tx_each(f, item) || item->len - item->off < 2ull * len)
 		return len;
-	most = (uint32_t)uccl_min(most, f->cfg.segments_tx);
+	most = (uint32_t)uccl_min(most, f->cfg.train.segments_tx);
 	most = (uint32_t)uccl_min(most, uccl_max(flow_tx_burst_left(f, len) / len, 1));
 	/* A credit of any size lets a packet go. */
 	most = (uint32_t)uccl_min(most, left / len + 1);

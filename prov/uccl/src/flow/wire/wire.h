@@ -271,4 +271,11 @@ static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, ui
 	uccl_put64(rec + 8, offset);
 }
 
+/* What headers of one flow carry, and what those of the peer must. */
+struct uccl_wire_cfg {
+	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
+	uint64_t csn_tx, csn_rx;     /* first CSN each way */
+	uint8_t epoch_tx, epoch_rx;
+};
+
 #endif

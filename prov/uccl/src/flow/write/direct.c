@@ -21,7 +21,7 @@ static enum uccl_drop write_range(struct uccl_flow *f, const struct uccl_rx_desc
 				  uint64_t to, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
-	struct uccl_chunk_in in = {.rtype = f->write_rx.rtype,
+	struct uccl_chunk_in in = {.rtype = f->rx.write.rtype,
 				   .rec = rec,
 				   .placed = true,
 				   .len = (uint32_t)(to - from)};
@@ -64,15 +64,15 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		flow_drop(f, reason, 0, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
-	uccl_write_rx_take(&f->write_rx, d);
+	uccl_write_rx_take(&f->rx.write, d);
 	/* Bytes that segments brought were counted. */
 	flow_received(f, csn, len - (segments->count ? uccl_segment_map_bytes(segments, segments->have) : 0), true,
 		      false, now);
-	uccl_write_rx_age(&f->write_rx, csn, now);
+	uccl_write_rx_age(&f->rx.write, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
 	flow_owe_ack(f, csn, 1,
-		     !uccl_write_rx_desc(&f->write_rx, csn + 1) ||
-			     (f->ack_tracker.chunks + 1ull) * len >= ACK_EARLY_BYTES,
+		     !uccl_write_rx_desc(&f->rx.write, csn + 1) ||
+			     (f->rx.ack_tracker.chunks + 1ull) * len >= ACK_EARLY_BYTES,
 		     now);
 }
 
@@ -80,16 +80,17 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 {
 	uint64_t first = csn + 1;
 
-	uccl_write_rx_announce(&f->write_rx, csn, d);
+	uccl_write_rx_announce(&f->rx.write, csn, d);
 	for (uint64_t c = first; c < first + d->count; c++) {
 		struct uccl_rx_slot held;
 		struct uccl_rx_desc *rd;
 
-		if (c < f->rcv.nxt || c - f->rcv.nxt >= f->cfg.window || uccl_arrived_has(&f->rcv, c))
+		if (c < f->rx.arrived.nxt || c - f->rx.arrived.nxt >= f->cfg.window ||
+		    uccl_arrived_has(&f->rx.arrived, c))
 			continue;
-		rd = uccl_write_rx_desc(&f->write_rx, c);
-		if (rd && uccl_write_rx_release(&f->write_rx, c, &held)) {
-			uccl_ack_tracker_write(&f->ack_tracker, held.wpath, c, held.came);
+		rd = uccl_write_rx_desc(&f->rx.write, c);
+		if (rd && uccl_write_rx_release(&f->rx.write, c, &held)) {
+			uccl_ack_tracker_write(&f->rx.ack_tracker, held.wpath, c, held.came);
 			write_deliver(f, rd, c, held.wlen, now);
 		}
 	}
@@ -97,55 +98,55 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 
 void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now)
 {
-	uint64_t csn = uccl_seq_expand(f->rcv.nxt, imm, UCCL_IMM_CSN_BITS);
+	uint64_t csn = uccl_seq_expand(f->rx.arrived.nxt, imm, UCCL_IMM_CSN_BITS);
 	struct uccl_rx_desc *d;
 	bool late, overtaken, had_doubt;
 
-	if (path >= f->cfg.paths_rx || !f->cfg.write_bytes) {
+	if (path >= f->cfg.paths_rx || !f->cfg.write.bytes) {
 		flow_drop(f, UCCL_DROP_PATH, path, now);
 		return;
 	}
-	if (imm >> UCCL_IMM_CSN_BITS != f->cfg.epoch_rx) {
+	if (imm >> UCCL_IMM_CSN_BITS != f->cfg.wire.epoch_rx) {
 		flow_drop(f, UCCL_DROP_EPOCH, path, now);
 		return;
 	}
-	late = csn < f->rcv.nxt;
-	if (csn < f->cfg.csn_rx || (!late && csn - f->rcv.nxt >= f->cfg.window)) {
+	late = csn < f->rx.arrived.nxt;
+	if (csn < f->cfg.wire.csn_rx || (!late && csn - f->rx.arrived.nxt >= f->cfg.window)) {
 		flow_drop(f, UCCL_DROP_WINDOW, path, now);
 		return;
 	}
-	f->heard_ns = now;
+	f->rx.heard_ns = now;
 	f->cfg.stats->writes_rx++;
 	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
-	overtaken = uccl_ack_tracker_seen(&f->ack_tracker, path, csn, late);
-	had_doubt = uccl_write_rx_came(&f->write_rx, csn, path, overtaken, now);
-	if (late || uccl_arrived_has(&f->rcv, csn)) {
-		had_doubt = uccl_write_rx_again(&f->write_rx, csn, had_doubt);
+	overtaken = uccl_ack_tracker_seen(&f->rx.ack_tracker, path, csn, late);
+	had_doubt = uccl_write_rx_came(&f->rx.write, csn, path, overtaken, now);
+	if (late || uccl_arrived_has(&f->rx.arrived, csn)) {
+		had_doubt = uccl_write_rx_again(&f->rx.write, csn, had_doubt);
 		if (!late)
-			uccl_ack_tracker_write(&f->ack_tracker, path, csn, now);
+			uccl_ack_tracker_write(&f->rx.ack_tracker, path, csn, now);
 		flow_rx_dup(f, had_doubt, now);
 		return;
 	}
-	d = uccl_write_rx_desc(&f->write_rx, csn);
+	d = uccl_write_rx_desc(&f->rx.write, csn);
 	if (d) {
-		uccl_ack_tracker_write(&f->ack_tracker, path, csn, now);
+		uccl_ack_tracker_write(&f->rx.ack_tracker, path, csn, now);
 		write_deliver(f, d, csn, len, now);
-	} else if (!uccl_write_rx_hold(&f->write_rx, csn, len, path, now)) {
+	} else if (!uccl_write_rx_hold(&f->rx.write, csn, len, path, now)) {
 		flow_rx_dup(f, false, now);
 	}
 }
 
 void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	uccl_write_rx_fenced(&f->write_rx, path, now);
+	uccl_write_rx_fenced(&f->rx.write, path, now);
 }
 
 void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen)
 {
-	uccl_write_rx_forgive(&f->write_rx, id, gen);
+	uccl_write_rx_forgive(&f->rx.write, id, gen);
 }
 
 void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
 {
-	uccl_write_rx_fence(&f->write_rx, id, gen, now);
+	uccl_write_rx_fence(&f->rx.write, id, gen, now);
 }

@@ -63,12 +63,12 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uccl_write_tx_left(&f->write_tx);
 	/* That one asks by itself. PROTOCOL R273 */
 	if (!f->write_tx.item)
-		uccl_pto_ack_requested(&f->pto);
+		uccl_pto_ack_requested(&f->loss.pto);
 	flow_tx_bulk_left(f, item, len);
 	if (able == UCCL_PATHS_MAX)
 		return flow_tx_wait(f, tx, e, now);
 	uccl_path_wrote(&f->paths.list[able], len, f->sent.nxt - 1);
-	if (!f->cfg.tx_sync || f->cfg.write_async)
+	if (!f->cfg.tx_sync || f->cfg.write.async)
 		uccl_sent_read(e);
 
 	tx->kind = UCCL_TX_WRITE;
@@ -83,7 +83,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->buffer = uccl_item_buffer(item, &pos);
 	tx->mr = item->mr;
 	tx->ours = false;
-	tx->imm = uccl_imm(f->sent.nxt - 1, f->cfg.epoch_tx);
+	tx->imm = uccl_imm(f->sent.nxt - 1, f->cfg.wire.epoch_tx);
 	tx->rkey = item->rkey;
 	tx->raddr = item->raddr + uccl_get64(rec + 8);
 	tx->cookie = f->sent.nxt - 1;

@@ -9,6 +9,7 @@
 #ifndef UCCL_FLOW_WRITE_WRITE_TX_H
 #define UCCL_FLOW_WRITE_WRITE_TX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,15 @@
 #include "flow/wire/wire.h"
 
 struct uccl_item;
+
+/* Direct writes of a flow, both ways. */
+struct uccl_write_cfg {
+	uint32_t bytes;		/* payload of the largest write, 0: none */
+	bool brittle;		/* the peer's path ends with the loss of a part of a longer write */
+	bool later;		/* no path carries writes before uccl_flow_writes says so */
+	bool async;		/* NIC: payload of writes is free only when uccl_flow_sent() says so */
+	bool fifo;		/* paths keep the order of writes: so the operator says */
+};
 
 struct uccl_write_tx {
 	struct uccl_item *item;	/* whose bytes they are, the flow's; NULL: there are none */

@@ -371,7 +371,7 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->place.niov == 1 && p->flow.cfg.write_bytes && !p->flow.write_rx.off &&
+	if (rx->place.niov == 1 && p->flow.cfg.write.bytes && !p->flow.rx.write.off &&
 	    rx->place.limit >= rx->arrived.eager + MSG_DIRECT_MIN &&
 	    p->msg_ep->ops->reg(p, rx->place.iov[0].iov_base, rx->place.limit, rx->place.device, &rx->place.mr, rkey,
 				raddr))

@@ -86,9 +86,9 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, in
 		return 0;
 	}
 	/* The kernel merges small packets, and nothing is predicted of them but the batch that they come in. */
-	if (rx->peer->flow.cfg.chunk_bytes < UCCL_PLACEMENT_MIN)
+	if (rx->peer->flow.cfg.packet.chunk_bytes < UCCL_PLACEMENT_MIN)
 		return predict_row(m, rx, places);
-	chunk = rx->peer->flow.cfg.chunk_bytes;
+	chunk = rx->peer->flow.cfg.packet.chunk_bytes;
 	/* When this message is through, the peer goes on with the one that was granted next. */
 	for (rx = rx->stream.listed ? rx : TAILQ_FIRST(&rx->peer->rx.streams); rx && i < n;
 	     rx = TAILQ_NEXT(rx, stream.link)) {

@@ -217,7 +217,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	} else if (msg_rx_unrelated(p)) {
 		return UCCL_DROP_UNWANTED;
 	}
-	if (env.flags & UCCL_ENV_UNSOLICITED && !env.lanes && p->flow.cfg.chunk_bytes >= UCCL_PLACEMENT_MIN)
+	if (env.flags & UCCL_ENV_UNSOLICITED && !env.lanes && p->flow.cfg.packet.chunk_bytes >= UCCL_PLACEMENT_MIN)
 		uccl_msg_followed(m);
 	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);

@@ -28,17 +28,17 @@ void msg_peer_limits(struct uccl_peer *p)
 	uint32_t limit = (uint32_t)p->rx.mseq + UCCL_MSG_LIMIT - p->unexpected.n;
 	struct uccl_flow *f = &p->flow;
 
-	uccl_ack_tracker_short(&f->ack_tracker,
+	uccl_ack_tracker_short(&f->rx.ack_tracker,
 			       peer_over(p, p->msg_ep->unexpected.max,
 					 uccl_min(p->msg_ep->unexpected.max, UCCL_UNEXPECTED_LEAST), 0));
-	if ((int32_t)(limit - f->ack_tracker.msg_limit) <= 0)
+	if ((int32_t)(limit - f->rx.ack_tracker.msg_limit) <= 0)
 		return;
 	/* It has used up what it knew of, so nothing will come that could be answered with this. */
-	if ((uint32_t)p->rx.mseq == f->ack_tracker.msg_limit && p->open) {
-		uccl_ack_tracker_at_once(&f->ack_tracker);
+	if ((uint32_t)p->rx.mseq == f->rx.ack_tracker.msg_limit && p->open) {
+		uccl_ack_tracker_at_once(&f->rx.ack_tracker);
 		p->msg_ep->ops->ready(p);
 	}
-	uccl_ack_tracker_grant(&f->ack_tracker, limit);
+	uccl_ack_tracker_grant(&f->rx.ack_tracker, limit);
 }
 
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)

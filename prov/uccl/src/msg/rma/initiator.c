@@ -139,7 +139,7 @@ static void rma_submit(struct uccl_op *op)
 	if (op->rma.rx)
 		req.rx = read_begin(op, &req);
 	uccl_req_encode(op->rma.head.iov_base, &req);
-	first = uccl_min(op->rma.head.iov_len, p->flow.cfg.chunk_bytes) - op->rma.head_len;
+	first = uccl_min(op->rma.head.iov_len, p->flow.cfg.packet.chunk_bytes) - op->rma.head_len;
 	env.tag = uccl_req_tag(&req);
 	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
 	op->tx.bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->rma.body;

@@ -231,7 +231,7 @@ static uint64_t envelope_bytes(const struct uccl_op *op, uint64_t together, uint
 	if ((f->limits.envelopes_only && !(op->flags & UCCL_OPF_CM)) || op->device)
 		return 0;
 	together = uccl_min(together, op->len > most ? uccl_words(most) : most);
-	return uccl_min(together, each ? each : f->cfg.chunk_bytes);
+	return uccl_min(together, each ? each : f->cfg.packet.chunk_bytes);
 }
 
 /* Which way does this message go? Nothing is changed here. */
@@ -571,7 +571,7 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
 	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.limits.envelopes_only ||
 	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->tx.pending) || op->iov_count > 1 ||
-	    op->len > p->flow.cfg.chunk_bytes || (p->lanes.peers && op->len >= UCCL_LANES_FIRST)) {
+	    op->len > p->flow.cfg.packet.chunk_bytes || (p->lanes.peers && op->len >= UCCL_LANES_FIRST)) {
 		if (!msg_tx_id(m, op))
 			return -FI_EAGAIN;
 	}

@@ -220,7 +220,7 @@ static void send__chunk_size(void **state)
 		lan_open(l, 0);
 		lan_open(l, 1);
 		lan_talk(l);
-		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.chunk_bytes, want[i]);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.packet.chunk_bytes, want[i]);
 		lan_free(l);
 	}
 }

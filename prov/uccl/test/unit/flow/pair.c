@@ -233,27 +233,27 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 	for (int i = 0; i < 2; i++) {
 		struct pair_side *s = &p->side[i];
 		const struct uccl_flow_cfg c = {
-			.cc = cfg->cc,
-			.pathsel = cfg->pathsel,
-			.credit = cfg->credit,
+			.policy.cc = cfg->cc,
+			.policy.pathsel = cfg->pathsel,
+			.policy.credit = cfg->credit,
 			.pacer = &s->pacer,
 			.ops = &side_ops,
 			.stats = &s->stats,
-			.token_tx = 0x1000u + !i,
-			.token_rx = 0x1000u + (unsigned int)i,
-			.csn_tx = cfg->csn[i],
-			.csn_rx = cfg->csn[!i],
-			.chunk_bytes = cfg->chunk_bytes,
-			.write_bytes = cfg->write_bytes,
-			.write_brittle = cfg->write_brittle,
-			.mtu = cfg->mtu,
-			.mtu_rx = cfg->mtu,
-			.find_mtu = cfg->find_mtu,
-			.train_bytes = cfg->train_bytes,
-			.train_short = cfg->train_short,
-			.segments_tx = cfg->segments ? UCCL_SEGMENT_COUNT : 0,
-			.segments_rx = cfg->segments,
-			.pads_tx = cfg->pads,
+			.wire.token_tx = 0x1000u + !i,
+			.wire.token_rx = 0x1000u + (unsigned int)i,
+			.wire.csn_tx = cfg->csn[i],
+			.wire.csn_rx = cfg->csn[!i],
+			.packet.chunk_bytes = cfg->chunk_bytes,
+			.write.bytes = cfg->write_bytes,
+			.write.brittle = cfg->write_brittle,
+			.packet.mtu = cfg->mtu,
+			.packet.mtu_rx = cfg->mtu,
+			.packet.find_mtu = cfg->find_mtu,
+			.train.bytes = cfg->train_bytes,
+			.train.shorten = cfg->train_short,
+			.train.segments_tx = cfg->segments ? UCCL_SEGMENT_COUNT : 0,
+			.train.segments_rx = cfg->segments,
+			.train.pads_tx = cfg->pads,
 			.window = cfg->window,
 			.paths_tx = cfg->paths,
 			.paths_rx = cfg->paths,
@@ -261,11 +261,11 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.slots_tx = cfg->slots,
 			.slots_rx = cfg->slots,
 			.msg_limit_tx = 100,
-			.epoch_tx = (uint8_t)(3 + i),
-			.epoch_rx = (uint8_t)(3 + !i),
+			.wire.epoch_tx = (uint8_t)(3 + i),
+			.wire.epoch_rx = (uint8_t)(3 + !i),
 			.tx_sync = !cfg->tx_async,
-			.write_async = cfg->write_async,
-			.fifo_paths = cfg->fifo,
+			.write.async = cfg->write_async,
+			.write.fifo = cfg->fifo,
 			.link_bps = cfg->link_bps,
 			.delay_ns = 2 * cfg->delay_ns,
 			.rto_min_ns = cfg->rto_min_ns,
@@ -276,8 +276,8 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 		s->id = (uint8_t)i;
 		uccl_pacer_init(&s->pacer, cfg->link_bps);
 		PAIR_CHECK(!uccl_flow_init(&s->f, &c, s, p->now));
-		uccl_write_rx_rtype(&s->f.write_rx, PAIR_BULK);
-		s->f.ack_tracker.msg_limit = 100;
+		uccl_write_rx_rtype(&s->f.rx.write, PAIR_BULK);
+		s->f.rx.ack_tracker.msg_limit = 100;
 	}
 }
 
@@ -511,7 +511,7 @@ void pair_arrive(struct pair *p, uint32_t i)
 	switch (k->kind) {
 	case UCCL_RX_PACKET:
 		reason = uccl_hdr_decode(&h, k->data, k->len);
-		if (reason == UCCL_DROP_COUNT && h.token != s->f.cfg.token_rx)
+		if (reason == UCCL_DROP_COUNT && h.token != s->f.cfg.wire.token_rx)
 			reason = UCCL_DROP_TOKEN;
 		if (reason != UCCL_DROP_COUNT)
 			s->stats.dropped[reason]++;
@@ -665,8 +665,8 @@ void pair_feed(struct pair *p, int to, struct uccl_hdr *h, const void *payload, 
 	if (!h->rec)
 		h->rec = rec;
 	if (!h->pseq && h->path < f->cfg.paths_rx)
-		h->pseq = f->ack_tracker.paths[h->path].high_seq + 1;
-	h->token = f->cfg.token_rx;
+		h->pseq = f->rx.ack_tracker.paths[h->path].high_seq + 1;
+	h->token = f->cfg.wire.token_rx;
 	h->ts = h->ts ? h->ts : uccl_ts(p->now);
 	h->tail_len = ack ? (uint16_t)uccl_ack_encode(tail, ack) : 0;
 	p->steps++;
@@ -680,7 +680,7 @@ struct uccl_ack pair_ack(const struct pair *p, int to, uint64_t cum)
 		.cum = (uint32_t)cum,
 		.slots = p->cfg.slots,
 		.msg_limit = 100,
-		.dups = p->side[to].f.rack.dups,
+		.dups = p->side[to].f.loss.rack.dups,
 	};
 }
 

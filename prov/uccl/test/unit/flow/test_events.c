@@ -139,19 +139,19 @@ static int start(void **state)
 	memset(&f, 0, sizeof(f));
 	say.window = 10000;
 	say.limit = UINT64_MAX;
-	f.cfg.chunk_bytes = 1000;
-	f.cfg.cc = &cc;
-	f.cfg.pathsel = &ps;
-	f.cfg.credit = &cr;
+	f.cfg.packet.chunk_bytes = 1000;
+	f.cfg.policy.cc = &cc;
+	f.cfg.policy.pathsel = &ps;
+	f.cfg.policy.credit = &cr;
 	return 0;
 }
 
 static int start_bare(void **state)
 {
 	start(state);
-	f.cfg.cc = &cc_bare;
-	f.cfg.pathsel = &ps_bare;
-	f.cfg.credit = &cr_bare;
+	f.cfg.policy.cc = &cc_bare;
+	f.cfg.policy.pathsel = &ps_bare;
+	f.cfg.policy.credit = &cr_bare;
 	return 0;
 }
 
@@ -170,7 +170,7 @@ static void chunk_size__window(void **state)
 	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 0);
 	say.window = 1001;
 	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 1001);
-	f.cfg.write_bytes = 8000;
+	f.cfg.write.bytes = 8000;
 	assert_int_equal(uccl_event_chunk_size(&f, 8000, 5), 8000);
 	assert_int_equal(uccl_event_chunk_size(&f, 8001, 5), 0);
 }
@@ -178,7 +178,7 @@ static void chunk_size__window(void **state)
 static void chunk_size__pacing(void **state)
 {
 	(void)state;
-	f.next_tx_ns = 100;
+	f.pace.next_ns = 100;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 99), 0);
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 100), 1000);
 }
@@ -197,7 +197,7 @@ static void pacing_chunk__spends_credit(void **state)
 {
 	(void)state;
 	say.next = 777;
-	f.times.srtt_ns = 55;
+	f.loss.times.srtt_ns = 55;
 	f.credit.used = 10;
 	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 777);
 	assert_int_equal(f.credit.used, 1010);
@@ -212,19 +212,19 @@ static void rx_ack__ends_a_long_wait(void **state)
 	const uint64_t far = UCCL_NS_PER_S * 1000;
 
 	(void)state;
-	f.paced_bytes = 1234;
-	f.paced_ns = 3;
+	f.pace.bytes = 1234;
+	f.pace.sent_ns = 3;
 	say.next = far + 1;
-	f.next_tx_ns = far;
+	f.pace.next_ns = far;
 	uccl_event_rx_ack(&f, &info, 5);
-	assert_true(f.next_tx_ns == far);
+	assert_true(f.pace.next_ns == far);
 	say.next = 777;
 	uccl_event_rx_ack(&f, &info, 5);
-	assert_int_equal(f.next_tx_ns, 777);
+	assert_int_equal(f.pace.next_ns, 777);
 	assert_int_equal(say.bytes, 1234);
 	say.next = 1;
 	uccl_event_rx_ack(&f, &info, 777 - uccl_flow_rto(&f));
-	assert_int_equal(f.next_tx_ns, 777);
+	assert_int_equal(f.pace.next_ns, 777);
 }
 
 static void pacing_chunk__without_pacer(void **state)
@@ -270,7 +270,7 @@ static void tx_rtx_chunk__slots_only(void **state)
 	(void)state;
 	say.window = say.limit = 0;
 	f.credit.used = 1000;
-	f.next_tx_ns = UCCL_NEVER;
+	f.pace.next_ns = UCCL_NEVER;
 	f.sent.inflight_bytes = 1 << 20;
 	f.limits.slots = 4;
 	f.sent.inflight_chunks = 3;
@@ -298,11 +298,11 @@ static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *p
 /* A descriptor is small, and writes in flight may wait for it. */
 static void tx_rtx_chunk__small_needs_no_credit(void **state)
 {
-	struct uccl_credit_ops ops = *f.cfg.credit;
+	struct uccl_credit_ops ops = *f.cfg.policy.credit;
 
 	(void)state;
 	ops.pull = pull_none;
-	f.cfg.credit = &ops;
+	f.cfg.policy.credit = &ops;
 	f.limits.slots = 4;
 	f.sent.inflight_chunks = 1;
 	f.credit.used = say.limit = 1000;
@@ -316,11 +316,11 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 /* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
 static void tx_rtx_chunk__paced_credit(void **state)
 {
-	struct uccl_credit_ops ops = *f.cfg.credit;
+	struct uccl_credit_ops ops = *f.cfg.policy.credit;
 
 	(void)state;
 	ops.pull = pull_none;
-	f.cfg.credit = &ops;
+	f.cfg.policy.credit = &ops;
 	f.limits.slots = 4;
 	f.sent.inflight_chunks = 1;
 	f.credit.used = 1000;
@@ -398,7 +398,7 @@ static void window__grows_with_the_way_back(void **state)
 	(void)state;
 	say.window = 1 << 20;
 	assert_int_equal(uccl_event_window(&f), 1 << 20);
-	f.ack_delay.share = UCCL_ACK_DELAY_WHOLE / 4;
+	f.loss.ack_delay.share = UCCL_ACK_DELAY_WHOLE / 4;
 	assert_int_equal(uccl_event_window(&f), (1 << 20) + (1 << 18));
 	say.window = UINT64_MAX;
 	assert_int_equal(uccl_event_window(&f), UINT64_MAX);
@@ -483,7 +483,7 @@ static void asked__counts_from_what_came(void **state)
 	pulls.pull(&(struct uccl_policy_cfg){.chunk_bytes = 1000}, &pull);
 	uccl_pacer_init(&pacer, 1000000000);
 	uccl_pull_init(&pacer, &f.credit.pull, &pull, 5);
-	f.cfg.credit = &pulls;
+	f.cfg.policy.credit = &pulls;
 	f.cfg.pacer = &pacer;
 	f.credit.received = 70;
 	f.credit.peer_lost = 7;
@@ -514,7 +514,7 @@ static void grant__of_a_turn(void **state)
 
 	(void)state;
 	pulls.pull = uccl_credit_auto.pull;
-	f.cfg.credit = &pulls;
+	f.cfg.policy.credit = &pulls;
 	f.credit.pull.granted = 77;
 	f.credit.pull.turn = 4;
 	assert_int_equal(uccl_event_grant(&f, &turn, 5), 77);

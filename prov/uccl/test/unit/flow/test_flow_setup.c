@@ -72,7 +72,7 @@ static void flow_init__clean(void **state)
 	start(c);
 	assert_int_equal(tx()->sent.una, c.csn[0]);
 	assert_int_equal(tx()->sent.nxt, c.csn[0]);
-	assert_int_equal(tx()->rcv.nxt, c.csn[1]);
+	assert_int_equal(tx()->rx.arrived.nxt, c.csn[1]);
 	assert_int_equal(tx()->limits.slots, c.slots);
 	assert_int_equal(tx()->limits.msg_limit, 100);
 	assert_int_equal(tx()->paths.nusable, c.paths);
@@ -295,8 +295,8 @@ static void probe__tail_after_two_rtts(void **state)
 	(void)state;
 	start(pair_packets());
 	transfer(100 * KIB);
-	tx()->times.srtt_ns = 400 * US;
-	tx()->times.rttvar_ns = 50 * US;
+	tx()->loss.times.srtt_ns = 400 * US;
+	tx()->loss.times.rttvar_ns = 50 * US;
 	sent = p.now;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
@@ -323,14 +323,14 @@ static void probe__tail_of_a_burst(void **state)
 	p.side[1].host_ns = 3 * MS;
 	for (int i = 0; i < 8; i++)
 		transfer(10 * KIB);
-	assert_true(uccl_times_host_wait(&tx()->times) > 2 * MS);
+	assert_true(uccl_times_host_wait(&tx()->loss.times) > 2 * MS);
 	pair_bulk(&p, 0, 20 * KIB);
 	pair_pump_one(&p, 0);
 	pair_lose(&p, p.nwire - 1);
 	while (uccl_sent_unacked(&tx()->sent) > 1)
 		assert_true(pair_step(&p));
 	heard = p.now;
-	assert_true(uccl_flow_expiry(tx()) - heard <= 2 * tx()->times.srtt_ns + UCCL_ACK_DELAY_NS);
+	assert_true(uccl_flow_expiry(tx()) - heard <= 2 * tx()->loss.times.srtt_ns + UCCL_ACK_DELAY_NS);
 	assert_true(pair_finish(&p, p.now + 100 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
 	pair_fini(&p);
@@ -341,8 +341,8 @@ static void probe__tail_after_variation(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->times.srtt_ns = 300 * US;
-	tx()->times.rttvar_ns = 100 * US;
+	tx()->loss.times.srtt_ns = 300 * US;
+	tx()->loss.times.rttvar_ns = 100 * US;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300 * US + 4 * 100 * US + UCCL_ACK_DELAY_NS);
@@ -354,13 +354,13 @@ static void probe__tail_bounds(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->times.srtt_ns = 10 * US;
+	tx()->loss.times.srtt_ns = 10 * US;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 20 * US + UCCL_ACK_DELAY_NS);
 	pair_fini(&p);
 	start(pair_packets());
-	tx()->times.srtt_ns = 150 * MS;
+	tx()->loss.times.srtt_ns = 150 * MS;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 150 * MS + UCCL_ACK_DELAY_NS);
@@ -452,7 +452,7 @@ static void probe__silent_peer(void **state)
 	/* It wakes up, and only what it lost is sent again. */
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
 	pair_fini(&p);
 }
 
@@ -497,7 +497,7 @@ static void path_loss__black_hole(void **state)
 	(void)state;
 	start(pair_packets());
 	p.cfg.delay_ns = 10 * US;
-	tx()->cfg.pathsel = &uccl_path_rr;
+	tx()->cfg.policy.pathsel = &uccl_path_rr;
 	p.filter = black_holes;
 	p.arg = &dead;
 	/* The NIC says that the window is small: many round trips. */
@@ -599,7 +599,7 @@ static void path_loss__short_routes(void **state)
 	(void)state;
 	start(pair_packets());
 	p.cfg.delay_ns = 10 * US;
-	tx()->cfg.pathsel = &uccl_path_rr;
+	tx()->cfg.policy.pathsel = &uccl_path_rr;
 	p.filter = short_labels;
 	/* Many round trips. */
 	p.side[1].f.cfg.slots_rx = 40;
@@ -957,9 +957,9 @@ static void flow_expiry__earliest(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->ack_tracker.at = p.now + 600;
-	tx()->rack.at = p.now + 500;
-	tx()->pto.at = p.now + 400;
+	tx()->rx.ack_tracker.at = p.now + 600;
+	tx()->loss.rack.at = p.now + 500;
+	tx()->loss.pto.at = p.now + 400;
 	tx()->paths.at = p.now + 300;
 	tx()->close.at = p.now + 200;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 200);
@@ -967,19 +967,19 @@ static void flow_expiry__earliest(void **state)
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300);
 	tx()->paths.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 400);
-	tx()->pto.at = UCCL_NEVER;
+	tx()->loss.pto.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 500);
-	tx()->rack.at = UCCL_NEVER;
+	tx()->loss.rack.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 600);
-	tx()->ack_tracker.at = UCCL_NEVER;
+	tx()->rx.ack_tracker.at = UCCL_NEVER;
 	/* The pacer wakes only what waits. */
-	tx()->next_tx_ns = p.now + 100;
+	tx()->pace.next_ns = p.now + 100;
 	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
 	pair_record(&p, 0, UCCL_CONTROL_BYTES);
 	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
 	pair_record(&p, 0, UCCL_CONTROL_BYTES + 1);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 100);
-	tx()->next_tx_ns = 0;
+	tx()->pace.next_ns = 0;
 	tx()->credit.starved = true;
 	tx()->credit.tell_ns = p.now + 50;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 50);
@@ -990,16 +990,16 @@ static void flow_expire__only_what_is_due(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->ack_tracker.at = p.now + 1;
-	tx()->next_tx_ns = p.now + 1;
+	tx()->rx.ack_tracker.at = p.now + 1;
+	tx()->pace.next_ns = p.now + 1;
 	uccl_flow_expire(tx(), p.now);
-	assert_false(tx()->ack_tracker.now);
-	assert_int_equal(tx()->next_tx_ns, p.now + 1);
+	assert_false(tx()->rx.ack_tracker.now);
+	assert_int_equal(tx()->pace.next_ns, p.now + 1);
 	assert_int_equal(p.side[0].stats.probes, 0);
 	uccl_flow_expire(tx(), p.now + 1);
-	assert_true(tx()->ack_tracker.now);
-	assert_true(tx()->ack_tracker.at == UCCL_NEVER);
-	assert_int_equal(tx()->next_tx_ns, 0);
+	assert_true(tx()->rx.ack_tracker.now);
+	assert_true(tx()->rx.ack_tracker.at == UCCL_NEVER);
+	assert_int_equal(tx()->pace.next_ns, 0);
 	pair_fini(&p);
 }
 
@@ -1090,16 +1090,16 @@ static void flow_check__sees_each(void **state)
 	BROKEN(f->sent.una = f->sent.nxt + 1);
 	BROKEN(f->sent.cap = f->cfg.window * 2);
 	BROKEN(f->sent.high_acked = f->sent.nxt + 1);
-	BROKEN(f->rcv.nxt = f->rcv.high + 1);
-	BROKEN(f->rcv.high = f->rcv.nxt + f->cfg.window + 1);
+	BROKEN(f->rx.arrived.nxt = f->rx.arrived.high + 1);
+	BROKEN(f->rx.arrived.high = f->rx.arrived.nxt + f->cfg.window + 1);
 	BROKEN(e->state = UCCL_SENT_FREE);
 	BROKEN(e->state = UCCL_SENT_LOST);
 	BROKEN(e->len++);
 	BROKEN(f->sent.inflight_chunks--);
-	BROKEN(f->pto.at = UCCL_NEVER);
+	BROKEN(f->loss.pto.at = UCCL_NEVER);
 	BROKEN((e->state = UCCL_SENT_ACKED, f->sent.inflight_chunks--, f->sent.inflight_bytes -= 10));
 #undef BROKEN
-	f->rcv.map[(f->rcv.nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rcv.nxt % 64);
+	f->rx.arrived.map[(f->rx.arrived.nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rx.arrived.nxt % 64);
 	assert_non_null(uccl_flow_check(f));
 	pair_fini(&p);
 }
@@ -1180,20 +1180,20 @@ static void control_check__unreported(void **state)
 		uccl_paths_alive(&tx()->paths, 1, p.now);
 		q->losses = (uint8_t)i;
 		q->ask_ns = p.now;
-		tx()->rack.reported_ns = p.now + uccl_flow_rto(tx()) - 1;
+		tx()->loss.rack.reported_ns = p.now + uccl_flow_rto(tx()) - 1;
 		tx()->paths.control_at = 0;
-		uccl_paths_overdue(&tx()->paths, tx()->rack.reported_ns, uccl_flow_rto(tx()), p.now);
+		uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_int_equal(q->losses, i);
 		assert_true(q->control);
-		tx()->rack.reported_ns++;
+		tx()->loss.rack.reported_ns++;
 		tx()->paths.control_at = 0;
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
-		uccl_paths_overdue(&tx()->paths, tx()->rack.reported_ns, uccl_flow_rto(tx()), p.now);
+		uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_false(q->control);
 		assert_int_equal(q->ask_ns, 0);
 	}
 	assert_int_equal(q->state, UCCL_PATH_SUSPECT);
-	tx()->rack.reported_ns = 0;
+	tx()->loss.rack.reported_ns = 0;
 	pair_fini(&p);
 }
 
@@ -1208,12 +1208,12 @@ static void control_check__one_of_many(void **state)
 	start(c);
 	for (uint16_t i = 0; i < 64; i++)
 		tx()->paths.list[i].ask_ns = p.now;
-	tx()->rack.reported_ns = p.now + uccl_flow_rto(tx());
-	uccl_paths_overdue(&tx()->paths, tx()->rack.reported_ns, uccl_flow_rto(tx()), p.now);
+	tx()->loss.rack.reported_ns = p.now + uccl_flow_rto(tx());
+	uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 	assert_int_equal(tx()->paths.list[63].losses, 1);
 	assert_int_equal(tx()->paths.nusable, 64);
 	assert_int_equal(tx()->paths.probes_due, 0);
-	tx()->rack.reported_ns = 0;
+	tx()->loss.rack.reported_ns = 0;
 	pair_fini(&p);
 }
 
@@ -1256,9 +1256,9 @@ static void probe__tells_again(void **state)
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
 	lose_all();
-	tx()->ack_tracker.paths[2] = (struct uccl_rx_path){.high_seq = 7, .arrived_ns = p.now};
+	tx()->rx.ack_tracker.paths[2] = (struct uccl_rx_path){.high_seq = 7, .arrived_ns = p.now};
 	strike();
-	assert_int_equal(tx()->ack_tracker.ndirty, 0);
+	assert_int_equal(tx()->rx.ack_tracker.ndirty, 0);
 	lose_all();
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(strike(), 2);
@@ -1313,7 +1313,7 @@ static struct uccl_path *path(uint16_t i)
 static void start_later(void)
 {
 	start(pair_direct());
-	tx()->cfg.write_later = tx()->paths.write_later = true;
+	tx()->cfg.write.later = tx()->paths.write_later = true;
 	for (uint16_t i = 0; i < tx()->cfg.paths_tx; i++)
 		path(i)->write = UCCL_WRITE_OFF;
 }

@@ -342,7 +342,7 @@ static void subsegment_rx__malformed(void **state)
 
 	(void)state;
 	start(&network);
-	csn = p.side[1].f.rcv.nxt;
+	csn = p.side[1].f.rx.arrived.nxt;
 	feed(csn, sub_of(0, 1, 96), 96); /* one is none */
 	feed(csn, sub_of(2, 2, 96), 48);
 	feed(csn, sub_of(0, 65, 6240), 96);
@@ -351,7 +351,7 @@ static void subsegment_rx__malformed(void **state)
 	feed(csn, sub_of(0, 2, 8208), 4104);
 	feed(csn, sub_of(0, 64, UINT32_MAX), 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 7);
-	assert_int_equal(p.side[1].f.subsegments.n, 0);
+	assert_int_equal(p.side[1].f.rx.subsegments.n, 0);
 	feed(csn, sub_of(0, 2, 8192), 4096);
 	feed(csn, sub_of(1, 2, 8192), 4096);
 	assert_int_equal(p.side[1].raw, 1);
@@ -369,7 +369,7 @@ static void subsegment_rx__once(void **state)
 
 	(void)state;
 	start(&network);
-	csn = p.side[1].f.rcv.nxt;
+	csn = p.side[1].f.rx.arrived.nxt;
 	feed(csn, sub_of(0, 2, 960), 480);
 	feed(csn, sub_of(0, 2, 960), 480);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
@@ -389,7 +389,7 @@ static void subsegment_rx__once(void **state)
 	whole.rec = rec;
 	pair_feed(&p, 1, &whole, payload, NULL);
 	assert_int_equal(p.side[1].raw, 2);
-	assert_int_equal(p.side[1].f.subsegments.n, 0);
+	assert_int_equal(p.side[1].f.rx.subsegments.n, 0);
 	pair_fini(&p);
 }
 
@@ -401,7 +401,7 @@ static void subsegment_rx__few_are_kept(void **state)
 
 	(void)state;
 	start(&network);
-	csn = p.side[1].f.rcv.nxt;
+	csn = p.side[1].f.rx.arrived.nxt;
 	for (uint64_t k = 0; k < 50; k++)
 		feed(csn + k, sub_of(0, 2, 8000), 4000);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 50 - UCCL_KEPT_MAX);
@@ -438,7 +438,7 @@ static void tx__few_are_kept(void **state)
 		while (!pair_done(&p)) {
 			assert_true(pair_step(&p));
 			assert_in_range(tx()->sent.kept, 0, UCCL_KEPT_MAX);
-			assert_in_range(p.side[1].f.subsegments.n, 0, UCCL_KEPT_MAX);
+			assert_in_range(p.side[1].f.rx.subsegments.n, 0, UCCL_KEPT_MAX);
 			assert_true(p.now < end);
 		}
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 0);
@@ -508,7 +508,7 @@ static void rtx__missing_segments_only(void **state)
 			assert_true(pair_finish(&p, UCCL_NS_PER_S));
 			assert_int_equal(p.count, 8 + lost);
 			assert_int_equal(stats(0)->rtx_packets, before + lost);
-			assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+			assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
 			assert_int_equal(stats(1)->rx_bytes, 8000);
 			assert_int_equal(tx()->credit.lost, before * 1000 + lost * 1000);
 			if (!(map >> 7) && kind != WRITE)

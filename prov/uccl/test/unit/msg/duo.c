@@ -367,19 +367,19 @@ void duo_connect(struct duo *d)
 {
 	for (int i = 0; i < 2; i++) {
 		struct uccl_flow_cfg cfg = {
-			.cc = uccl_cc_find("none"),
-			.pathsel = uccl_path_find("rr"),
-			.credit = uccl_credit_find("none"),
+			.policy.cc = uccl_cc_find("none"),
+			.policy.pathsel = uccl_path_find("rr"),
+			.policy.credit = uccl_credit_find("none"),
 			.ops = &uccl_msg_flow_ops,
 			.stats = &d->side[i].stats,
-			.token_tx = 7000u + !i,
-			.token_rx = 7000u + i,
+			.wire.token_tx = 7000u + !i,
+			.wire.token_rx = 7000u + i,
 			/* Near the end of 32 bits: every test crosses it. */
-			.csn_tx = 0xfffffffcu - (unsigned int)i,
-			.csn_rx = 0xfffffffcu - (unsigned int)!i,
-			.chunk_bytes = DUO_CHUNK,
-			.write_bytes = d->writes ? DUO_WRITE : 0,
-			.mtu = UCCL_HDR_LEN + DUO_CHUNK + UCCL_TAIL_MAX,
+			.wire.csn_tx = 0xfffffffcu - (unsigned int)i,
+			.wire.csn_rx = 0xfffffffcu - (unsigned int)!i,
+			.packet.chunk_bytes = DUO_CHUNK,
+			.write.bytes = d->writes ? DUO_WRITE : 0,
+			.packet.mtu = UCCL_HDR_LEN + DUO_CHUNK + UCCL_TAIL_MAX,
 			.window = 256,
 			.paths_tx = 4,
 			.paths_rx = 4,
@@ -387,8 +387,8 @@ void duo_connect(struct duo *d)
 			.slots_tx = 200,
 			.slots_rx = 200,
 			.msg_limit_tx = UCCL_MSG_LIMIT,
-			.epoch_tx = (uint8_t)(3 + i),
-			.epoch_rx = (uint8_t)(3 + !i),
+			.wire.epoch_tx = (uint8_t)(3 + i),
+			.wire.epoch_rx = (uint8_t)(3 + !i),
 			.tx_sync = !d->writes,
 			.delay_ns = 10000,
 			.rto_min_ns = UCCL_NS_PER_MS,
@@ -588,7 +588,7 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 		uccl_flow_rx_write(f, p->imm, p->len, p->path, d->now);
 	} else {
 		assert_int_equal(uccl_hdr_decode(&h, p->data, p->len), UCCL_DROP_COUNT);
-		assert_int_equal(h.token, f->cfg.token_rx);
+		assert_int_equal(h.token, f->cfg.wire.token_rx);
 		if (p->queue) {
 			assert_int_equal(p->queue, DUO_QUEUE);
 			h.on_device = true;

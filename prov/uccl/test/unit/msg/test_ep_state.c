@@ -141,8 +141,8 @@ TEST_IN(peer_opened__sends_what_waits, duo_setup_apart, duo_teardown)
 	assert_int_equal(d->side[0].connects, 3);
 	duo_connect(d);
 	assert_true(TAILQ_EMPTY(&d->side[0].peer.tx.pending));
-	assert_int_equal(d->side[0].peer.flow.ack_tracker.msg_limit, UCCL_MSG_LIMIT);
-	assert_int_equal(d->side[0].peer.flow.write_rx.rtype, UCCL_REC_DATA);
+	assert_int_equal(d->side[0].peer.flow.rx.ack_tracker.msg_limit, UCCL_MSG_LIMIT);
+	assert_int_equal(d->side[0].peer.flow.rx.write.rtype, UCCL_REC_DATA);
 	duo_run(d, SECOND);
 	assert_int_equal(d->side[0].ncomp, 3);
 }

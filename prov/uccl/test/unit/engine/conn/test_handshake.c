@@ -685,8 +685,8 @@ static void pads__an_older_peer(void **state)
 		lan_run(l, SECOND);
 		lan_expect(l, 0, LAN_CTX(1), 0);
 		lan_expect(l, 1, LAN_CTX(2), 0);
-		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.pads_tx, trains && !older);
-		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.pads_tx, trains);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.train.pads_tx, trains && !older);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.train.pads_tx, trains);
 		lan_free(l);
 	}
 }
@@ -708,8 +708,8 @@ static void brittle__who_says_so(void **state)
 		lan_run(l, SECOND);
 		lan_expect(l, 0, LAN_CTX(1), 0);
 		lan_expect(l, 1, LAN_CTX(2), 0);
-		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.write_brittle, mine);
-		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.write_brittle, !mine);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.write.brittle, mine);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.write.brittle, !mine);
 		lan_free(l);
 	}
 }

@@ -1337,7 +1337,7 @@ static double windows(struct lan *l, int n)
 	for (int k = 0; k < n; k++) {
 		const struct uccl_flow *f = &lan_conn(l, LANE(0, k), LANE(1, k))->peer.flow;
 
-		sum += (double)f->cfg.cc->window(f->cc);
+		sum += (double)f->cfg.policy.cc->window(f->policy.cc);
 	}
 	return sum;
 }

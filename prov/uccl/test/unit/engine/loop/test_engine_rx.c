@@ -16,7 +16,7 @@ static void data_header(struct lan *l, uint8_t *out, uint32_t csn, uint64_t off,
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK,
 			     .rtype = UCCL_REC_DATA,
 			     .token = c->hs.token_local,
-			     .csn = (uint32_t)c->peer.flow.rcv.nxt + csn,
+			     .csn = (uint32_t)c->peer.flow.rx.arrived.nxt + csn,
 			     .pseq = 1000 + csn,
 			     .payload_len = len,
 			     .tail_len = tail,
@@ -627,7 +627,7 @@ static void rx__garbage(void **state)
 				if (i % 4)
 					uccl_put64(p + 8, lan_conn(l, 0, 1)->hs.token_local);
 				/* Far away, so that the chunks of the real peer keep their numbers. */
-				uccl_put32(p + 16, (uint32_t)lan_conn(l, 0, 1)->peer.flow.rcv.nxt + 2000 +
+				uccl_put32(p + 16, (uint32_t)lan_conn(l, 0, 1)->peer.flow.rx.arrived.nxt + 2000 +
 							   (uint32_t)uccl_rng_below(&r, 100));
 				uccl_put16(p + 28, (uint16_t)(len - UCCL_HDR_LEN - tail));
 				uccl_put16(p + 30, tail);

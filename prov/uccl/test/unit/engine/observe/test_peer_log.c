@@ -216,7 +216,7 @@ static void mtu__black_hole(void **state)
 		lan_pass(l, 61 * SECOND);
 		transfer_ns(l, 0, sizeof(src));
 		transfer_ns(l, 0, sizeof(src));
-		assert_int_equal(f->pmtu.bytes, f->cfg.mtu);
+		assert_int_equal(f->pmtu.bytes, f->cfg.packet.mtu);
 		lan_free(l);
 	}
 }
@@ -228,7 +228,7 @@ static void mtu__told(void **state)
 	for (int k = 0; k < 2; k++) {
 		struct lan *l = lan_narrow(k ? UCCL_SECURITY_CONTROL : UCCL_SECURITY_TRUSTED, 0);
 		const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
-		uint32_t most = f->cfg.mtu, seal = k ? UCCL_SEAL_LEN : 0;
+		uint32_t most = f->cfg.packet.mtu, seal = k ? UCCL_SEAL_LEN : 0;
 		uint8_t hdr[UCCL_HDR_LEN], forged[UCCL_HDR_LEN];
 
 		lan_header_last(l, 0, 1, hdr);

@@ -49,7 +49,7 @@ static void report__peers_and_paths(void **state)
 	talk(l);
 	lan_inject(l, 0, 1, "garbage", 7);
 	lan_round(l);
-	report(l, lan_conn(l, 0, 1)->peer.flow.heard_ns + 5 * UCCL_NS_PER_S);
+	report(l, lan_conn(l, 0, 1)->peer.flow.rx.heard_ns + 5 * UCCL_NS_PER_S);
 	assert_non_null(strstr(text, "peers 1 open 1"));
 	assert_non_null(strstr(text, "dropped, shorter than the header: 1\n"));
 	row = strstr(text, ":4001 ");

@@ -10,7 +10,7 @@ static void engine_snapshot__what_the_engine_knows(void **state)
 	size_t n;
 
 	(void)state;
-	n = uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), f->heard_ns + 5);
+	n = uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), f->rx.heard_ns + 5);
 	assert_int_equal(n, block.v.bytes);
 	assert_true(block.v.magic == UCCL_SNAPSHOT_MAGIC);
 	assert_int_equal(block.v.stats.tx_bytes, uccl_engine_stats(l->node[0].e)->tx_bytes);
@@ -19,7 +19,7 @@ static void engine_snapshot__what_the_engine_knows(void **state)
 	p = uccl_snapshot_first(&block.v);
 	assert_int_equal(p->port, 4001);
 	assert_int_equal(p->state, UCCL_SNAPSHOT_OPEN);
-	assert_int_equal(p->srtt_ns, f->times.srtt_ns);
+	assert_int_equal(p->srtt_ns, f->loss.times.srtt_ns);
 	assert_int_equal(p->heard_ago_ns, 5);
 	assert_int_equal(p->slots, f->limits.slots);
 	for (uint16_t i = 0; i < p->npaths; i++) {

@@ -207,7 +207,7 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 {
 	struct uccl_ack lie = *a;
 	struct uccl_stats before = p.side[0].stats;
-	uint64_t una = tx()->sent.una, slots = tx()->limits.slots, rack = tx()->rack.reported_ns;
+	uint64_t una = tx()->sent.una, slots = tx()->limits.slots, rack = tx()->loss.rack.reported_ns;
 
 	lie.slots = 9;
 	lie.msg_limit = 1000;
@@ -215,9 +215,9 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 	assert_int_equal(take(&lie), why);
 	assert_int_equal(tx()->sent.una, una);
 	assert_int_equal(tx()->limits.slots, slots);
-	assert_int_equal(tx()->rack.reported_ns, rack);
+	assert_int_equal(tx()->loss.rack.reported_ns, rack);
 	assert_int_equal(tx()->limits.msg_limit, 100);
-	assert_int_equal(tx()->rack.dups, 0);
+	assert_int_equal(tx()->loss.rack.dups, 0);
 	assert_int_equal(say.acks, 0);
 	assert_memory_equal(&before, &p.side[0].stats, sizeof(before));
 }
@@ -242,7 +242,7 @@ static void ack_rx__beyond_what_was_sent(void **state)
 		a = pair_ack(&p, 0, base() + 5);
 		assert_int_equal(take(&a), UCCL_DROP_COUNT);
 		assert_int_equal(tx()->sent.una, base() + 5);
-		assert_true(tx()->pto.at == UCCL_NEVER);
+		assert_true(tx()->loss.pto.at == UCCL_NEVER);
 		pair_fini(&p);
 	}
 }
@@ -420,20 +420,20 @@ static void slots_meet__when(void **state)
 	take_at(&a, 1);
 	assert_int_equal(tx()->sent.inflight_chunks, 4);
 	assert_int_equal(tx()->limits.met, 0);
-	tx()->ack_tracker.now = false;
+	tx()->rx.ack_tracker.now = false;
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 2;
 	a.turn = 3;
 	take_at(&a, 2);
 	assert_int_equal(tx()->sent.inflight_chunks, 2);
 	assert_int_equal(tx()->limits.met, 3);
-	assert_true(tx()->ack_tracker.now);
+	assert_true(tx()->rx.ack_tracker.now);
 	/* Older blocks have older turns. */
-	tx()->ack_tracker.now = false;
+	tx()->rx.ack_tracker.now = false;
 	a.turn = 2;
 	take_at(&a, 1);
 	assert_int_equal(tx()->limits.met, 3);
-	assert_false(tx()->ack_tracker.now);
+	assert_false(tx()->rx.ack_tracker.now);
 	pair_fini(&p);
 }
 
@@ -503,25 +503,25 @@ static struct uccl_ack one_of_five(void)
 static void ack_rx__no_news_keeps_the_timer(void **state)
 {
 	struct uccl_ack a = one_of_five();
-	uint64_t at = tx()->pto.at;
+	uint64_t at = tx()->loss.pto.at;
 
 	(void)state;
 	assert_true(at > p.now);
 	for (int i = 0; i < 5; i++) {
 		p.now += (at - p.now) / 2;
 		take(&a);
-		assert_int_equal(tx()->pto.at, at);
+		assert_int_equal(tx()->loss.pto.at, at);
 	}
 	a = pair_ack(&p, 0, base() + 2);
 	take(&a);
-	assert_true(tx()->pto.at > at);
+	assert_true(tx()->loss.pto.at > at);
 	/* A later one is news, too. */
-	at = tx()->pto.at;
+	at = tx()->loss.pto.at;
 	p.now += 1000;
 	a.nwords = 1;
 	a.sack[0] = 1;
 	take(&a);
-	assert_true(tx()->pto.at > at);
+	assert_true(tx()->loss.pto.at > at);
 	pair_fini(&p);
 }
 
@@ -529,19 +529,19 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 static void ack_rx__no_news_brings_it_nearer(void **state)
 {
 	struct uccl_ack a = one_of_five();
-	uint64_t at = tx()->pto.at;
+	uint64_t at = tx()->loss.pto.at;
 
 	(void)state;
 	p.now += 10 * US;
 	a = line(base() + 1, 0, 5, p.now - 10 * US, 0);
 	take(&a);
 	assert_int_equal(tx()->sent.una, base() + 1);
-	assert_true(tx()->pto.at < at);
-	at = tx()->pto.at;
-	assert_true(at <= p.now + 3 * tx()->times.srtt_ns + UCCL_ACK_DELAY_NS);
+	assert_true(tx()->loss.pto.at < at);
+	at = tx()->loss.pto.at;
+	assert_true(at <= p.now + 3 * tx()->loss.times.srtt_ns + UCCL_ACK_DELAY_NS);
 	p.now += 10 * US;
 	take(&a);
-	assert_int_equal(tx()->pto.at, at);
+	assert_int_equal(tx()->loss.pto.at, at);
 	pair_fini(&p);
 }
 
@@ -556,10 +556,10 @@ static void ack_rx__ends_the_back_off(void **state)
 		uccl_flow_expire(tx(), p.now);
 		pair_pump_one(&p, 0);
 	}
-	assert_int_equal(tx()->pto.backoff, 3);
+	assert_int_equal(tx()->loss.pto.backoff, 3);
 	a = pair_ack(&p, 0, base() + 1);
 	take(&a);
-	assert_int_equal(tx()->pto.backoff, 0);
+	assert_int_equal(tx()->loss.pto.backoff, 0);
 	pair_fini(&p);
 }
 
@@ -574,13 +574,13 @@ static void path_sample__fabric_only(void **state)
 	p.now += 128 * US;
 	/* And 32 us in our own queue. */
 	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 32 * US, p.now), UCCL_DROP_COUNT);
-	assert_in_range(tx()->times.last_rtt_ns,
+	assert_in_range(tx()->loss.times.last_rtt_ns,
 			128 * US - 32 * US - 640 * 64 - 64, 128 * US - 32 * US - 640 * 64 + 64);
-	assert_int_equal(tx()->paths.list[0].srtt_ns, tx()->times.last_rtt_ns);
-	assert_int_equal(tx()->times.srtt_ns, tx()->times.last_rtt_ns);
-	assert_int_equal(tx()->times.min_rtt_ns, tx()->times.last_rtt_ns);
-	assert_int_equal(say.ack.rtt_ns, tx()->times.last_rtt_ns);
-	assert_int_equal(say.ack.srtt_ns, tx()->times.last_rtt_ns);
+	assert_int_equal(tx()->paths.list[0].srtt_ns, tx()->loss.times.last_rtt_ns);
+	assert_int_equal(tx()->loss.times.srtt_ns, tx()->loss.times.last_rtt_ns);
+	assert_int_equal(tx()->loss.times.min_rtt_ns, tx()->loss.times.last_rtt_ns);
+	assert_int_equal(say.ack.rtt_ns, tx()->loss.times.last_rtt_ns);
+	assert_int_equal(say.ack.srtt_ns, tx()->loss.times.last_rtt_ns);
 	pair_fini(&p);
 }
 
@@ -601,7 +601,7 @@ static void path_sample__without_the_way_back(void **state)
 	p.now += 64 * US;
 	a = line(base() + 2, 0, 2, left, 0);
 	take_at(&a, uccl_ts(p.now - 104 * US));
-	assert_in_range(tx()->times.last_rtt_ns, 164 * US - 64, 164 * US + 64);
+	assert_in_range(tx()->loss.times.last_rtt_ns, 164 * US - 64, 164 * US + 64);
 	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 192);
 	assert_in_range(say.ack.min_rtt_ns, 100 * US - 64, 100 * US + 192);
 	assert_in_range(tx()->paths.list[0].srtt_ns, 100 * US - 64, 100 * US + 192);
@@ -640,7 +640,7 @@ static void path_sample__each_number_once(void **state)
 	a = line(base(), 0, 1, p.now, 0);
 	take(&a);
 	assert_int_equal(say.acks, 1);
-	assert_in_range(tx()->times.last_rtt_ns, 99 * US, 101 * US);
+	assert_in_range(tx()->loss.times.last_rtt_ns, 99 * US, 101 * US);
 	pair_fini(&p);
 }
 
@@ -654,25 +654,25 @@ static void path_sample__forged(void **state)
 	p.now += 100 * US;
 	a = line(base(), 0, 1, p.now + MS, 0); /* from the future */
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->times.srtt_ns, 0);
-	assert_int_equal(tx()->rack.reported_ns, 0);
+	assert_int_equal(tx()->loss.times.srtt_ns, 0);
+	assert_int_equal(tx()->loss.rack.reported_ns, 0);
 	a = line(base(), 0, 2, p.now - 50 * US, 50 * 1000 / 64 + 2); /* waited longer than it took */
 	take(&a);
-	assert_int_equal(tx()->times.srtt_ns, 0);
+	assert_int_equal(tx()->loss.times.srtt_ns, 0);
 	a = line(base(), 0, 2, p.now - 50 * US, UINT32_MAX - 10); /* the difference would wrap to a small one */
 	tx()->paths.list[0].acked_seq = 1;
 	take(&a);
-	assert_int_equal(tx()->times.srtt_ns, 0);
+	assert_int_equal(tx()->loss.times.srtt_ns, 0);
 	a = line(base(), 0, 3, p.now - 50 * US, UINT32_MAX); /* turnaround not known */
 	take(&a);
-	assert_int_equal(tx()->times.srtt_ns, 0);
-	assert_in_range(tx()->rack.reported_ns, p.now - 50 * US - 64, p.now - 50 * US + 64);
+	assert_int_equal(tx()->loss.times.srtt_ns, 0);
+	assert_in_range(tx()->loss.rack.reported_ns, p.now - 50 * US - 64, p.now - 50 * US + 64);
 	a = line(base(), 0, 4, p.now - 20 * UCCL_NS_PER_S, 0); /* not a network */
 	take(&a);
-	assert_int_equal(tx()->times.srtt_ns, 0);
+	assert_int_equal(tx()->loss.times.srtt_ns, 0);
 	a = line(base(), 0, 5, p.now - 50 * US, 0);
 	take(&a);
-	assert_in_range(tx()->times.srtt_ns, 49 * US, 51 * US);
+	assert_in_range(tx()->loss.times.srtt_ns, 49 * US, 51 * US);
 	pair_fini(&p);
 }
 
@@ -686,9 +686,9 @@ static void path_sample__smoothing(void **state)
 		a = line(base(), 0, i, p.now - (i & 1 ? 80 : 120) * US, 0);
 		take(&a);
 	}
-	assert_in_range(tx()->times.srtt_ns, 95 * US, 105 * US);
-	assert_in_range(tx()->times.rttvar_ns, 15 * US, 25 * US);
-	assert_in_range(tx()->times.min_rtt_ns, 79 * US, 81 * US);
+	assert_in_range(tx()->loss.times.srtt_ns, 95 * US, 105 * US);
+	assert_in_range(tx()->loss.times.rttvar_ns, 15 * US, 25 * US);
+	assert_in_range(tx()->loss.times.min_rtt_ns, 79 * US, 81 * US);
 	pair_fini(&p);
 }
 
@@ -707,8 +707,8 @@ static void path_sample__writes(void **state)
 	a = line(base(), 0, (uint32_t)base() + 2, 0, 10 * 1000 / 64);
 	a.paths[0].write = true;
 	take(&a);
-	assert_in_range(tx()->times.last_rtt_ns, 90 * US - 64, 90 * US + 64);
-	assert_int_equal(tx()->rack.reported_ns, p.now - 100 * US);
+	assert_in_range(tx()->loss.times.last_rtt_ns, 90 * US - 64, 90 * US + 64);
+	assert_int_equal(tx()->loss.rack.reported_ns, p.now - 100 * US);
 	pair_fini(&p);
 }
 
@@ -747,16 +747,16 @@ static void host__busy_peer_is_not_asked(void **state)
 	(void)state;
 	pair_init(&p, &c);
 	records(20);
-	assert_true(tx()->times.host_ns + tx()->times.hostvar_ns == 0);
+	assert_true(tx()->loss.times.host_ns + tx()->loss.times.hostvar_ns == 0);
 	p.side[1].host_ns = 20 * MS;
 	records(10);
-	assert_true(uccl_flow_rto(tx()) > 20 * MS && tx()->times.srtt_ns < MS);
+	assert_true(uccl_flow_rto(tx()) > 20 * MS && tx()->loss.times.srtt_ns < MS);
 	assert_true(records(20) <= 40);
-	assert_in_range(tx()->times.host_ns, 15 * MS, 20 * MS);
+	assert_in_range(tx()->loss.times.host_ns, 15 * MS, 20 * MS);
 	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_ACTIVE);
 	p.side[1].host_ns = 0;
 	records(100);
-	assert_true(uccl_times_host_wait(&tx()->times) < MS);
+	assert_true(uccl_times_host_wait(&tx()->loss.times) < MS);
 	pair_fini(&p);
 }
 
@@ -771,7 +771,7 @@ static void host__one_pause_says_little(void **state)
 	for (int i = 0; i < 3; i++) {
 		p.side[1].host_ns = 100 * MS;
 		records(1);
-		assert_true(uccl_times_host_wait(&tx()->times) < 3 * MS);
+		assert_true(uccl_times_host_wait(&tx()->loss.times) < 3 * MS);
 		p.side[1].host_ns = 0;
 		records(10);
 	}
@@ -805,13 +805,13 @@ static void host__not_of_what_asks_nothing(void **state)
 			assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		}
 		told_late(tx()->paths.list[0].next_seq - 1 - (i != 1));
-		assert_int_equal(uccl_times_host_wait(&tx()->times), 0);
+		assert_int_equal(uccl_times_host_wait(&tx()->loss.times), 0);
 	}
 	/* A question is answered at once. */
 	uccl_flow_keepalive(tx(), p.now);
 	pair_pump_one(&p, 0);
 	told_late(tx()->paths.list[0].next_seq - 1);
-	assert_true(uccl_times_host_wait(&tx()->times) > 0);
+	assert_true(uccl_times_host_wait(&tx()->loss.times) > 0);
 	pair_fini(&p);
 }
 
@@ -900,7 +900,7 @@ static void proof__one_for_one(void **state)
 		assert_int_equal(p.side[0].stats.rtx_packets, 1);
 		assert_int_equal(p.side[0].stats.probes, 0);
 		assert_int_equal(p.side[0].stats.spurious, 0);
-		assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+		assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
 		assert_int_equal(say.losses[UCCL_LOSS_PROOF], 1);
 		assert_int_equal(say.loss.bytes, 1024);
 		pair_fini(&p);
@@ -934,8 +934,8 @@ static void proof__tolerance_edge(void **state)
 
 	(void)state;
 	start_n(one_path(), 10);
-	tx()->rack.pkts = 4;
-	tx()->rack.until = UCCL_NEVER;
+	tx()->loss.rack.pkts = 4;
+	tx()->loss.rack.until = UCCL_NEVER;
 	a = line(base(), 0, 5, p.now, UINT32_MAX);
 	a.nwords = 1;
 	a.sack[0] = 1 << 3; /* base + 4 has number 5: four later than number 1 */
@@ -1073,8 +1073,8 @@ static void reorder__learnt_and_forgotten(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
 	assert_int_equal(p.side[0].stats.spurious, 1);
-	assert_int_equal(tx()->rack.pkts, 2);
-	assert_true(tx()->rack.ns > 0);
+	assert_int_equal(tx()->loss.rack.pkts, 2);
+	assert_true(tx()->loss.rack.ns > 0);
 	/* The late chunk is overtaken by 55: a few times until that much is tolerated. */
 	for (int i = 0; i < 10; i++) {
 		if (i == 7)
@@ -1093,8 +1093,8 @@ static void reorder__learnt_and_forgotten(void **state)
 		assert_true(pair_finish(&p, 10 * MS));
 		pair_run(&p, p.now + MS);
 	}
-	assert_int_equal(tx()->rack.pkts, 0);
-	assert_int_equal(tx()->rack.ns, 0);
+	assert_int_equal(tx()->loss.rack.pkts, 0);
+	assert_int_equal(tx()->loss.rack.ns, 0);
 	pair_fini(&p);
 }
 
@@ -1110,16 +1110,16 @@ static void reorder__bounded(void **state)
 		a = pair_ack(&p, 0, base());
 		a.dups = i;
 		take(&a);
-		assert_true(tx()->rack.pkts <= UCCL_RACK_PKTS_MAX);
-		assert_true(tx()->rack.ns <= 2 * tx()->times.srtt_ns);
+		assert_true(tx()->loss.rack.pkts <= UCCL_RACK_PKTS_MAX);
+		assert_true(tx()->loss.rack.ns <= 2 * tx()->loss.times.srtt_ns);
 	}
-	assert_int_equal(tx()->rack.pkts, UCCL_RACK_PKTS_MAX);
-	assert_int_equal(tx()->rack.ns, 2 * tx()->times.srtt_ns);
+	assert_int_equal(tx()->loss.rack.pkts, UCCL_RACK_PKTS_MAX);
+	assert_int_equal(tx()->loss.rack.ns, 2 * tx()->loss.times.srtt_ns);
 	assert_int_equal(p.side[0].stats.spurious, 39);
 	/* An older count that comes late. */
 	a.dups = 3;
 	take(&a);
-	assert_int_equal(tx()->rack.dups, 39);
+	assert_int_equal(tx()->loss.rack.dups, 39);
 	assert_int_equal(p.side[0].stats.spurious, 39);
 	pair_fini(&p);
 }
@@ -1136,7 +1136,7 @@ static void rack_start(void)
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 10 * MS));
 	pair_run(&p, p.now + MS);
-	assert_in_range(tx()->times.srtt_ns, 19 * US, 23 * US);
+	assert_in_range(tx()->loss.times.srtt_ns, 19 * US, 23 * US);
 }
 
 static void lose_path0_chunks(struct pair *q, struct pair_pkt *k)
@@ -1177,7 +1177,7 @@ static uint64_t soon_start(int n, uint64_t gap_ns)
 
 	rack_start();
 	first = tx()->sent.nxt;
-	tx()->rack.learnt = true;
+	tx()->loss.rack.learnt = true;
 	for (int i = 0; i < n; i++) {
 		tx()->paths.burst.left = 0;
 		pair_record(&p, 0, 100);
@@ -1225,19 +1225,19 @@ static void soon__later_than_usual(void **state)
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
 
 	(void)state;
-	least = tx()->times.min_rtt_ns / 4;
+	least = tx()->loss.times.min_rtt_ns / 4;
 	assert_in_range(least, 4 * US + 1, 6 * US);
 	/* What came out of order before: 4 us, so 8 us and the margin. Three later ones say nothing then. */
-	tx()->rack.late_ns[1] = 4 * US;
+	tx()->loss.rack.late_ns[1] = 4 * US;
 	soon_take(first, 7);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_int_equal(tx()->rack.late_ns[0], 0);
+	assert_int_equal(tx()->loss.rack.late_ns[0], 0);
 	soon_take(first, 7 | 1 << 4);
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	/* One between them comes after all: it was late, by as much as the last one had left later. */
 	assert_int_equal(uccl_sent_at(&tx()->sent, first + 4)->state, UCCL_SENT_INFLIGHT);
 	soon_take(first, 7 | 1 << 4 | 1 << 3);
-	assert_int_equal(tx()->rack.late_ns[0], 4 * US);
+	assert_int_equal(tx()->loss.rack.late_ns[0], 4 * US);
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
 	pair_fini(&p);
 }
@@ -1250,11 +1250,11 @@ static void soon__not_by_its_own_segments(void **state)
 	struct uccl_ack a;
 
 	(void)state;
-	least = uccl_rack_soon(&tx()->rack, &tx()->times);
-	assert_in_range(least, 1, uccl_rack_wait(&tx()->rack, &tx()->paths.list[e->path], &tx()->times) - 65);
+	least = uccl_rack_soon(&tx()->loss.rack, &tx()->loss.times);
+	assert_in_range(least, 1, uccl_rack_wait(&tx()->loss.rack, &tx()->paths.list[e->path], &tx()->loss.times) - 65);
 	a = line(first, e->path, e->pseq, e->sent_ns + least + 64, 0);
 	take(&a);
-	assert_true(tx()->rack.reported_ns >= e->sent_ns + least);
+	assert_true(tx()->loss.rack.reported_ns >= e->sent_ns + least);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	pair_fini(&p);
 }
@@ -1265,7 +1265,7 @@ static void soon__not_yet(void **state)
 	uint64_t first = soon_start(5, 0);
 
 	(void)state;
-	tx()->rack.learnt = false;
+	tx()->loss.rack.learnt = false;
 	soon_take(first, 15);
 	assert_int_equal(uccl_sent_at(&tx()->sent, first)->state, UCCL_SENT_INFLIGHT);
 	pair_fini(&p);
@@ -1302,13 +1302,13 @@ static void rack__when(void **state)
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	due = e->sent_ns +
 	      uccl_max(tx()->paths.list[e->path].srtt_ns + 4 * tx()->paths.list[e->path].rttvar_ns,
-		       tx()->times.srtt_ns + 2 * tx()->times.rttvar_ns) +
-	      tx()->times.min_rtt_ns / 4;
+		       tx()->loss.times.srtt_ns + 2 * tx()->loss.times.rttvar_ns) +
+	      tx()->loss.times.min_rtt_ns / 4;
 	/* The question must be late enough by the clock that its answer echoes. */
 	due = uccl_ts_ceil(due);
-	assert_int_equal(tx()->rack.at, due);
+	assert_int_equal(tx()->loss.rack.at, due);
 	/* The tail probe, which asks too, is not run. */
-	tx()->pto.at = UCCL_NEVER - 1;
+	tx()->loss.pto.at = UCCL_NEVER - 1;
 	assert_int_equal(uccl_flow_expiry(tx()), due);
 	uccl_flow_expire(tx(), due - 1);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1317,10 +1317,10 @@ static void rack__when(void **state)
 	p.now = due;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_int_equal(tx()->rack.at, due + 64 * US);
+	assert_int_equal(tx()->loss.rack.at, due + 64 * US);
 	/* So does one that learnt of reordering. */
-	tx()->rack.ns = tx()->times.min_rtt_ns / 4 + 32 * US;
-	tx()->rack.until = UCCL_NEVER;
+	tx()->loss.rack.ns = tx()->loss.times.min_rtt_ns / 4 + 32 * US;
+	tx()->loss.rack.until = UCCL_NEVER;
 	p.now = due + 64 * US;
 	flow_detect(tx(), p.now);
 	assert_false(tx()->paths.list[e->path].probe_due);
@@ -1328,12 +1328,12 @@ static void rack__when(void **state)
 	wait = p.now - e->sent_ns;
 	flow_detect(tx(), p.now);
 	assert_true(tx()->paths.list[e->path].probe_due);
-	assert_int_equal(tx()->rack.at, e->sent_ns + 2 * wait);
-	p.now = tx()->rack.at;
+	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * wait);
+	p.now = tx()->loss.rack.at;
 	flow_detect(tx(), p.now);
 	assert_int_equal(tx()->paths.alive, uccl_sent_at(&tx()->sent, first + 1)->path);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
-	assert_int_equal(tx()->rack.at, UCCL_NEVER);
+	assert_int_equal(tx()->loss.rack.at, UCCL_NEVER);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	flow_detect(tx(), p.now + UCCL_NS_PER_S);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1386,7 +1386,7 @@ static void rack__same_instant(void **state)
 		a.nwords = 1;
 		a.sack[0] = 1;
 		take(&a);
-		assert_int_equal(tx()->rack.at, UCCL_NEVER);
+		assert_int_equal(tx()->loss.rack.at, UCCL_NEVER);
 		flow_detect(tx(), p.now + UCCL_NS_PER_S);
 		assert_int_equal(uccl_sent_at(&tx()->sent, first)->state, UCCL_SENT_INFLIGHT);
 		pair_fini(&p);
@@ -1431,7 +1431,7 @@ static void rack__recency(void **state)
 	a.sack[0] = 3;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_true(tx()->rack.at == UCCL_NEVER);
+	assert_true(tx()->loss.rack.at == UCCL_NEVER);
 	p.now += 300 * US;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1462,7 +1462,7 @@ static void rack__answer_to_a_probe(void **state)
 		assert_int_equal(p.side[0].stats.probes, 1);
 		assert_int_equal(p.side[0].stats.rtos, 0);
 		assert_int_equal(p.side[0].stats.rtx_packets, 10);
-		assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+		assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
 		pair_fini(&p);
 	}
 }
@@ -1561,7 +1561,7 @@ static struct uccl_sent *write_asked_for(void)
 	a.nwords = 1;
 	a.sack[0] = 1;
 	take(&a);
-	p.now = tx()->rack.at;
+	p.now = tx()->loss.rack.at;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->overdue, 1);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
@@ -1576,8 +1576,8 @@ static void soon__not_of_a_write(void **state)
 	struct uccl_sent *e = write_asked_for();
 
 	(void)state;
-	tx()->rack.learnt = true;
-	tx()->rack.came_ns = e->sent_ns + MS;
+	tx()->loss.rack.learnt = true;
+	tx()->loss.rack.came_ns = e->sent_ns + MS;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	pair_fini(&p);
@@ -1590,20 +1590,20 @@ static void rack_ask__too_early(void **state)
 
 	(void)state;
 	tx()->paths.list[e->path].srtt_ns += 3 * US;
-	tx()->times.srtt_ns += 3 * US;
+	tx()->loss.times.srtt_ns += 3 * US;
 	flow_detect(tx(), p.now + US);
 	assert_int_equal(e->overdue, 1);
-	assert_in_range(tx()->rack.at, p.now + 3 * US - 64, p.now + 3 * US + 64);
-	p.now = tx()->rack.at;
+	assert_in_range(tx()->loss.rack.at, p.now + 3 * US - 64, p.now + 3 * US + 64);
+	p.now = tx()->loss.rack.at;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->overdue, 2);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
 	/* No more than that, whatever is learnt. */
 	tx()->paths.list[e->path].srtt_ns += 3 * US;
-	tx()->times.srtt_ns += 3 * US;
+	tx()->loss.times.srtt_ns += 3 * US;
 	flow_detect(tx(), p.now + 10 * US);
 	assert_int_equal(e->overdue, 2);
-	assert_int_equal(tx()->rack.at, UCCL_NEVER);
+	assert_int_equal(tx()->loss.rack.at, UCCL_NEVER);
 	pair_fini(&p);
 }
 
@@ -1615,8 +1615,8 @@ static void rack_ask__lost_too(void **state)
 	(void)state;
 	flow_detect(tx(), p.now + US);
 	assert_int_equal(e->overdue, 1);
-	assert_int_equal(tx()->rack.at, e->sent_ns + 2 * (p.now - e->sent_ns));
-	p.now = tx()->rack.at;
+	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * (p.now - e->sent_ns));
+	p.now = tx()->loss.rack.at;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->overdue, 2);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
@@ -1681,8 +1681,8 @@ static void rack_ask__one_question_for_all(void **state)
 	a.nwords = 1;
 	a.sack[0] = 1ull << (n - 2);
 	take(&a);
-	while (tx()->rack.at != UCCL_NEVER) {
-		p.now = uccl_max(p.now, tx()->rack.at);
+	while (tx()->loss.rack.at != UCCL_NEVER) {
+		p.now = uccl_max(p.now, tx()->loss.rack.at);
 		flow_detect(tx(), p.now);
 		questions += tx()->paths.list[tx()->paths.alive].probe_due;
 		pair_pump_one(&p, 0);
@@ -1706,7 +1706,7 @@ static int reports(uint64_t after_ns, uint32_t backoff)
 	while (p.nwire)
 		pair_lose(&p, 0);
 	p.now += after_ns;
-	tx()->pto.backoff = backoff;
+	tx()->loss.pto.backoff = backoff;
 	a = pair_ack(&p, 0, tx()->sent.nxt);
 	pair_feed(&p, 0, &h, NULL, &a);
 	n = pair_pump_one(&p, 0);
@@ -1730,7 +1730,7 @@ static void report__of_acknowledgements(void **state)
 	assert_int_equal(reports(MS - 11 * US, 0), 0);
 	assert_int_equal(reports(US, 0), 1);
 	/* Nor more often than once per RTT. */
-	tx()->times.srtt_ns = 3 * MS;
+	tx()->loss.times.srtt_ns = 3 * MS;
 	assert_int_equal(reports(2 * MS, 0), 0);
 	assert_int_equal(reports(MS, 0), 1);
 	/* At once when it ends a row of time-outs; a tail probe is none. */

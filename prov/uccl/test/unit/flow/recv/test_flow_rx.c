@@ -63,13 +63,13 @@ static void received__moves_the_window(void **state)
 	feed(base() + 1, 0, 0);
 	feed(base() + 2, 0, 0);
 	feed(base() + 4, 0, 0);
-	assert_int_equal(rx()->rcv.nxt, base());
-	assert_int_equal(rx()->rcv.high, base() + 5);
+	assert_int_equal(rx()->rx.arrived.nxt, base());
+	assert_int_equal(rx()->rx.arrived.high, base() + 5);
 	feed(base(), 0, 0);
-	assert_int_equal(rx()->rcv.nxt, base() + 3);
+	assert_int_equal(rx()->rx.arrived.nxt, base() + 3);
 	feed(base() + 3, 0, 0);
-	assert_int_equal(rx()->rcv.nxt, base() + 5);
-	assert_int_equal(rx()->rcv.high, base() + 5);
+	assert_int_equal(rx()->rx.arrived.nxt, base() + 5);
+	assert_int_equal(rx()->rx.arrived.high, base() + 5);
 	assert_int_equal(p.side[1].raw, 5);
 	pair_fini(&p);
 }
@@ -85,11 +85,11 @@ static void received__long_way_out_of_order(void **state)
 	for (uint32_t i = 2047; i > 0; i--)
 		feed(base() + i, 0, 0);
 	assert_int_equal(p.side[1].raw, 2047);
-	assert_int_equal(rx()->rcv.nxt, base());
+	assert_int_equal(rx()->rx.arrived.nxt, base());
 	feed(base(), 0, 0);
-	assert_int_equal(rx()->rcv.nxt, base() + 2048);
+	assert_int_equal(rx()->rx.arrived.nxt, base() + 2048);
 	for (uint32_t i = 0; i < 2048 / 64; i++)
-		assert_true(rx()->rcv.map[i] == 0);
+		assert_true(rx()->rx.arrived.map[i] == 0);
 	pair_fini(&p);
 }
 
@@ -127,13 +127,13 @@ static void owe_ack__one_small_chunk(void **state)
 	(void)state;
 	start(pair_packets());
 	feed(base(), 100, 0);
-	assert_false(rx()->ack_tracker.now);
-	assert_int_equal(rx()->ack_tracker.at, p.now + UCCL_ACK_DELAY_NS);
+	assert_false(rx()->rx.ack_tracker.now);
+	assert_int_equal(rx()->rx.ack_tracker.at, p.now + UCCL_ACK_DELAY_NS);
 	assert_int_equal(uccl_flow_expiry(rx()), p.now + UCCL_ACK_DELAY_NS);
 	/* The second does not push it back. */
 	p.now += 50 * US;
 	feed(base() + 1, 100, 0);
-	assert_int_equal(rx()->ack_tracker.at, p.now + 50 * US);
+	assert_int_equal(rx()->rx.ack_tracker.at, p.now + 50 * US);
 	p.now += 50 * US;
 	uccl_flow_expire(rx(), p.now);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
@@ -148,11 +148,11 @@ static void owe_ack__asked_for(void **state)
 	start(pair_packets());
 	/* At once, whatever its size. */
 	feed(base(), 10, UCCL_FLAG_AR);
-	assert_true(rx()->ack_tracker.now);
+	assert_true(rx()->rx.ack_tracker.now);
 	pair_fini(&p);
 	start(pair_packets());
 	feed(base(), 60000, 0);
-	assert_false(rx()->ack_tracker.now);
+	assert_false(rx()->rx.ack_tracker.now);
 	pair_fini(&p);
 }
 
@@ -164,23 +164,23 @@ static void owe_ack__every_so_many(void **state)
 	c.slots = 1024;
 	start(c);
 	for (uint32_t i = 0; i < 128; i++) {
-		assert_false(rx()->ack_tracker.now);
+		assert_false(rx()->rx.ack_tracker.now);
 		feed(base() + i, 10, 0);
 	}
-	assert_true(rx()->ack_tracker.now);
+	assert_true(rx()->rx.ack_tracker.now);
 	pair_fini(&p);
 	/* With few slots earlier, or the sender would stand still. */
 	c.slots = 8;
 	start(c);
 	feed(base(), 10, 0);
-	assert_false(rx()->ack_tracker.now);
+	assert_false(rx()->rx.ack_tracker.now);
 	feed(base() + 1, 10, 0);
-	assert_true(rx()->ack_tracker.now);
+	assert_true(rx()->rx.ack_tracker.now);
 	pair_fini(&p);
 	c.slots = 1;
 	start(c);
 	feed(base(), 10, 0);
-	assert_true(rx()->ack_tracker.now);
+	assert_true(rx()->rx.ack_tracker.now);
 	pair_fini(&p);
 }
 
@@ -189,8 +189,8 @@ static void owe_ack__out_of_order(void **state)
 	(void)state;
 	start(pair_packets());
 	feed(base() + 1, 10, 0);
-	assert_false(rx()->ack_tracker.now);
-	assert_int_equal(rx()->ack_tracker.at, p.now + 20 * US);
+	assert_false(rx()->rx.ack_tracker.now);
+	assert_int_equal(rx()->rx.ack_tracker.at, p.now + 20 * US);
 	pair_fini(&p);
 }
 
@@ -220,13 +220,13 @@ static void rx_dup__always_answered(void **state)
 	(void)state;
 	start(pair_packets());
 	feed(base(), 10, 0);
-	rx()->ack_tracker.now = true;
+	rx()->rx.ack_tracker.now = true;
 	pair_pump_one(&p, 1);
-	assert_true(rx()->ack_tracker.at == UCCL_NEVER);
+	assert_true(rx()->rx.ack_tracker.at == UCCL_NEVER);
 	feed(base(), 10, UCCL_FLAG_RTX);
-	assert_int_equal(rx()->ack_tracker.at, p.now + 1);
-	assert_int_equal(rx()->ack_tracker.chunks, 1);
-	assert_int_equal(rx()->ack_tracker.dups, 1);
+	assert_int_equal(rx()->rx.ack_tracker.at, p.now + 1);
+	assert_int_equal(rx()->rx.ack_tracker.chunks, 1);
+	assert_int_equal(rx()->rx.ack_tracker.dups, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
 	assert_int_equal(p.side[1].raw, 1);
 	pair_fini(&p);
@@ -239,10 +239,10 @@ static void rx_dup__counted(void **state)
 	start(pair_packets());
 	feed(base() + 5, 10, 0);
 	feed(base() + 5, 10, UCCL_FLAG_RTX);
-	assert_int_equal(rx()->ack_tracker.dups, 1);
+	assert_int_equal(rx()->rx.ack_tracker.dups, 1);
 	feed(base(), 10, 0);
 	feed(base(), 10, 0);
-	assert_int_equal(rx()->ack_tracker.dups, 2);
+	assert_int_equal(rx()->rx.ack_tracker.dups, 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
 	assert_int_equal(p.side[1].raw, 2);
 	assert_int_equal(rx()->credit.received, 20);
@@ -259,9 +259,9 @@ static void rx_path__newest_only(void **state)
 	pair_feed(&p, 1, &h, NULL, NULL);
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 9, .ts = 222};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->ack_tracker.paths[2].high_seq, 10);
-	assert_int_equal(rx()->ack_tracker.paths[2].echo, 111);
-	assert_int_equal(rx()->ack_tracker.ndirty, 1);
+	assert_int_equal(rx()->rx.ack_tracker.paths[2].high_seq, 10);
+	assert_int_equal(rx()->rx.ack_tracker.paths[2].echo, 111);
+	assert_int_equal(rx()->rx.ack_tracker.ndirty, 1);
 	pair_fini(&p);
 }
 
@@ -271,13 +271,13 @@ static void rx_path__number_wraps(void **state)
 
 	(void)state;
 	start(pair_packets());
-	rx()->ack_tracker.paths[1].high_seq = UINT32_MAX - 1;
+	rx()->rx.ack_tracker.paths[1].high_seq = UINT32_MAX - 1;
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = 3, .ts = 5};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->ack_tracker.paths[1].high_seq, 3);
+	assert_int_equal(rx()->rx.ack_tracker.paths[1].high_seq, 3);
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = UINT32_MAX, .ts = 6};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->ack_tracker.paths[1].high_seq, 3);
+	assert_int_equal(rx()->rx.ack_tracker.paths[1].high_seq, 3);
 	pair_fini(&p);
 }
 
@@ -289,10 +289,10 @@ static void rx_path__age(void **state)
 	(void)state;
 	start(pair_packets());
 	uccl_flow_rx(rx(), &h, NULL, NULL, 700, p.now);
-	assert_int_equal(rx()->ack_tracker.paths[0].arrived_ns, p.now - 700);
+	assert_int_equal(rx()->rx.ack_tracker.paths[0].arrived_ns, p.now - 700);
 	h.pseq = 2;
 	uccl_flow_rx(rx(), &h, NULL, NULL, p.now + 1, p.now);
-	assert_int_equal(rx()->ack_tracker.paths[0].arrived_ns, p.now);
+	assert_int_equal(rx()->rx.ack_tracker.paths[0].arrived_ns, p.now);
 	pair_fini(&p);
 }
 
@@ -310,7 +310,7 @@ static void rx_chunk__window_edge(void **state)
 		feed(base() + c.window + 1, 0, 0);
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 2);
 		assert_int_equal(p.side[1].raw, 0);
-		assert_int_equal(rx()->rcv.high, base());
+		assert_int_equal(rx()->rx.arrived.high, base());
 		feed(base() + c.window - 1, 0, 0);
 		assert_int_equal(p.side[1].raw, 1);
 		/* It has the place of what is a window behind, and is not taken for it. */
@@ -318,9 +318,9 @@ static void rx_chunk__window_edge(void **state)
 		assert_int_equal(p.side[1].raw, 1);
 		for (uint32_t n = 0; n < c.window - 1; n++)
 			feed(base() + n, 0, 0);
-		assert_int_equal(rx()->rcv.nxt, base() + c.window);
+		assert_int_equal(rx()->rx.arrived.nxt, base() + c.window);
 		feed(base() + c.window, 0, 0);
-		assert_int_equal(rx()->rcv.nxt, base() + c.window + 1);
+		assert_int_equal(rx()->rx.arrived.nxt, base() + c.window + 1);
 		assert_int_equal(p.side[1].raw, c.window + 1);
 		pair_fini(&p);
 	}
@@ -357,11 +357,11 @@ static void rx_chunk__no_memory(void **state)
 	p.arg = &why;
 	feed(base(), 10, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 1);
-	assert_int_equal(rx()->rcv.nxt, base());
+	assert_int_equal(rx()->rx.arrived.nxt, base());
 	assert_int_equal(rx()->credit.received, 0);
 	why = UCCL_DROP_COUNT;
 	feed(base(), 10, 0);
-	assert_int_equal(rx()->rcv.nxt, base() + 1);
+	assert_int_equal(rx()->rx.arrived.nxt, base() + 1);
 	pair_fini(&p);
 }
 
@@ -396,7 +396,7 @@ static void rx_chunk__thrown_away(void **state)
 	p.arg = &why;
 	feed(base(), 10, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_UNWANTED), 1);
-	assert_int_equal(rx()->rcv.nxt, base() + 1);
+	assert_int_equal(rx()->rx.arrived.nxt, base() + 1);
 	pair_fini(&p);
 }
 
@@ -417,8 +417,8 @@ static void rx_chunk__refused(void **state)
 			p.arg = &why;
 			feed(base() + ahead, 10, 0);
 			assert_int_equal(pair_dropped(&p, 1, why), 1);
-			assert_int_equal(rx()->rcv.nxt, base());
-			assert_int_equal(rx()->rcv.high, base());
+			assert_int_equal(rx()->rx.arrived.nxt, base());
+			assert_int_equal(rx()->rx.arrived.high, base());
 			assert_int_equal(rx()->credit.received, 0);
 			p.refuse = NULL;
 			bytes = p.side[1].stats.rx_bytes;
@@ -464,8 +464,8 @@ static void flow_rx__bad_block(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_LENGTH), 1);
 	assert_int_equal(p.side[1].raw, 0);
 	assert_int_equal(p.side[1].stats.rx_packets, 0);
-	assert_int_equal(rx()->heard_ns, p.now - 5);
-	assert_int_equal(rx()->ack_tracker.ndirty, 0);
+	assert_int_equal(rx()->rx.heard_ns, p.now - 5);
+	assert_int_equal(rx()->rx.ack_tracker.ndirty, 0);
 	pair_fini(&p);
 }
 
@@ -506,9 +506,9 @@ static void flow_rx__heard(void **state)
 	start(pair_packets());
 	p.now += 100;
 	feed_type(UCCL_PKT_ACK, 0);
-	assert_int_equal(rx()->heard_ns, p.now);
+	assert_int_equal(rx()->rx.heard_ns, p.now);
 	assert_int_equal(p.side[1].stats.rx_packets, 1);
-	assert_false(rx()->ack_tracker.now);
+	assert_false(rx()->rx.ack_tracker.now);
 	pair_fini(&p);
 }
 
@@ -531,12 +531,12 @@ static void flow_rx__credit(void **state)
 	(void)state;
 	c.credit = &uccl_credit_window;
 	start(c);
-	before = uccl_credit_window.limit(rx()->cs);
+	before = uccl_credit_window.limit(rx()->policy.credit);
 	feed_type(UCCL_PKT_CREDIT, before + 1000);
-	assert_int_equal(uccl_credit_window.limit(rx()->cs), before + 1000);
+	assert_int_equal(uccl_credit_window.limit(rx()->policy.credit), before + 1000);
 	/* An older one that comes late. */
 	feed_type(UCCL_PKT_CREDIT, before + 500);
-	assert_int_equal(uccl_credit_window.limit(rx()->cs), before + 1000);
+	assert_int_equal(uccl_credit_window.limit(rx()->policy.credit), before + 1000);
 	pair_fini(&p);
 }
 
@@ -761,7 +761,7 @@ static void rx_path__marks(void **state)
 	start(pair_packets());
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 10, .marked = true};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->ack_tracker.paths[2].marked, 0);
+	assert_int_equal(rx()->rx.ack_tracker.paths[2].marked, 0);
 	for (int i = 0; i < 2; i++) {
 		h = (struct uccl_hdr){.type = UCCL_PKT_CHUNK,
 				      .path = 2,
@@ -773,7 +773,7 @@ static void rx_path__marks(void **state)
 	}
 	h.marked = false;
 	pair_feed(&p, 1, &h, payload, NULL);
-	assert_int_equal(rx()->ack_tracker.paths[2].marked, 1200);
+	assert_int_equal(rx()->rx.ack_tracker.paths[2].marked, 1200);
 	assert_int_equal(rx()->cfg.stats->marked_rx, 1200);
 	pair_fini(&p);
 }

@@ -219,7 +219,7 @@ static void tx__no_more_than_it_takes(void **state)
 		struct uccl_tx t;
 
 		start(40);
-		tx()->cfg.segments_tx = most;
+		tx()->cfg.train.segments_tx = most;
 		pair_bulk(&p, 0, 100 * PACKET);
 		while (uccl_flow_tx(tx(), &t, p.now)) {
 			assert_true(most > 1 || t.hdr[3] == UCCL_PKT_CHUNK);
@@ -466,7 +466,7 @@ static void rtx__named_before(void **state)
 	pair_bulk(&p, 0, 8 * PACKET);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(p.count, 3);
-	assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
 	pair_fini(&p);
 }
 
@@ -804,7 +804,7 @@ static void segment_rx__malformed(void **state)
 
 	(void)state;
 	start(8);
-	csn = p.side[1].f.rcv.nxt;
+	csn = p.side[1].f.rx.arrived.nxt;
 	feed(csn, 0, 0, 96, 96);
 	feed(csn, 2, 2, 96, 48);
 	feed(csn, 0, 65, 6240, 96);
@@ -816,9 +816,9 @@ static void segment_rx__malformed(void **state)
 	feed(csn, 0, 2, UINT32_MAX, 96);
 	feed(csn, 1, 2, 2 * UINT16_MAX + 1, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 10);
-	assert_int_equal(p.side[1].f.nrx_segmented, 0);
+	assert_int_equal(p.side[1].f.rx.segments.n, 0);
 	feed(csn, 0, 2, 96, 48);
-	assert_int_equal(p.side[1].f.nrx_segmented, 1);
+	assert_int_equal(p.side[1].f.rx.segments.n, 1);
 	feed(csn, 1, 4, 96, 24);
 	feed(csn, 1, 2, 95, 47);
 	whole.csn = (uint32_t)csn;
@@ -830,8 +830,8 @@ static void segment_rx__malformed(void **state)
 	assert_int_equal(p.side[1].raw_bytes, 48);
 	feed(csn, 1, 2, 96, 48);
 	assert_int_equal(p.side[1].raw_bytes, 96);
-	assert_int_equal(p.side[1].f.nrx_segmented, 0);
-	assert_int_equal(p.side[1].f.rcv.nxt, csn + 1);
+	assert_int_equal(p.side[1].f.rx.segments.n, 0);
+	assert_int_equal(p.side[1].f.rx.arrived.nxt, csn + 1);
 	pair_fini(&p);
 }
 
@@ -917,18 +917,18 @@ static void segments_rx__in_one_go(void **state)
 		len = train_flat(flat, &each);
 		feed_row(flat, len, each, 0, 30);
 		assert_int_equal(delivered, 1);
-		assert_int_equal(f->nrx_segmented, 1);
-		assert_int_equal(f->ack_tracker.chunks, 30);
-		assert_false(f->ack_tracker.now);
-		assert_int_equal(f->ack_tracker.paths[flat[6]].high_seq, uccl_get32(flat + 20) + 29);
+		assert_int_equal(f->rx.segments.n, 1);
+		assert_int_equal(f->rx.ack_tracker.chunks, 30);
+		assert_false(f->rx.ack_tracker.now);
+		assert_int_equal(f->rx.ack_tracker.paths[flat[6]].high_seq, uccl_get32(flat + 20) + 29);
 		feed_row(flat, len, each, 30, 40);
 		assert_int_equal(delivered, 2);
 		assert_int_equal(stats(1)->rx_packets, 40);
 		assert_int_equal(stats(1)->rx_bytes, 40 * PACKET - less);
-		assert_int_equal(f->nrx_segmented, 0);
+		assert_int_equal(f->rx.segments.n, 0);
 		assert_int_equal(p.side[1].complete, 1);
 		/* The last one asks. */
-		assert_true(f->ack_tracker.now);
+		assert_true(f->rx.ack_tracker.now);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		pair_fini(&p);
 	}
@@ -975,7 +975,7 @@ static void segments_rx__as_one_by_one(void **state)
 		const struct uccl_segment_map *segments;
 
 		start(64);
-		segments = p.side[1].f.rx_segments;
+		segments = p.side[1].f.rx.segments.maps;
 		p.refuse = count_rows;
 		pair_bulk(&p, 0, count * PACKET - (uint32_t)uccl_rng_below(&rng, count / 2));
 		len = train_flat(flat, &each);
@@ -991,9 +991,9 @@ static void segments_rx__as_one_by_one(void **state)
 			dups += (uint32_t)__builtin_popcountll(row & came);
 			came |= row;
 			assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups);
-			assert_int_equal(p.side[1].f.ack_tracker.dups, dups);
+			assert_int_equal(p.side[1].f.rx.ack_tracker.dups, dups);
 			if (came != all)
-				assert_true(segments[p.side[1].f.rcv.nxt & (p.cfg.window - 1)].have == came);
+				assert_true(segments[p.side[1].f.rx.arrived.nxt & (p.cfg.window - 1)].have == came);
 		}
 		assert_int_equal(p.side[1].complete, 1);
 		/* Nothing but segments came, each counted. */
@@ -1016,7 +1016,7 @@ static void feed_raw(uint16_t path, uint64_t csn, const struct uccl_segment *fir
 	struct uccl_hdr h = {.type = UCCL_PKT_SEGMENT,
 			     .rtype = PAIR_RAW,
 			     .path = path,
-			     .token = p.side[1].f.cfg.token_rx,
+			     .token = p.side[1].f.cfg.wire.token_rx,
 			     .csn = (uint32_t)csn,
 			     .pseq = 1000,
 			     .payload_len = each,
@@ -1041,7 +1041,7 @@ static void segments_rx__malformed(void **state)
 
 	(void)state;
 	start(40);
-	csn = f->rcv.nxt;
+	csn = f->rx.arrived.nxt;
 	/* Segments of 840, 840 and 820 bytes. */
 	feed_raw(f->cfg.paths_rx, csn, &at, 3, 840, 820);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 3);
@@ -1082,9 +1082,9 @@ static void segment_rx__no_memory_comes_again(void **state)
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(p.refusals, 0);
 	p.refusals = 1;
-	feed(p.side[1].f.rcv.nxt, 1, 2, 96, 48);
-	assert_int_equal(p.side[1].f.nrx_segmented, 0);
-	p.side[1].f.ack_tracker.now = true;
+	feed(p.side[1].f.rx.arrived.nxt, 1, 2, 96, 48);
+	assert_int_equal(p.side[1].f.rx.segments.n, 0);
+	p.side[1].f.rx.ack_tracker.now = true;
 	pair_pump(&p);
 	assert_int_equal(p.wire[0]->h.tail_len % 16, 0);
 	pair_lose(&p, 0);
@@ -1096,10 +1096,10 @@ static void segment_rx__gap(void **state)
 {
 	(void)state;
 	start(8);
-	feed(p.side[1].f.rcv.nxt, 0, 8, 832, 104);
-	assert_true(p.side[1].f.ack_tracker.at == p.now + 100 * UCCL_NS_PER_US);
-	feed(p.side[1].f.rcv.nxt, 2, 8, 832, 104);
-	assert_true(p.side[1].f.ack_tracker.at == p.now + 20 * UCCL_NS_PER_US);
+	feed(p.side[1].f.rx.arrived.nxt, 0, 8, 832, 104);
+	assert_true(p.side[1].f.rx.ack_tracker.at == p.now + 100 * UCCL_NS_PER_US);
+	feed(p.side[1].f.rx.arrived.nxt, 2, 8, 832, 104);
+	assert_true(p.side[1].f.rx.ack_tracker.at == p.now + 20 * UCCL_NS_PER_US);
 	pair_fini(&p);
 }
 
@@ -1129,29 +1129,29 @@ static void segment_rx__subsegments(void **state)
 
 	(void)state;
 	start(8);
-	csn = rx->f.rcv.nxt;
+	csn = rx->f.rx.arrived.nxt;
 	feed_sub(csn, 2, 0);
 	feed_sub(csn, 1, 1);
-	assert_int_equal(rx->f.subsegments.n, 2);
+	assert_int_equal(rx->f.rx.subsegments.n, 2);
 	feed_sub(csn, 2, 1);
 	assert_int_equal(rx->raw_bytes, 96);
-	assert_int_equal(rx->f.subsegments.n, 1);
+	assert_int_equal(rx->f.rx.subsegments.n, 1);
 	feed_sub(csn, 2, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
-	assert_int_equal(rx->f.subsegments.n, 1);
+	assert_int_equal(rx->f.rx.subsegments.n, 1);
 	feed_sub(csn, 0, 0);
 	feed_sub(csn, 0, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
-	assert_int_equal(rx->f.subsegments.n, 1);
+	assert_int_equal(rx->f.rx.subsegments.n, 1);
 	feed_sub(csn, 1, 0);
 	assert_int_equal(rx->raw_bytes, 192);
-	assert_int_equal(rx->f.rcv.nxt, csn + 1);
-	assert_int_equal(rx->f.subsegments.n, 0);
+	assert_int_equal(rx->f.rx.arrived.nxt, csn + 1);
+	assert_int_equal(rx->f.rx.subsegments.n, 0);
 	/* The segment itself comes after all: its place is free for another. */
 	csn++;
 	feed_sub(csn, 1, 1);
 	feed(csn, 0, 2, 192, 96);
-	assert_int_equal(rx->f.subsegments.n, 0);
+	assert_int_equal(rx->f.rx.subsegments.n, 0);
 	assert_int_equal(rx->raw_bytes, 288);
 	feed_sub(csn, 1, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
@@ -1159,7 +1159,7 @@ static void segment_rx__subsegments(void **state)
 	feed(csn + 1, 1, 2, 192, 96);
 	feed_sub(csn + 1, 0, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 3);
-	assert_int_equal(rx->f.subsegments.n, 0);
+	assert_int_equal(rx->f.rx.subsegments.n, 0);
 	pair_fini(&p);
 }
 
@@ -1182,11 +1182,14 @@ static void segment_rx__refused(void **state)
 			start(8);
 			p.refuse = refuse_one;
 			p.refusals = (uint32_t)fits;
-			feed(p.side[1].f.rcv.nxt + ahead, 0, 2, 96, fits ? 48 : 47);
+			feed(p.side[1].f.rx.arrived.nxt + ahead, 0, 2, 96, fits ? 48 : 47);
 			assert_int_equal(pair_dropped(&p, 1, fits ? UCCL_DROP_HANDLE : UCCL_DROP_RECORD), 1);
-			assert_int_equal(p.side[1].f.nrx_segmented, 0);
-			assert_int_equal(
-				p.side[1].f.rx_segments[(p.side[1].f.rcv.nxt + ahead) & (p.cfg.window - 1)].count, 0);
+			assert_int_equal(p.side[1].f.rx.segments.n, 0);
+			assert_int_equal(p.side[1]
+						 .f.rx.segments
+						 .maps[(p.side[1].f.rx.arrived.nxt + ahead) & (p.cfg.window - 1)]
+						 .count,
+					 0);
 			for (int k = 0; k < 4; k++)
 				pair_bulk(&p, 0, 40000);
 			assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -1202,7 +1205,7 @@ static void segment_rx__not_expected(void **state)
 
 	(void)state;
 	pair_init(&p, &c);
-	feed(p.side[1].f.rcv.nxt, 0, 2, 96, 48);
+	feed(p.side[1].f.rx.arrived.nxt, 0, 2, 96, 48);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
 	pair_fini(&p);
 }
@@ -1213,7 +1216,7 @@ static struct uccl_ack block_of(void)
 	struct uccl_ack a;
 	int i;
 
-	p.side[1].f.ack_tracker.now = true;
+	p.side[1].f.rx.ack_tracker.now = true;
 	pair_pump(&p);
 	i = pair_find(&p, 0, UCCL_PKT_ACK);
 	assert_true(i >= 0);
@@ -1230,7 +1233,7 @@ static void tell__in_turn(void **state)
 
 	(void)state;
 	start(8);
-	csn = p.side[1].f.rcv.nxt;
+	csn = p.side[1].f.rx.arrived.nxt;
 	for (uint8_t k = 20; k--;)
 		feed(csn + 3u * k, (uint8_t)(k % 2), 2, 96, 48);
 	feed(csn + 6, 1, 2, 96, 48);
@@ -1265,7 +1268,7 @@ static void tell__sub_segments(void **state)
 
 	(void)state;
 	start(8);
-	csn = p.side[1].f.rcv.nxt;
+	csn = p.side[1].f.rx.arrived.nxt;
 	/* One line about the first, two about each of the others: nineteen. */
 	for (uint64_t k = 0; k < 10; k++) {
 		feed(csn + k, 1, 2, 192, 96);
@@ -1308,13 +1311,13 @@ static void segments_rx__marks(void **state)
 	path = flat[6];
 	row_marked = true;
 	feed_row(flat, len, each, 0, 10);
-	assert_true(p.side[1].f.ack_tracker.paths[path].marked == 10 * PACKET);
+	assert_true(p.side[1].f.rx.ack_tracker.paths[path].marked == 10 * PACKET);
 	/* Some of it came before. */
 	feed_row(flat, len, each, 5, 15);
-	assert_true(p.side[1].f.ack_tracker.paths[path].marked == 20 * PACKET);
+	assert_true(p.side[1].f.rx.ack_tracker.paths[path].marked == 20 * PACKET);
 	row_marked = false;
 	feed_row(flat, len, each, 15, 40);
-	assert_true(p.side[1].f.ack_tracker.paths[path].marked == 20 * PACKET);
+	assert_true(p.side[1].f.rx.ack_tracker.paths[path].marked == 20 * PACKET);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_true(stats(1)->marked_rx == 20 * PACKET);
 	assert_true(stats(0)->marked_tx == 20 * PACKET + UCCL_MARK_BYTES - 20 * PACKET % UCCL_MARK_BYTES);

@@ -51,7 +51,7 @@ static void flow_tx__silent_after_close(void **state)
 	start(pair_packets());
 	pair_feed(&p, 0, &h, NULL, NULL);
 	pair_record(&p, 0, 10);
-	p.side[0].f.ack_tracker.now = true;
+	p.side[0].f.rx.ack_tracker.now = true;
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CLOSE_ACK);
 	pair_fini(&p);
@@ -65,7 +65,7 @@ static void flow_tx__control_rotates(void **state)
 	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 8; i++) {
-		p.side[0].f.ack_tracker.now = true;
+		p.side[0].f.rx.ack_tracker.now = true;
 		assert_int_equal(pair_pump_one(&p, 0), 1);
 		assert_int_not_equal(p.wire[0]->path, last);
 		last = p.wire[0]->path;
@@ -168,7 +168,7 @@ static void flow_sent__no_probe_for_a_read(void **state)
 	pair_run(&p, p.now + UCCL_NS_PER_S);
 	assert_int_equal(p.side[0].acked, 1);
 	assert_int_equal(p.side[0].stats.probes, 0);
-	assert_int_equal(p.side[0].f.pto.backoff, 0);
+	assert_int_equal(p.side[0].f.loss.pto.backoff, 0);
 	pair_fini(&p);
 }
 

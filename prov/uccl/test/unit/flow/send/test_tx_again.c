@@ -34,7 +34,7 @@ static void tx_retransmit__not_gated(void **state)
 	pair_pump_one(&p, 0);
 	lose_all();
 	cc_bytes = credit_limit = 0;
-	p.side[0].f.next_tx_ns = p.now + UCCL_NS_PER_S;
+	p.side[0].f.pace.next_ns = p.now + UCCL_NS_PER_S;
 	tell_the_last(&c, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 19);
 	for (uint32_t i = 0; i < p.nwire; i++) {
@@ -740,20 +740,20 @@ static void tx_retransmit__nothing_new_meanwhile(void **state)
 	p.filter = lose_payload;
 	pair_bulk(&p, 0, 16 * KIB);
 	pair_run(&p, p.now + UCCL_NS_PER_S);
-	assert_true(uccl_persistent_loss_rests(&p.side[0].f.persistent_loss, p.now));
+	assert_true(uccl_persistent_loss_rests(&p.side[0].f.loss.persistent_loss, p.now));
 	n = p.count;
 	pair_record(&p, 0, 64);
 	pair_bulk(&p, 0, 16 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
 	/* Whenever the peer is asked. */
-	p.side[0].f.pto.at = p.now + UCCL_NS_PER_S;
-	end = p.side[0].f.persistent_loss.at;
+	p.side[0].f.loss.pto.at = p.now + UCCL_NS_PER_S;
+	end = p.side[0].f.loss.persistent_loss.at;
 	pair_run(&p, end - 1);
 	assert_int_equal(p.count, n);
 	pair_run(&p, end);
 	assert_true(p.count > n);
 	/* Its timer is no more. */
-	assert_true(p.side[0].f.persistent_loss.at == 0);
+	assert_true(p.side[0].f.loss.persistent_loss.at == 0);
 	assert_true(uccl_flow_expiry(&p.side[0].f) > end);
 	p.filter = NULL;
 	assert_true(pair_finish(&p, UCCL_RTO_MAX_NS + 10 * MS));
@@ -777,7 +777,7 @@ static void tx_retransmit__empty_ones_count(void **state)
 	for (int i = 0; i < 200; i++) {
 		pair_record(&p, 0, 0);
 		assert_true(pair_finish(&p, 10 * MS));
-		assert_in_range(p.side[0].f.persistent_loss.rounds, 0, 1);
+		assert_in_range(p.side[0].f.loss.persistent_loss.rounds, 0, 1);
 	}
 	assert_true(p.side[0].stats.rtx_packets >= 50);
 	pair_fini(&p);
@@ -807,7 +807,7 @@ static void tx_retransmit__segments_count(void **state)
 	end = p.now + UCCL_NS_PER_S;
 	pair_bulk(&p, 0, 40 * KIB);
 	while (!pair_finish(&p, 100 * UCCL_NS_PER_US)) {
-		assert_in_range(p.side[0].f.persistent_loss.rounds, 0, 1);
+		assert_in_range(p.side[0].f.loss.persistent_loss.rounds, 0, 1);
 		assert_true(p.now < end);
 	}
 	assert_true(p.side[0].stats.rtx_packets >= 40);

@@ -12,7 +12,7 @@ static void tx_ar__when(void **state)
 	assert_false(p.wire[0]->h.flags & UCCL_FLAG_AR);
 	assert_int_equal(p.wire[1]->h.flags, UCCL_FLAG_AR);
 	/* The tail probe hears of it. PROTOCOL R243 */
-	assert_true(p.side[0].f.pto.ar);
+	assert_true(p.side[0].f.loss.pto.ar);
 	lose_all();
 	/* Of a bulk item with want_ack the last chunk, and one every 128 KiB. */
 	pair_bulk(&p, 0, 200 * KIB);
@@ -22,7 +22,7 @@ static void tx_ar__when(void **state)
 	lose_all();
 	pair_record(&p, 0, 10)->item.want_ack = false;
 	pair_pump_one(&p, 0);
-	assert_false(p.side[0].f.pto.ar);
+	assert_false(p.side[0].f.loss.pto.ar);
 	pair_fini(&p);
 }
 

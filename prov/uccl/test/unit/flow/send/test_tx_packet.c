@@ -36,7 +36,7 @@ static void tx_ack__behind_data(void **state)
 		assert_false(a->paths[0].write);
 	}
 	/* Nothing is owed any more. */
-	assert_true(p.side[0].f.ack_tracker.at == UCCL_NEVER);
+	assert_true(p.side[0].f.rx.ack_tracker.at == UCCL_NEVER);
 	pair_record(&p, 0, 100);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[1]->h.tail_len, 0);
@@ -150,7 +150,7 @@ static void tx_ack__more_paths_than_lines(void **state)
 	for (int n = 0; n < 3; n++) {
 		const struct uccl_ack *a;
 
-		p.side[0].f.ack_tracker.now = true;
+		p.side[0].f.rx.ack_tracker.now = true;
 		pair_pump_one(&p, 0);
 		a = ack_of(p.wire[0]);
 		assert_int_equal(a->npaths, n < 2 ? UCCL_ACK_PATHS_MAX : 6);
@@ -159,7 +159,7 @@ static void tx_ack__more_paths_than_lines(void **state)
 		lose_all();
 	}
 	assert_int_equal(seen, (1u << 30) - 1);
-	assert_int_equal(p.side[0].f.ack_tracker.ndirty, 0);
+	assert_int_equal(p.side[0].f.rx.ack_tracker.ndirty, 0);
 	pair_fini(&p);
 }
 
@@ -173,7 +173,7 @@ static void tx_ack__bitmap(void **state)
 	feed_raw(p.cfg.csn[1] + 64, 0, 2, 0);
 	feed_raw(p.cfg.csn[1] + 65, 0, 3, 0);
 	feed_raw(p.cfg.csn[1] + 255, 0, 4, 0);
-	p.side[0].f.ack_tracker.now = true;
+	p.side[0].f.rx.ack_tracker.now = true;
 	pair_pump_one(&p, 0);
 	a = ack_of(p.wire[0]);
 	assert_int_equal(a->nwords, 4);
@@ -223,15 +223,15 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	pair_arrive(&p, 0);
 	for (int i = 0; i < 3; i++)
 		uccl_paths_loss(&f->paths, 3, false, uccl_flow_rto(f), p.now);
-	f->ack_tracker.now = true;
+	f->rx.ack_tracker.now = true;
 	assert_int_equal(pair_pump_one(&p, 0), 2);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
 	assert_int_equal(p.wire[0]->path, 3);
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_ACK);
 	assert_int_equal(p.wire[0]->h.tail_len, p.wire[1]->h.tail_len);
 	assert_int_equal(p.wire[1]->h.tail_len, uccl_ack_len(1, 0, 0));
-	assert_false(f->ack_tracker.now);
-	assert_int_equal(f->ack_tracker.ndirty, 0);
+	assert_false(f->rx.ack_tracker.now);
+	assert_int_equal(f->rx.ack_tracker.ndirty, 0);
 	pair_fini(&p);
 }
 

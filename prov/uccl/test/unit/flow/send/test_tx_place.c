@@ -38,7 +38,7 @@ static void tx_room__keeps_what_is_lost(void **state)
 	assert_int_equal(p.nwire, 60);
 	pair_arrive(&p, 59);
 	lose_all();
-	p.side[1].f.ack_tracker.at = UCCL_NEVER;
+	p.side[1].f.rx.ack_tracker.at = UCCL_NEVER;
 	/* The 60th arrived, 59 before it did not, and no slot is left. */
 	a = pair_ack(&p, 0, c.csn[0]);
 	a.nwords = 1;
@@ -73,7 +73,7 @@ static void tx_room__window_edge(void **state)
 	/* All but the first: the window does not move. */
 	for (int i = 0; i < 63; i++)
 		pair_arrive(&p, 1);
-	p.side[1].f.ack_tracker.now = true;
+	p.side[1].f.rx.ack_tracker.now = true;
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 1);
 	assert_int_equal(p.side[0].f.sent.una, c.csn[0]);
@@ -82,7 +82,7 @@ static void tx_room__window_edge(void **state)
 	/* The first: all of the rest may go. */
 	pair_arrive(&p, 0);
 	pair_lose(&p, 0);
-	p.side[1].f.ack_tracker.now = true;
+	p.side[1].f.rx.ack_tracker.now = true;
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 6);

@@ -34,7 +34,7 @@ static struct pair_cfg direct_fifo(void)
 static struct uccl_flow *raw(struct pair_cfg cfg)
 {
 	start(cfg);
-	uccl_write_rx_rtype(&p.side[1].f.write_rx, PAIR_RAW);
+	uccl_write_rx_rtype(&p.side[1].f.rx.write, PAIR_RAW);
 	return &p.side[1].f;
 }
 
@@ -55,7 +55,7 @@ static void feed_desc(uint64_t csn, uint32_t id, uint32_t count, uint32_t chunk,
 
 static void feed_write(uint64_t csn, uint32_t len, uint16_t path)
 {
-	uccl_flow_rx_write(&p.side[1].f, uccl_imm(csn, p.side[1].f.cfg.epoch_rx), len, path, p.now);
+	uccl_flow_rx_write(&p.side[1].f, uccl_imm(csn, p.side[1].f.cfg.wire.epoch_rx), len, path, p.now);
 	assert_null(uccl_flow_check(&p.side[1].f));
 }
 
@@ -142,7 +142,7 @@ static void rx_write__in_order(void **state)
 	assert_int_equal(p.side[1].stats.writes_rx, 17);
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
 	assert_int_equal(p.side[1].stats.doubtful, 0);
-	assert_int_equal(p.side[1].f.write_rx.ndescs, 0);
+	assert_int_equal(p.side[1].f.rx.write.ndescs, 0);
 	assert_int_equal(p.side[1].stats.rx_bytes, 64 * KIB + 100);
 	pair_fini(&p);
 }
@@ -159,10 +159,10 @@ static void rx_write__tells_by_bytes(void **state)
 	feed_desc(base(), 0, 16, 32 * KIB, 16 * 32 * KIB);
 	feed_write(base() + 1, 32 * KIB, 0);
 	feed_write(base() + 2, 32 * KIB, 1);
-	assert_false(f->ack_tracker.now);
+	assert_false(f->rx.ack_tracker.now);
 	feed_write(base() + 3, 32 * KIB, 2);
 	feed_write(base() + 4, 32 * KIB, 3);
-	assert_true(f->ack_tracker.now);
+	assert_true(f->rx.ack_tracker.now);
 	pair_fini(&p);
 }
 
@@ -176,14 +176,14 @@ static void rx_write__last_one_is_told_at_once(void **state)
 	feed_desc(base(), 0, 3, 4096, 3 * 4096);
 	feed_write(base() + 1, 4096, 0);
 	feed_write(base() + 2, 4096, 1);
-	assert_false(f->ack_tracker.now);
+	assert_false(f->rx.ack_tracker.now);
 	feed_write(base() + 3, 4096, 2);
-	assert_true(f->ack_tracker.now);
+	assert_true(f->rx.ack_tracker.now);
 	pair_pump_one(&p, 1);
 	feed_write(base() + 5, 4096, 3);
-	assert_false(f->ack_tracker.now);
+	assert_false(f->rx.ack_tracker.now);
 	feed_desc(base() + 4, 3 * 4096, 1, 4096, 4096);
-	assert_true(f->ack_tracker.now);
+	assert_true(f->rx.ack_tracker.now);
 	pair_fini(&p);
 }
 
@@ -220,9 +220,9 @@ static void rx_write__lost(void **state)
 	assert_int_equal(p.side[1].stats.doubtful, 1);
 	assert_int_equal(p.side[1].stats.fences, 1);
 	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(p.side[1].f.write_rx.ndoubts, 0);
+	assert_int_equal(p.side[1].f.rx.write.ndoubts, 0);
 	assert_int_equal(p.side[1].stats.rx_bytes, 128 * KIB);
-	assert_false(p.side[1].f.write_rx.off);
+	assert_false(p.side[1].f.rx.write.off);
 	pair_fini(&p);
 }
 
@@ -254,7 +254,7 @@ static void rx_write__only_one_lost_fence_at_once(void **state)
 	pair_bulk(&p, 0, 4 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(p.side[1].f.write_rx.ndoubts, 0);
+	assert_int_equal(p.side[1].f.rx.write.ndoubts, 0);
 	pair_fini(&p);
 }
 
@@ -274,13 +274,13 @@ static void rx_write__late_original_settles(void **state)
 	assert_int_equal(p.side[0].acked, 1);
 	assert_int_equal(p.side[1].doubtful, 1);
 	assert_int_equal(p.side[1].complete, 0);
-	assert_int_equal(p.side[1].f.write_rx.ndoubts, 1);
+	assert_int_equal(p.side[1].f.rx.write.ndoubts, 1);
 	assert_true(pair_finish(&p, 2 * MS));
 	assert_int_equal(p.side[1].settled, 1);
 	/* It was expected, so it is no sign of a network that doubles. */
-	assert_false(p.side[1].f.write_rx.off);
+	assert_false(p.side[1].f.rx.write.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 0);
-	assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
 	pair_fini(&p);
 }
 
@@ -302,7 +302,7 @@ static void rx_write__doubt_holds_completion(void **state)
 	pair_run(&p, p.now + 200 * MS);
 	assert_int_equal(p.side[0].acked, 2);
 	assert_int_equal(p.side[1].complete, 1);
-	assert_int_equal(p.side[1].f.write_rx.ndoubts, 1);
+	assert_int_equal(p.side[1].f.rx.write.ndoubts, 1);
 	pair_fini(&p);
 }
 
@@ -319,11 +319,11 @@ static void rx_write__fifo_later_write_settles(void **state)
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_run(&p, p.now + 100 * MS);
 	assert_int_equal(p.side[1].complete, 0);
-	assert_int_equal(p.side[1].f.write_rx.ndoubts, 1);
+	assert_int_equal(p.side[1].f.rx.write.ndoubts, 1);
 	pair_bulk(&p, 0, 128 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[1].settled, 1);
-	assert_true(p.side[1].f.write_rx.fifo);
+	assert_true(p.side[1].f.rx.write.fifo);
 	pair_fini(&p);
 }
 
@@ -352,11 +352,11 @@ static void rx_write__fifo_other_path(void **state)
 	(void)state;
 	feed_desc(base(), 1000, 4, 4096, 4 * 4096);
 	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 1);
+	assert_int_equal(f->rx.write.ndoubts, 1);
 	feed_write(base() + 2, 4096, 3);
-	assert_int_equal(f->write_rx.ndoubts, 1);
+	assert_int_equal(f->rx.write.ndoubts, 1);
 	feed_write(base() + 3, 4096, 2);
-	assert_int_equal(f->write_rx.ndoubts, 0);
+	assert_int_equal(f->rx.write.ndoubts, 0);
 	assert_int_equal(p.side[1].settled, 1);
 	pair_fini(&p);
 }
@@ -370,17 +370,17 @@ static void rx_write__fifo_ends(void **state)
 	feed_desc(base(), 1000, 8, 4096, 8 * 4096);
 	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
 	feed_write(base() + 3, 4096, 1);
-	assert_true(f->write_rx.fifo);
+	assert_true(f->rx.write.fifo);
 	feed_write(base() + 2, 4096, 1);
-	assert_false(f->write_rx.fifo);
+	assert_false(f->rx.write.fifo);
 	assert_int_equal(p.side[1].stats.fifo_broken, 1);
 	feed_write(base() + 4, 4096, 2);
 	feed_write(base() + 5, 4096, 2);
-	assert_int_equal(f->write_rx.ndoubts, 1);
-	assert_false(f->write_rx.fifo);
+	assert_int_equal(f->rx.write.ndoubts, 1);
+	assert_false(f->rx.write.fifo);
 	/* A new doubt with a later write already seen: the same. */
 	feed_rewrite(&(struct rewrite){base() + 6, 1000, PAIR_GEN, 5 * 4096, 0, 1, 2, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 2);
+	assert_int_equal(f->rx.write.ndoubts, 2);
 	pair_fini(&p);
 }
 
@@ -394,9 +394,9 @@ static void rx_write__doubled(void **state)
 	p.arg = &n;
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
-	assert_true(p.side[1].f.write_rx.off);
+	assert_true(p.side[1].f.rx.write.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
-	assert_int_equal(p.side[1].f.ack_tracker.dups, 1);
+	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 1);
 	pair_fini(&p);
 }
 
@@ -406,13 +406,13 @@ static void rx_write__doubled_before_its_descriptor(void **state)
 
 	(void)state;
 	feed_write(base() + 1, 4096, 0);
-	assert_false(f->write_rx.off);
+	assert_false(f->rx.write.off);
 	feed_write(base() + 1, 4096, 0);
-	assert_true(f->write_rx.off);
+	assert_true(f->rx.write.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
 	feed_desc(base(), 1000, 1, 4096, 4096);
 	assert_int_equal(p.side[1].raw, 1);
-	assert_int_equal(f->rcv.nxt, base() + 2);
+	assert_int_equal(f->rx.arrived.nxt, base() + 2);
 	pair_fini(&p);
 }
 
@@ -425,17 +425,17 @@ static void rx_write__doubled_after_a_doubt(void **state)
 	feed_desc(base(), 1000, 1, 4096, 4096);
 	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
 	feed_write(base() + 1, 4096, 0);
-	assert_false(f->write_rx.off);
+	assert_false(f->rx.write.off);
 	assert_int_equal(p.side[1].settled, 1);
 	feed_write(base() + 1, 4096, 0);
-	assert_true(f->write_rx.off);
+	assert_true(f->rx.write.off);
 	pair_fini(&p);
 }
 
 static void rx_write__refused(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
-	uint8_t epoch = f->cfg.epoch_rx;
+	uint8_t epoch = f->cfg.wire.epoch_rx;
 
 	(void)state;
 	feed_desc(base(), 1000, 1, 4096, 4096);
@@ -451,10 +451,10 @@ static void rx_write__refused(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 2);
 	assert_int_equal(p.side[1].raw, 0);
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
-	assert_false(f->write_rx.off);
+	assert_false(f->rx.write.off);
 	/* The last of the window is held. */
 	feed_write(base() + p.cfg.window, 100, 0);
-	assert_true(f->write_rx.slots[(base() + p.cfg.window) & (p.cfg.window - 1)].early);
+	assert_true(f->rx.write.slots[(base() + p.cfg.window) & (p.cfg.window - 1)].early);
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw, 1);
 	pair_fini(&p);
@@ -471,11 +471,11 @@ static void rx_write__below_zero(void **state)
 	f = raw(c);
 	feed_desc(0, 1000, 2, 4096, 8192);
 	feed_rewrite(&(struct rewrite){1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 1);
+	assert_int_equal(f->rx.write.ndoubts, 1);
 	feed_write((1u << 28) - 1, 4096, 0);
-	assert_int_equal(f->write_rx.ndoubts, 1);
+	assert_int_equal(f->rx.write.ndoubts, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 1);
-	assert_false(f->write_rx.off);
+	assert_false(f->rx.write.off);
 	pair_fini(&p);
 }
 
@@ -483,7 +483,7 @@ static void rx_write__no_direct_flow(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	uccl_flow_rx_write(&p.side[1].f, uccl_imm(base(), p.side[1].f.cfg.epoch_rx), 100, 0, p.now);
+	uccl_flow_rx_write(&p.side[1].f, uccl_imm(base(), p.side[1].f.cfg.wire.epoch_rx), 100, 0, p.now);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 1);
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
 	pair_fini(&p);
@@ -499,9 +499,9 @@ static void rx_write__wrong_length(void **state)
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
 	assert_int_equal(p.side[1].raw, 0);
-	assert_int_equal(f->rcv.nxt, base() + 1);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
 	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4000, 0});
-	assert_int_equal(f->rcv.nxt, base() + 2);
+	assert_int_equal(f->rx.arrived.nxt, base() + 2);
 	pair_fini(&p);
 }
 
@@ -533,8 +533,8 @@ static void rx_write__after_some_segments(void **state)
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw_bytes, 4096);
 	assert_true(uccl_range_set_whole(&segments, 4096, parts_key));
-	assert_int_equal(f->rcv.nxt, base() + 2);
-	assert_int_equal(f->write_rx.ndoubts, 0);
+	assert_int_equal(f->rx.arrived.nxt, base() + 2);
+	assert_int_equal(f->rx.write.ndoubts, 0);
 	/* The other segments are late now. */
 	feed_rewrite(&(struct rewrite){base() + 1, 1000, PAIR_GEN, 1024, 1, 4, 0, 1024, 0});
 	assert_int_equal(p.side[1].raw_bytes, 4096);
@@ -576,11 +576,11 @@ static void desc_rx__malformed(void **state)
 	feed_desc(base(), 1, 1, 4097, 4097); /* larger writes than were agreed on */
 	feed_desc(base(), 1, p.cfg.window, 4096, (uint64_t)p.cfg.window * 4096);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 5);
-	assert_int_equal(f->rcv.nxt, base());
-	assert_int_equal(f->write_rx.ndescs, 0);
+	assert_int_equal(f->rx.arrived.nxt, base());
+	assert_int_equal(f->rx.write.ndescs, 0);
 	feed_desc(base(), 1, p.cfg.window - 1, 4096, (uint64_t)(p.cfg.window - 1) * 4096);
-	assert_int_equal(f->rcv.nxt, base() + 1);
-	assert_int_equal(f->write_rx.ndescs, 1);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
+	assert_int_equal(f->rx.write.ndescs, 1);
 	pair_fini(&p);
 }
 
@@ -590,7 +590,7 @@ static void desc_rx__no_direct_flow(void **state)
 	start(pair_packets());
 	feed_desc(base(), 1, 1, 1024, 1024);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
-	assert_int_equal(p.side[1].f.rcv.nxt, base());
+	assert_int_equal(p.side[1].f.rx.arrived.nxt, base());
 	pair_fini(&p);
 }
 
@@ -603,8 +603,8 @@ static void desc_rx__overlap(void **state)
 	for (uint32_t i = 0; i < 3 * p.cfg.window; i++)
 		feed_desc(base() + i, 1, 1, 4096, 4096);
 	/* Every second one is disjoint, and they end with the window. */
-	assert_int_equal(f->write_rx.ndescs, p.cfg.window / 2);
-	assert_int_equal(f->rcv.nxt, base() + 1);
+	assert_int_equal(f->rx.write.ndescs, p.cfg.window / 2);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD) + pair_dropped(&p, 1, UCCL_DROP_WINDOW),
 			 3 * p.cfg.window - p.cfg.window / 2);
 	/* The later one first. */
@@ -612,12 +612,12 @@ static void desc_rx__overlap(void **state)
 	f = raw(pair_direct());
 	feed_desc(base() + 1, 1, 1, 4096, 4096);
 	feed_desc(base(), 1, 1, 4096, 4096);
-	assert_int_equal(f->write_rx.ndescs, 1);
-	assert_int_equal(f->rcv.nxt, base());
+	assert_int_equal(f->rx.write.ndescs, 1);
+	assert_int_equal(f->rx.arrived.nxt, base());
 	/* And ranges that meet although the descriptors lie outside. */
 	feed_desc(base() + 5, 1, 4, 4096, 4 * 4096);
 	feed_desc(base() + 4, 1, 2, 4096, 2 * 4096);
-	assert_int_equal(f->write_rx.ndescs, 2);
+	assert_int_equal(f->rx.write.ndescs, 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
 	pair_fini(&p);
 }
@@ -628,10 +628,10 @@ static void desc_rx__beyond_the_window(void **state)
 
 	(void)state;
 	feed_desc(base() + 10, 1, p.cfg.window - 10, 4096, (uint64_t)(p.cfg.window - 10) * 4096);
-	assert_int_equal(f->write_rx.ndescs, 0);
+	assert_int_equal(f->rx.write.ndescs, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
 	feed_desc(base() + 10, 1, p.cfg.window - 11, 4096, (uint64_t)(p.cfg.window - 11) * 4096);
-	assert_int_equal(f->write_rx.ndescs, 1);
+	assert_int_equal(f->rx.write.ndescs, 1);
 	pair_fini(&p);
 }
 
@@ -646,13 +646,13 @@ static void desc_rx__chunk_inside(void **state)
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
 	assert_int_equal(p.side[1].raw, 0);
-	assert_int_equal(f->rcv.nxt, base() + 1);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
 	/* The other way round: the descriptor is nonsense. */
 	h = (struct uccl_hdr){.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = (uint32_t)base() + 6};
 	pair_feed(&p, 1, &h, NULL, NULL);
 	feed_desc(base() + 5, 1, 2, 4096, 8192);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
-	assert_int_equal(f->write_rx.ndescs, 1);
+	assert_int_equal(f->rx.write.ndescs, 1);
 	pair_fini(&p);
 }
 
@@ -669,12 +669,12 @@ static void desc_rx__held_write_is_forgotten(void **state)
 		h = (struct uccl_hdr){.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = (uint32_t)(base() + i)};
 		pair_feed(&p, 1, &h, NULL, NULL);
 	}
-	assert_int_equal(f->rcv.nxt, base() + w);
+	assert_int_equal(f->rx.arrived.nxt, base() + w);
 	assert_int_equal(p.side[1].raw, w);
 	/* The same place in the window, one turn later. */
 	feed_desc(base() + w, 1, 1, 4096, 4096);
 	assert_int_equal(p.side[1].raw, w);
-	assert_int_equal(f->rcv.nxt, base() + w + 1);
+	assert_int_equal(f->rx.arrived.nxt, base() + w + 1);
 	pair_fini(&p);
 }
 
@@ -710,17 +710,17 @@ static void rewrite_rx__refused(void **state)
 		feed_rewrite(&t[i].v);
 		assert_int_equal(pair_dropped(&p, 1, t[i].why), before + 1);
 		assert_int_equal(p.side[1].raw, 0);
-		assert_int_equal(f->rcv.nxt, b + 1);
-		assert_int_equal(f->nrx_segmented, 0);
+		assert_int_equal(f->rx.arrived.nxt, b + 1);
+		assert_int_equal(f->rx.segments.n, 0);
 	}
 	assert_int_equal(p.side[1].stats.rx_bytes, 0);
 	/* The exact ranges pass. */
 	feed_rewrite(&(struct rewrite){b + 2, 5, PAIR_GEN, 4096, 0, 1, 0, 4096, 0});
 	feed_rewrite(&(struct rewrite){b + 3, 5, PAIR_GEN, 8192, 0, 1, 0, 1000, 0});
 	feed_rewrite(&(struct rewrite){b + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
-	assert_int_equal(f->rcv.nxt, b + 4);
-	assert_int_equal(f->write_rx.ndoubts, 3);
-	assert_int_equal(f->write_rx.ndescs, 0);
+	assert_int_equal(f->rx.arrived.nxt, b + 4);
+	assert_int_equal(f->rx.write.ndoubts, 3);
+	assert_int_equal(f->rx.write.ndescs, 0);
 	pair_fini(&p);
 }
 
@@ -740,7 +740,7 @@ static void rewrite_rx__no_sub_segments(void **state)
 	feed_desc(base(), 5, 1, 1024, 1024);
 	pair_feed(&p, 1, &h, bytes, NULL);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
-	assert_int_equal(f->subsegments.n, 0);
+	assert_int_equal(f->rx.subsegments.n, 0);
 	pair_fini(&p);
 }
 
@@ -767,9 +767,9 @@ static void rewrite_rx__each_once(void **state)
 	assert_int_equal(p.side[1].raw, 3);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 3);
 	assert_int_equal(p.side[1].stats.rx_bytes, 3072);
-	assert_int_equal(f->rcv.nxt, base() + 1);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
 	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 3072, 3, 4, 0, 1024, 0});
-	assert_int_equal(f->rcv.nxt, base() + 2);
+	assert_int_equal(f->rx.arrived.nxt, base() + 2);
 	assert_int_equal(p.side[1].doubtful, 1);
 	pair_fini(&p);
 }
@@ -787,9 +787,9 @@ static void rewrite_rx__again_is_no_haste(void **state)
 	feed_write(base() + 1, 4096, 0);
 	for (uint8_t i = 0; i < 4; i++)
 		feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024, 0});
-	assert_int_equal(f->rcv.nxt, base() + 2);
+	assert_int_equal(f->rx.arrived.nxt, base() + 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 4);
-	assert_int_equal(f->ack_tracker.dups, 1);
+	assert_int_equal(f->rx.ack_tracker.dups, 1);
 	pair_fini(&p);
 }
 
@@ -829,18 +829,18 @@ static void rewrite_rx__no_doubt_about_what_is_refused(void **state)
 	p.arg = &why;
 	feed_desc(base(), 5, 1, 4096, 4096);
 	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 0);
-	assert_int_equal(f->rcv.nxt, base() + 1);
+	assert_int_equal(f->rx.write.ndoubts, 0);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
 	/* Refused: as if it had not come. */
 	why = UCCL_DROP_HANDLE;
 	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 0);
-	assert_int_equal(f->rcv.nxt, base() + 1);
+	assert_int_equal(f->rx.write.ndoubts, 0);
+	assert_int_equal(f->rx.arrived.nxt, base() + 1);
 	/* Thrown away for good: received, but nobody's buffer is in doubt. */
 	why = UCCL_DROP_UNWANTED;
 	feed_rewrite(&(struct rewrite){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 0);
-	assert_int_equal(f->rcv.nxt, base() + 2);
+	assert_int_equal(f->rx.write.ndoubts, 0);
+	assert_int_equal(f->rx.arrived.nxt, base() + 2);
 	assert_int_equal(p.side[1].settled, 0);
 	assert_int_equal(p.side[1].stats.doubtful, 0);
 	pair_fini(&p);
@@ -854,16 +854,16 @@ static void fenced__that_path_only(void **state)
 	feed_desc(base(), 5, 6, 4096, 6 * 4096);
 	for (uint16_t i = 0; i < 6; i++)
 		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 3, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 6);
+	assert_int_equal(f->rx.write.ndoubts, 6);
 	uccl_flow_fenced(f, 1, p.now);
-	assert_int_equal(f->write_rx.ndoubts, 4);
-	for (uint32_t i = 0; i < f->write_rx.ndoubts; i++)
-		assert_int_not_equal(f->write_rx.in_doubt[i].path, 1);
+	assert_int_equal(f->rx.write.ndoubts, 4);
+	for (uint32_t i = 0; i < f->rx.write.ndoubts; i++)
+		assert_int_not_equal(f->rx.write.in_doubt[i].path, 1);
 	uccl_flow_fenced(f, 3, p.now);
-	assert_int_equal(f->write_rx.ndoubts, 4);
+	assert_int_equal(f->rx.write.ndoubts, 4);
 	uccl_flow_fenced(f, 0, p.now);
 	uccl_flow_fenced(f, 2, p.now);
-	assert_int_equal(f->write_rx.ndoubts, 0);
+	assert_int_equal(f->rx.write.ndoubts, 0);
 	assert_int_equal(p.side[1].settled, 6);
 	pair_fini(&p);
 }
@@ -888,17 +888,17 @@ static void rewrite_rx__more_doubts_than_room(void **state)
 			feed_rewrite(&(struct rewrite){csn + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 4, 4096, 0});
 		csn += 9;
 	}
-	assert_int_equal(f->write_rx.ndoubts, f->cfg.window);
+	assert_int_equal(f->rx.write.ndoubts, f->cfg.window);
 	assert_int_equal(p.side[1].fences, 0);
 	feed_desc(csn, 5, 1, 4096, 4096);
 	for (int i = 0; i < 3; i++)
 		feed_rewrite(&(struct rewrite){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096, 0});
 	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(f->rcv.nxt, csn + 1);
-	uccl_flow_fenced(f, f->write_rx.in_doubt[0].path, p.now);
-	assert_int_equal(f->write_rx.ndoubts, f->cfg.window * 3 / 4);
+	assert_int_equal(f->rx.arrived.nxt, csn + 1);
+	uccl_flow_fenced(f, f->rx.write.in_doubt[0].path, p.now);
+	assert_int_equal(f->rx.write.ndoubts, f->cfg.window * 3 / 4);
 	feed_rewrite(&(struct rewrite){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096, 0});
-	assert_int_equal(f->rcv.nxt, csn + 2);
+	assert_int_equal(f->rx.arrived.nxt, csn + 2);
 	assert_int_equal(p.side[1].fences, 1);
 	pair_fini(&p);
 }
@@ -909,9 +909,9 @@ static void chunks_pass(struct uccl_flow *f, uint64_t n)
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW};
 	static const uint8_t rec[UCCL_REC_LEN];
 
-	f->rcv.nxt += n - 1;
-	f->rcv.high = f->rcv.nxt;
-	h.csn = (uint32_t)f->rcv.nxt;
+	f->rx.arrived.nxt += n - 1;
+	f->rx.arrived.high = f->rx.arrived.nxt;
+	h.csn = (uint32_t)f->rx.arrived.nxt;
 	h.rec = rec;
 	pair_feed(&p, 1, &h, NULL, NULL);
 }
@@ -930,18 +930,18 @@ static void received__old_doubts_end(void **state)
 	for (uint16_t i = 0; i < 2; i++)
 		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096, 0});
 	chunks_pass(f, 2);
-	assert_int_equal(f->rcv.nxt, 65536 + 1);
+	assert_int_equal(f->rx.arrived.nxt, 65536 + 1);
 	/* A new one on another path. */
 	chunks_pass(f, (1 << 22) - 10);
-	feed_desc(f->rcv.nxt, 6, 1, 4096, 4096);
-	feed_rewrite(&(struct rewrite){f->rcv.nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
-	assert_int_equal(f->write_rx.ndoubts, 3);
+	feed_desc(f->rx.arrived.nxt, 6, 1, 4096, 4096);
+	feed_rewrite(&(struct rewrite){f->rx.arrived.nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096, 0});
+	assert_int_equal(f->rx.write.ndoubts, 3);
 	assert_int_equal(p.side[1].fences, 0);
 	chunks_pass(f, 8);
-	assert_int_equal(f->rcv.nxt, 65536 + (1 << 22) + 1);
+	assert_int_equal(f->rx.arrived.nxt, 65536 + (1 << 22) + 1);
 	assert_int_equal(p.side[1].fences, 2);
 	uccl_flow_fenced(f, 0, p.now);
-	assert_int_equal(f->write_rx.ndoubts, 2);
+	assert_int_equal(f->rx.write.ndoubts, 2);
 	/* A fence takes its time, and is not asked for with each chunk. */
 	for (int i = 0; i < 100; i++)
 		chunks_pass(f, 2);
@@ -959,16 +959,16 @@ static void rx_write__a_wrap_ago(void **state)
 	(void)state;
 	chunks_pass(f, 2 * wrap);
 	for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
-		feed_write(f->rcv.nxt - ages[i], 4096, 0);
+		feed_write(f->rx.arrived.nxt - ages[i], 4096, 0);
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), i + 1);
 	}
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
-	assert_false(f->write_rx.off);
-	feed_write(f->rcv.nxt - (wrap - window + 1), 4096, 0);
+	assert_false(f->rx.write.off);
+	feed_write(f->rx.arrived.nxt - (wrap - window + 1), 4096, 0);
 	assert_int_equal(p.side[1].stats.writes_rx, 1);
 	/* Up to half a wrap it is what the network doubled. */
-	feed_write(f->rcv.nxt - wrap / 2, 4096, 0);
-	assert_true(f->write_rx.off);
+	feed_write(f->rx.arrived.nxt - wrap / 2, 4096, 0);
+	assert_true(f->rx.write.off);
 	pair_fini(&p);
 }
 
@@ -1009,7 +1009,7 @@ static void fence_message__done_at_once(void **state)
 		feed_rewrite(&(struct rewrite){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096, 0});
 	uccl_flow_fence_message(f, 5, PAIR_GEN, p.now);
 	assert_int_equal(p.side[1].fences, 4);
-	assert_int_equal(f->write_rx.ndoubts, 0);
+	assert_int_equal(f->rx.write.ndoubts, 0);
 	pair_fini(&p);
 }
 
@@ -1035,8 +1035,8 @@ static void soak(struct pair_cfg c, uint64_t seed, double loss, double reorder)
 	}
 	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
 	for (int s = 0; s < 2; s++) {
-		assert_int_equal(p.side[s].f.write_rx.ndoubts, 0);
-		assert_int_equal(p.side[s].f.write_rx.ndescs, 0);
+		assert_int_equal(p.side[s].f.rx.write.ndoubts, 0);
+		assert_int_equal(p.side[s].f.rx.write.ndescs, 0);
 	}
 	pair_fini(&p);
 }
@@ -1094,11 +1094,11 @@ static void rx_write__early_is_not_told(void **state)
 	(void)state;
 	feed_write(base() + 1, 4096, 2);
 	feed_write(base() + 2, 4096, 2);
-	assert_false(f->ack_tracker.paths[2].write_dirty);
-	assert_int_equal(f->ack_tracker.ndirty, 0);
+	assert_false(f->rx.ack_tracker.paths[2].write_dirty);
+	assert_int_equal(f->rx.ack_tracker.ndirty, 0);
 	feed_desc(base(), 1, 2, 4096, 8192);
-	assert_true(f->ack_tracker.paths[2].write_dirty);
-	assert_true(f->ack_tracker.paths[2].high_csn == base() + 3);
+	assert_true(f->rx.ack_tracker.paths[2].write_dirty);
+	assert_true(f->rx.ack_tracker.paths[2].high_csn == base() + 3);
 	pair_fini(&p);
 }
 
@@ -1114,7 +1114,7 @@ static void rx_write__early_is_no_slow_path(void **state)
 	feed_write(base() + 2, 4096, 2);
 	p.now += 300 * US;
 	feed_desc(base(), 1, 2, 4096, 8192);
-	assert_int_equal(f->ack_tracker.paths[2].write_ns, p.now - 300 * US);
+	assert_int_equal(f->rx.ack_tracker.paths[2].write_ns, p.now - 300 * US);
 	pair_fini(&p);
 }
 
@@ -1138,7 +1138,7 @@ static void rx_write__early_leaves_the_rtt(void **state)
 	assert_true(p.count > 3);
 	assert_true(p.side[0].stats.rtx_packets >= 1);
 	/* The descriptor came again after 100 us and more. */
-	assert_true(p.side[0].f.times.srtt_ns < 21 * US);
+	assert_true(p.side[0].f.loss.times.srtt_ns < 21 * US);
 	pair_fini(&p);
 }
 
@@ -1155,7 +1155,7 @@ static void rx_write__early_proves_nothing(void **state)
 	/* Blocks leave while the writes wait. */
 	for (int i = 0; i < 10; i++) {
 		pair_run(&p, p.now + 2 * US);
-		p.side[1].f.ack_tracker.now = true;
+		p.side[1].f.rx.ack_tracker.now = true;
 		pair_pump_one(&p, 1);
 	}
 	assert_true(pair_finish(&p, 10 * MS));
@@ -1173,19 +1173,19 @@ static void forgive__late_write_expected_once(void **state)
 	(void)state;
 	feed_desc(base(), 1, 2, 4096, 8192);
 	feed_rewrite(&v);
-	assert_int_equal(f->write_rx.ndoubts, 1);
+	assert_int_equal(f->rx.write.ndoubts, 1);
 	uccl_flow_forgive(f, 1, PAIR_GEN + 1);
 	uccl_flow_forgive(f, 2, PAIR_GEN);
-	assert_int_equal(f->write_rx.ndoubts, 1);
+	assert_int_equal(f->rx.write.ndoubts, 1);
 	uccl_flow_forgive(f, 1, PAIR_GEN);
-	assert_int_equal(f->write_rx.ndoubts, 0);
+	assert_int_equal(f->rx.write.ndoubts, 0);
 	assert_int_equal(p.side[1].settled, 0);
 	feed_write(base() + 1, 4096, 1);
 	assert_int_equal(p.side[1].stats.dup_writes, 0);
-	assert_false(f->write_rx.off);
+	assert_false(f->rx.write.off);
 	feed_write(base() + 1, 4096, 1);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
-	assert_true(f->write_rx.off);
+	assert_true(f->rx.write.off);
 	pair_fini(&p);
 }
 

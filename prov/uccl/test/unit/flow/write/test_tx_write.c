@@ -164,13 +164,13 @@ static void tx_write__queues(void **state)
 	c.write_bytes = 8 * KIB;
 	start(c);
 	assert_int_equal(write_size(), 8 * KIB);
-	f->rate.mean_bytes = f->rate.mean_ns = 1 << 20;
-	f->ack_delay.min_rtt_ns = 1000;
-	f->ack_delay.srtt_ns = 1000 + 48 * KIB;
+	f->loss.rate.mean_bytes = f->loss.rate.mean_ns = 1 << 20;
+	f->loss.ack_delay.min_rtt_ns = 1000;
+	f->loss.ack_delay.srtt_ns = 1000 + 48 * KIB;
 	assert_int_equal(write_size(), 8 * KIB);
-	f->rate.mean_bytes = f->rate.mean_ns = 1 << 20;
-	f->ack_delay.min_rtt_ns = 1000;
-	f->ack_delay.srtt_ns = 1001 + 48 * KIB;
+	f->loss.rate.mean_bytes = f->loss.rate.mean_ns = 1 << 20;
+	f->loss.ack_delay.min_rtt_ns = 1000;
+	f->loss.ack_delay.srtt_ns = 1001 + 48 * KIB;
 	assert_int_equal(write_size(), 4 * KIB);
 	pair_fini(&p);
 }
@@ -220,7 +220,7 @@ static void tx_write__fields(void **state)
 	pair_pump_one(&p, 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		k = p.wire[pair_find_write(&p, 1)];
-		assert_int_equal(k->imm, uccl_imm(p.cfg.csn[0] + 1 + i, p.side[0].f.cfg.epoch_tx));
+		assert_int_equal(k->imm, uccl_imm(p.cfg.csn[0] + 1 + i, p.side[0].f.cfg.wire.epoch_tx));
 		assert_true(k->raddr == (uintptr_t)o->dst + 4096u * i);
 		assert_int_equal(k->len, i < 2 ? 4096 : 1808);
 		assert_int_equal(k->path, i / 2); /* a choice per 8 KiB */
@@ -310,14 +310,14 @@ static void tx_write__last_one_asks(void **state)
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_pump_one(&p, 0);
 	assert_int_equal(writes_on_wire(1), 10);
-	assert_false(p.side[0].f.pto.ar);
+	assert_false(p.side[0].f.loss.pto.ar);
 	cc_bytes = 60 * KIB;
 	pair_pump_one(&p, 0);
-	assert_false(p.side[0].f.pto.ar);
+	assert_false(p.side[0].f.loss.pto.ar);
 	cc_bytes = 64 * KIB;
 	pair_pump_one(&p, 0);
 	assert_int_equal(writes_on_wire(1), 16);
-	assert_true(p.side[0].f.pto.ar);
+	assert_true(p.side[0].f.loss.pto.ar);
 	pair_fini(&p);
 }
 
@@ -339,7 +339,7 @@ static void tx_write__held_back_lets_others_pass(void **state)
 	lose_all();
 	feed_raw(c.csn[1], 0, 1, UCCL_FLAG_AR);
 	feed_raw(c.csn[1] + 1, 0, 2, UCCL_FLAG_AR);
-	assert_true(p.side[0].f.ack_tracker.now);
+	assert_true(p.side[0].f.rx.ack_tracker.now);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(on_wire(1, UCCL_PKT_ACK), 1);
 	assert_false(p.side[0].f.app_limited);

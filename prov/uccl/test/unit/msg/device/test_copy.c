@@ -996,7 +996,7 @@ TEST_IN(place__not_on_a_device, duo_setup_writes, duo_teardown)
 	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, host[0], 200000, 0, DUO_CTX(2)), 0);
 	for (int i = 0; i < 6; i++) {
-		uint32_t *chunk = &d->side[1].peer.flow.cfg.chunk_bytes, was = *chunk;
+		uint32_t *chunk = &d->side[1].peer.flow.cfg.packet.chunk_bytes, was = *chunk;
 
 		duo_round(d);
 		/* Large enough for a prediction to pay. */

@@ -645,7 +645,7 @@ TEST_IN(direct__closed_in_doubt, duo_setup_writes, duo_teardown)
 	assert_int_equal(d->side[1].fences, 0);
 	assert_int_equal(d->side[1].deregs, 1);
 	assert_int_equal(d->side[1].unsettled, 1);
-	assert_int_equal(d->side[1].peer.flow.write_rx.ndoubts, 0);
+	assert_int_equal(d->side[1].peer.flow.rx.write.ndoubts, 0);
 	memset(dst, 0xa5, 50000);
 	duo_release(d, false);
 	duo_run(d, SECOND);

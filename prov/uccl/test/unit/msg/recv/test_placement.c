@@ -20,7 +20,7 @@ TEST_IN(placement__follow_the_stream, duo_setup, duo_teardown)
 
 	d->filter = duo_hold_all;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	/* Granted: what its envelope did not carry comes next. */
@@ -39,9 +39,9 @@ TEST_IN(placement__follow_the_stream, duo_setup, duo_teardown)
 	}
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 2), 2);
 	/* Small chunks are not worth a guess. */
-	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = DUO_CHUNK;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	/* A gap: what lies before the furthest byte is not hinted. */
 	uccl_rec_set_bulk(rec, rx->id, 0, 3 * PLACED);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
@@ -83,7 +83,7 @@ TEST_IN(placement__envelope_alone, duo_setup_unsolicited, duo_teardown)
 		struct uccl_env env = duo_unsolicited_env(i, 1, 6 * PLACED, 4 * PLACED);
 
 		assert_false(uccl_msg_alone(m));
-		d->side[1].peer.flow.cfg.chunk_bytes = i ? PLACED : PLACED - 8;
+		d->side[1].peer.flow.cfg.packet.chunk_bytes = i ? PLACED : PLACED - 8;
 		assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	}
 	for (; uccl_msg_alone(m); n++) {
@@ -92,7 +92,7 @@ TEST_IN(placement__envelope_alone, duo_setup_unsolicited, duo_teardown)
 		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
 	}
 	assert_in_range(n, 2, 20);
-	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = DUO_CHUNK;
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 }
 
@@ -106,7 +106,7 @@ TEST_IN(placement__of_unsolicited_data, duo_setup_unsolicited, duo_teardown)
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	uccl_rec_set_bulk(rec, 0, 0, PLACED);
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
@@ -138,7 +138,7 @@ TEST_IN(placement__not_where_lanes_are, duo_setup_unsolicited, duo_teardown)
 	struct uccl_msg_rx *rx;
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
@@ -164,7 +164,7 @@ TEST_IN(placement__behind_what_came_early, duo_setup_unsolicited, duo_teardown)
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
 	assert_int_equal(duo_eager(d, 1, 0, 3 * PLACED, 4 * PLACED, src, PLACED), UCCL_DROP_COUNT);
 	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
@@ -186,7 +186,7 @@ TEST_IN(placement__steps_do_not_grow, duo_setup, duo_teardown)
 	uint64_t steps;
 
 	d->filter = duo_hold_all;
-	p->flow.cfg.chunk_bytes = PLACED;
+	p->flow.cfg.packet.chunk_bytes = PLACED;
 	for (uint32_t i = 0; i < GAPS; i++) {
 		struct uccl_env gap = {.len = 3 * PLACED, .id = 10 + i, .mseq = i};
 
@@ -226,7 +226,7 @@ TEST_IN(placement__one_place_twice, duo_setup, duo_teardown)
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	for (uint32_t i = 0; i < 3; i++) {
 		env.mseq = i;
 		duo_recv(d, 1, 0, i == 1 ? dst : dst + i * (4 * PLACED), env.len, 0, 0, DUO_CTX(1));
@@ -257,7 +257,7 @@ TEST_IN(placement__wrong, duo_setup, duo_teardown)
 
 	d->filter = duo_hold_all;
 	uccl_msg_predicted(m, 0, 1);
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
 	/* One of eight receptions, whatever its number of packets. */
@@ -309,9 +309,9 @@ TEST_IN(placement__split_receive, duo_setup, duo_teardown)
 	for (int i = 0; i < 3; i++)
 		duo_round(d);
 	assert_non_null(d->side[1].m.predict.stream);
-	d->side[1].peer.flow.cfg.chunk_bytes = PLACED;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = PLACED;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 4), 0);
-	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	d->side[1].peer.flow.cfg.packet.chunk_bytes = DUO_CHUNK;
 	duo_run(d, SECOND);
 	assert_int_equal(duo_next(d, 1)->len, 30000);
 }

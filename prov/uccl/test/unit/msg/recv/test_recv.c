@@ -32,7 +32,7 @@ TEST(env__out_of_order)
 				assert_int_equal(dst[i * 16], i + 1);
 			}
 			assert_int_equal(d->side[1].peer.rx.mseq, 3);
-			assert_int_equal(d->side[1].peer.flow.ack_tracker.msg_limit, 3 + UCCL_MSG_LIMIT);
+			assert_int_equal(d->side[1].peer.flow.rx.ack_tracker.msg_limit, 3 + UCCL_MSG_LIMIT);
 			duo_free(d);
 		}
 }

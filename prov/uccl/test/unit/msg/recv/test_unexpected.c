@@ -13,7 +13,7 @@ TEST_IN(short__envelopes_only, duo_setup, duo_teardown)
 	duo_fill(src, 8000, 7);
 	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
 	duo_run(d, SECOND);
-	assert_true(d->side[1].peer.flow.ack_tracker.rcv_short);
+	assert_true(d->side[1].peer.flow.rx.ack_tracker.rcv_short);
 	assert_true(d->side[0].peer.flow.limits.envelopes_only);
 	assert_int_equal(d->side[1].m.unexpected.bytes, 8000);
 	for (int i = 1; i < 6; i++)

@@ -464,7 +464,7 @@ TEST_IN(placement__apart, duo_setup, duo_teardown)
 	struct duo *d = *state;
 	int n;
 
-	d->side[0].peer.flow.cfg.chunk_bytes = 16384;
+	d->side[0].peer.flow.cfg.packet.chunk_bytes = 16384;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	for (int i = 0; i < 3; i++)
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst + i * 1000, 50000, 0, 1, DUO_CTX(i));
@@ -474,7 +474,7 @@ TEST_IN(placement__apart, duo_setup, duo_teardown)
 		for (int k = 0; k < i; k++)
 			assert_true((uint8_t *)hints[i].dst >= (uint8_t *)hints[k].dst + hints[k].len ||
 				    (uint8_t *)hints[k].dst >= (uint8_t *)hints[i].dst + hints[i].len);
-	d->side[0].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	d->side[0].peer.flow.cfg.packet.chunk_bytes = DUO_CHUNK;
 	duo_run(d, SECOND);
 	assert_int_equal(duo_waiting(d, 0), 3);
 }

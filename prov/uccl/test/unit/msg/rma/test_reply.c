@@ -24,7 +24,7 @@ TEST(serve__staging_limit)
 	assert_int_equal(d->side[1].peer.reply.staged_bytes, UCCL_EAGER_MAX);
 	assert_int_equal(d->side[1].peer.serve.n, 10);
 	/* What waits counts against what the peer may send. */
-	assert_int_equal(d->side[1].peer.flow.ack_tracker.msg_limit, (uint32_t)UCCL_MSG_LIMIT + 1);
+	assert_int_equal(d->side[1].peer.flow.rx.ack_tracker.msg_limit, (uint32_t)UCCL_MSG_LIMIT + 1);
 	d->side[1].m.reply.staged_bytes -= UCCL_STAGED_MAX - 10;
 	duo_run(d, SECOND);
 	for (int i = 0; i < 10; i++)

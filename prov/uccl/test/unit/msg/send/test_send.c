@@ -616,14 +616,14 @@ TEST(send__even)
 		uint64_t flying = f->sent.inflight_bytes;
 		const struct uccl_item *env, *rest;
 
-		f->cfg.pads_tx = true;
+		f->cfg.train.pads_tx = true;
 		f->train_bytes = 2 * DUO_EAGER;
 		f->sent.inflight_bytes = 1 << 17;
 		duo_fill(src, sent[i].len, 1);
 		assert_int_equal(duo_recv(d, 1, 0, dst, sent[i].len, 0, 0, DUO_CTX(2)), 0);
 		assert_int_equal(duo_send(d, 0, 0, src, sent[i].len, 0, DUO_CTX(1)), 0);
 		f->sent.inflight_bytes = flying;
-		f->cfg.pads_tx = false;
+		f->cfg.train.pads_tx = false;
 		f->train_bytes = 0;
 		env = TAILQ_FIRST(&f->sendq.records);
 		rest = TAILQ_FIRST(&f->sendq.bulk);
