@@ -303,6 +303,7 @@ void pair_fini(struct pair *p)
 	while (p->nwire)
 		free(p->wire[--p->nwire]);
 	free(p->wire);
+	p->side[0].pair = NULL;
 }
 
 struct pair_obj *pair_make(struct pair *p, int from, uint32_t len, bool bulk, int segments)

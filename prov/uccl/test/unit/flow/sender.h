@@ -6,47 +6,24 @@
 #ifndef UCCL_TEST_UNIT_FLOW_SENDER_H
 #define UCCL_TEST_UNIT_FLOW_SENDER_H
 
-#include "pair.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
+#include "one_pair.h"
 
 #include "base/seq.h"
-#include "flow/internal.h"
-#include "policy/policies.h"
-
-#define KIB 1024u
-#define US UCCL_NS_PER_US
-#define MS UCCL_NS_PER_MS
-
-static struct pair p;
 
 /* A congestion window that the test sets, and a pacer. */
 static uint64_t cc_bytes, cc_gap_ns;
 
 static inline uint64_t set_window(const void *cc)
 {
-	(void)cc;
 	return cc_bytes;
 }
 
 static inline void set_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
-	(void)cc;
-	(void)cfg;
-	(void)now;
 }
 
 static inline uint64_t set_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
 {
-	(void)cc;
-	(void)bytes;
-	(void)srtt_ns;
 	return now + cc_gap_ns;
 }
 
@@ -57,25 +34,17 @@ static uint64_t credit_limit;
 
 static inline uint64_t set_limit(const void *cs)
 {
-	(void)cs;
 	return credit_limit;
 }
 
 static inline void set_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
-	(void)turn;
-	(void)cs;
-	(void)now;
 	credit_limit = uccl_max(credit_limit, granted);
 }
 
 /* The test gives, nobody else. */
 static inline uint64_t set_grant(void *cs, uint64_t received, uint64_t demand, uint64_t now)
 {
-	(void)cs;
-	(void)received;
-	(void)demand;
-	(void)now;
 	return 0;
 }
 
@@ -84,16 +53,10 @@ static const struct uccl_credit_ops credit_set = {.limit = set_limit, .on_credit
 /* Paced credit, of which the test holds the pacer: it grants nothing by itself. */
 static inline void set_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
-	(void)cfg;
 	*pull = (struct uccl_pull_cfg){.quantum = KIB, .idle = 0, .window = 0};
 }
 
 static const struct uccl_credit_ops credit_pull = {.limit = set_limit, .on_credit = set_credit, .pull = set_pull};
-
-static inline void start(struct pair_cfg cfg)
-{
-	pair_init(&p, &cfg);
-}
 
 static inline int on_wire(int to, uint8_t type)
 {
@@ -102,12 +65,6 @@ static inline int on_wire(int to, uint8_t type)
 	for (uint32_t i = 0; i < p.nwire; i++)
 		n += p.wire[i]->kind == UCCL_RX_PACKET && p.wire[i]->to == to && p.wire[i]->h.type == type;
 	return n;
-}
-
-static inline void lose_all(void)
-{
-	while (p.nwire)
-		pair_lose(&p, 0);
 }
 
 /* A raw chunk arrives at side 0, so that it owes something. */

@@ -2,11 +2,7 @@
 /* The end of a flow alone: no packet, no flow. */
 #include "flow/closing.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../unit.h"
 
 #include <rdma/fi_errno.h>
 
@@ -19,14 +15,12 @@ static struct uccl_closing c;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_closing_init(&c);
 	return 0;
 }
 
 static void init__open_and_silent(void **state)
 {
-	(void)state;
 	assert_int_equal(c.state, UCCL_FLOW_OPEN);
 	assert_int_equal(c.at, UCCL_NEVER);
 	assert_int_equal(uccl_closing_next(&c), 0);
@@ -34,7 +28,6 @@ static void init__open_and_silent(void **state)
 
 static void begin__once(void **state)
 {
-	(void)state;
 	uccl_closing_begin(&c, 7 * MS, 100 * MS);
 	assert_int_equal(c.state, UCCL_FLOW_CLOSING);
 	assert_int_equal(c.at, 107 * MS);
@@ -61,7 +54,6 @@ static void close_reason__both_ways(void **state)
 	};
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 
-	(void)state;
 	/* An older sender, and one that only closes. */
 	assert_int_equal(uccl_close_reason_read(rec), UCCL_CLOSE_ENDPOINT);
 	assert_int_equal(uccl_close_error(UCCL_CLOSE_ENDPOINT), FI_ECONNABORTED);
@@ -79,7 +71,6 @@ static void close_reason__both_ways(void **state)
 
 static void heard__the_first_reason(void **state)
 {
-	(void)state;
 	uccl_closing_heard(&c, UCCL_CLOSE_MEMORY);
 	uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
 	assert_int_equal(c.reason, UCCL_CLOSE_MEMORY);
@@ -87,7 +78,6 @@ static void heard__the_first_reason(void **state)
 
 static void heard__each_time_answered(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
 		assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE_ACK);
@@ -101,7 +91,6 @@ static void heard__each_time_answered(void **state)
 /* Both want it: the answer leaves first, then our own CLOSE. */
 static void heard__while_closing(void **state)
 {
-	(void)state;
 	uccl_closing_begin(&c, MS, 0);
 	uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
 	assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE_ACK);
@@ -111,7 +100,6 @@ static void heard__while_closing(void **state)
 
 static void answered__ends_it(void **state)
 {
-	(void)state;
 	uccl_closing_begin(&c, MS, 0);
 	uccl_closing_answered(&c);
 	assert_int_equal(c.state, UCCL_FLOW_CLOSED);
@@ -122,14 +110,12 @@ static void answered__ends_it(void **state)
 /* An answer that nobody asked for closes nothing. */
 static void answered__unsolicited(void **state)
 {
-	(void)state;
 	uccl_closing_answered(&c);
 	assert_int_equal(c.state, UCCL_FLOW_OPEN);
 }
 
 static void expire__says_it_again(void **state)
 {
-	(void)state;
 	uccl_closing_begin(&c, MS, 0);
 	/* Not more often than every 5 ms. */
 	assert_int_equal(c.at, 5 * MS);

@@ -14,11 +14,7 @@
  */
 #include "flow/wire/conn.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -547,43 +543,36 @@ static uint32_t search(bool a, bool b, bool without_key, int restarts)
 
 static void all__one_begins(void **state)
 {
-	(void)state;
 	assert_true(search(true, false, false, 0) > 100);
 }
 
 static void all__both_begin(void **state)
 {
-	(void)state;
 	assert_true(search(true, true, false, 0) > 1000);
 }
 
 static void all__one_begins_peer_restarts(void **state)
 {
-	(void)state;
 	assert_true(search(true, false, false, 1) > 1000);
 }
 
 static void all__peer_begins_and_restarts(void **state)
 {
-	(void)state;
 	assert_true(search(false, true, false, 1) > 1000);
 }
 
 static void all__both_begin_one_restarts(void **state)
 {
-	(void)state;
 	assert_true(search(true, true, false, 1) > 1000);
 }
 
 static void all__without_key(void **state)
 {
-	(void)state;
 	assert_true(search(true, true, true, 0) > 1000);
 }
 
 static void all__without_key_peer_restarts(void **state)
 {
-	(void)state;
 	assert_true(search(true, false, true, 1) > 1000);
 }
 
@@ -599,5 +588,5 @@ int main(void)
 		cmocka_unit_test(all__without_key_peer_restarts),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("conn_bfs", tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/events.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../unit.h"
 
 #include <string.h>
 
@@ -27,13 +23,11 @@ static struct {
 
 static uint64_t cc_window(const void *cc)
 {
-	(void)cc;
 	return say.window;
 }
 
 static uint64_t cc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
 {
-	(void)cc;
 	say.bytes = bytes;
 	say.rtt_ns = srtt_ns;
 	return say.next ? say.next : now;
@@ -41,16 +35,12 @@ static uint64_t cc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now
 
 static void cc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
-	(void)cc;
-	(void)now;
 	say.acks++;
 	say.ack = *ack;
 }
 
 static void cc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now)
 {
-	(void)cc;
-	(void)now;
 	say.losses++;
 	say.loss = *loss;
 }
@@ -58,10 +48,6 @@ static void cc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now
 static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
 			  const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
-	(void)ps;
-	(void)paths;
-	(void)rng;
-	(void)now;
 	say.chunk = *chunk;
 	return usable[n - 1];
 }
@@ -69,9 +55,6 @@ static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_
 static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
 		      uint64_t now)
 {
-	(void)paths;
-	(void)ps;
-	(void)now;
 	say.samples++;
 	say.marked = marked;
 	say.path = path;
@@ -80,17 +63,12 @@ static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, ui
 
 static void ps_on_land(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now)
 {
-	(void)paths;
-	(void)ps;
-	(void)now;
 	say.landed++;
 	say.path = path;
 }
 
 static void ps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now)
 {
-	(void)ps;
-	(void)now;
 	say.path_losses++;
 	say.path = path;
 	say.kind = kind;
@@ -98,14 +76,11 @@ static void ps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64
 
 static uint64_t cr_limit(const void *cs)
 {
-	(void)cs;
 	return say.limit;
 }
 
 static void cr_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
-	(void)cs;
-	(void)now;
 	say.credits++;
 	say.credit = granted;
 	say.turn = turn;
@@ -113,8 +88,6 @@ static void cr_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now
 
 static uint64_t cr_grant(void *cs, uint64_t received, uint64_t demand, uint64_t now)
 {
-	(void)cs;
-	(void)now;
 	say.grants++;
 	say.received = received;
 	say.demand = demand;
@@ -134,7 +107,6 @@ static struct uccl_flow f;
 
 static int start(void **state)
 {
-	(void)state;
 	memset(&say, 0, sizeof(say));
 	memset(&f, 0, sizeof(f));
 	say.window = 10000;
@@ -157,7 +129,6 @@ static int start_bare(void **state)
 
 static void chunk_size__window(void **state)
 {
-	(void)state;
 	f.sent.inflight_bytes = 9000;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
 	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 0);
@@ -177,7 +148,6 @@ static void chunk_size__window(void **state)
 
 static void chunk_size__pacing(void **state)
 {
-	(void)state;
 	f.pace.next_ns = 100;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 99), 0);
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 100), 1000);
@@ -185,7 +155,6 @@ static void chunk_size__pacing(void **state)
 
 static void chunk_size__credit(void **state)
 {
-	(void)state;
 	say.limit = 5000;
 	f.credit.used = 4999;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
@@ -195,7 +164,6 @@ static void chunk_size__credit(void **state)
 
 static void pacing_chunk__spends_credit(void **state)
 {
-	(void)state;
 	say.next = 777;
 	f.loss.times.srtt_ns = 55;
 	f.credit.used = 10;
@@ -211,7 +179,6 @@ static void rx_ack__ends_a_long_wait(void **state)
 	struct uccl_ack_info info = { .bytes = 1000, .rtt_ns = 20 };
 	const uint64_t far = UCCL_NS_PER_S * 1000;
 
-	(void)state;
 	f.pace.bytes = 1234;
 	f.pace.sent_ns = 3;
 	say.next = far + 1;
@@ -229,7 +196,6 @@ static void rx_ack__ends_a_long_wait(void **state)
 
 static void pacing_chunk__without_pacer(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 5);
 	assert_int_equal(f.credit.used, 1000);
 }
@@ -238,7 +204,6 @@ static void select_path__of_the_usable(void **state)
 {
 	uint16_t usable[] = {3, 5, 8};
 
-	(void)state;
 	f.paths.usable = usable;
 	f.paths.nusable = 3;
 	assert_int_equal(uccl_event_select_path(&f, 42, 99, 5), 8);
@@ -253,7 +218,6 @@ static void select_path__backlog(void **state)
 	uint16_t usable[] = {3};
 	uint64_t backlog = 7000;
 
-	(void)state;
 	f.paths.usable = usable;
 	f.paths.nusable = 1;
 	f.cfg.backlog = &backlog;
@@ -267,7 +231,6 @@ static void select_path__backlog(void **state)
 /* Neither window nor credit nor pacing; receive slots alone. */
 static void tx_rtx_chunk__slots_only(void **state)
 {
-	(void)state;
 	say.window = say.limit = 0;
 	f.credit.used = 1000;
 	f.pace.next_ns = UCCL_NEVER;
@@ -291,8 +254,6 @@ static void tx_rtx_chunk__slots_only(void **state)
 
 static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
-	(void)cfg;
-	(void)pull;
 }
 
 /* A descriptor is small, and writes in flight may wait for it. */
@@ -300,7 +261,6 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 {
 	struct uccl_credit_ops ops = *f.cfg.policy.credit;
 
-	(void)state;
 	ops.pull = pull_none;
 	f.cfg.policy.credit = &ops;
 	f.limits.slots = 4;
@@ -318,7 +278,6 @@ static void tx_rtx_chunk__paced_credit(void **state)
 {
 	struct uccl_credit_ops ops = *f.cfg.policy.credit;
 
-	(void)state;
 	ops.pull = pull_none;
 	f.cfg.policy.credit = &ops;
 	f.limits.slots = 4;
@@ -338,7 +297,6 @@ static void tx_rtx_chunk__paced_credit(void **state)
 
 static void rx_chunk__counts(void **state)
 {
-	(void)state;
 	uccl_event_rx_chunk(&f, 100, 5);
 	assert_int_equal(f.credit.received, 100);
 	assert_true(f.credit.due);
@@ -350,7 +308,6 @@ static void rx_chunk__counts(void **state)
 
 static void rx_chunk__no_grants(void **state)
 {
-	(void)state;
 	uccl_event_rx_chunk(&f, 100, 5);
 	assert_int_equal(f.credit.received, 100);
 	assert_false(f.credit.due);
@@ -361,7 +318,6 @@ static void rx_ack__passed_on(void **state)
 	struct uccl_ack_info info = {.bytes = 7, .rtt_ns = 9};
 	uint64_t backlog = 7000;
 
-	(void)state;
 	uccl_event_rx_ack(&f, &info, 5);
 	assert_int_equal(say.acks, 1);
 	assert_int_equal(say.ack.bytes, 7);
@@ -374,7 +330,6 @@ static void rx_ack__passed_on(void **state)
 
 static void path_sample__passed_on(void **state)
 {
-	(void)state;
 	uccl_event_path_sample(&f, 3, 900, 2048, 5);
 	assert_int_equal(say.samples, 1);
 	assert_int_equal(say.path, 3);
@@ -386,7 +341,6 @@ static void path_sample__passed_on(void **state)
 
 static void path_landed__passed_on(void **state)
 {
-	(void)state;
 	uccl_event_path_landed(&f, 3, 5);
 	assert_int_equal(say.landed, 1);
 	assert_int_equal(say.path, 3);
@@ -395,7 +349,6 @@ static void path_landed__passed_on(void **state)
 /* What has come is in the network no more, though its acknowledgement waits. A window without end stays one. */
 static void window__grows_with_the_way_back(void **state)
 {
-	(void)state;
 	say.window = 1 << 20;
 	assert_int_equal(uccl_event_window(&f), 1 << 20);
 	f.loss.ack_delay.share = UCCL_ACK_DELAY_WHOLE / 4;
@@ -406,7 +359,6 @@ static void window__grows_with_the_way_back(void **state)
 
 static void rx_credit__passed_on(void **state)
 {
-	(void)state;
 	uccl_event_rx_credit(&f, 12345, 7, 5);
 	assert_int_equal(say.credits, 1);
 	assert_int_equal(say.credit, 12345);
@@ -416,7 +368,6 @@ static void rx_credit__passed_on(void **state)
 /* PROTOCOL R65 */
 static void rx_credit__earlier_turn(void **state)
 {
-	(void)state;
 	uccl_event_rx_credit(&f, 12345, 2, 5);
 	uccl_event_rx_credit(&f, UINT64_MAX, 1, 6);
 	uccl_event_rx_credit(&f, 99999, 0, 6);
@@ -433,7 +384,6 @@ static void loss__told_to_both(void **state)
 {
 	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_RACK, .path = 6, .bytes = 11};
 
-	(void)state;
 	uccl_event_loss(&f, &loss, 5);
 	assert_int_equal(say.losses, 1);
 	assert_int_equal(say.loss.bytes, 11);
@@ -446,7 +396,6 @@ static void grant__what_it_is_told(void **state)
 {
 	uint64_t turn = 3;
 
-	(void)state;
 	f.credit.received = 50;
 	f.credit.demand = 70;
 	say.grant_value = 99;
@@ -459,7 +408,6 @@ static void grant__what_it_is_told(void **state)
 /* Of DEMANDs that overtake each other the later one says what leaves next. PROTOCOL R198 */
 static void rx_demand__message(void **state)
 {
-	(void)state;
 	uccl_event_rx_demand(&f, 1000, 0, 700, 5);
 	assert_int_equal(f.credit.pull.message, 700);
 	uccl_event_rx_demand(&f, 2000, 0, 1500, 5);
@@ -476,7 +424,6 @@ static void asked__counts_from_what_came(void **state)
 	struct uccl_pacer pacer;
 	struct uccl_pull_cfg pull;
 
-	(void)state;
 	uccl_event_asked(&f, 1000, 5);
 	assert_int_equal(f.credit.pull.demand, 0);
 	pulls.pull = uccl_credit_eqds.pull;
@@ -500,7 +447,6 @@ static void grant__no_policy(void **state)
 {
 	uint64_t turn;
 
-	(void)state;
 	uccl_event_rx_demand(&f, 1000, 0, 0, 5);
 	assert_true(f.credit.due);
 	assert_true(uccl_event_grant(&f, &turn, 5) == UINT64_MAX);
@@ -512,7 +458,6 @@ static void grant__of_a_turn(void **state)
 	struct uccl_credit_ops pulls = cr;
 	uint64_t turn;
 
-	(void)state;
 	pulls.pull = uccl_credit_auto.pull;
 	f.cfg.policy.credit = &pulls;
 	f.credit.pull.granted = 77;
@@ -530,7 +475,6 @@ static void all__hooks_are_optional(void **state)
 	const struct uccl_loss_info loss = {.bytes = 7};
 	uint64_t turn;
 
-	(void)state;
 	uccl_event_rx_ack(&f, &info, 5);
 	uccl_event_path_sample(&f, 0, 9, false, 5);
 	uccl_event_path_landed(&f, 0, 5);
@@ -571,5 +515,5 @@ int main(void)
 		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

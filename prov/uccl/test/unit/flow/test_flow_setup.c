@@ -1,38 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "pair.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
-#include "flow/internal.h"
-#include "policy/policies.h"
-
-#define KIB 1024u
-#define US UCCL_NS_PER_US
-#define MS UCCL_NS_PER_MS
-
-static struct pair p;
-
-static void start(struct pair_cfg cfg)
-{
-	pair_init(&p, &cfg);
-}
-
-static struct uccl_flow *tx(void)
-{
-	return &p.side[0].f;
-}
-
-static void lose_all(void)
-{
-	while (p.nwire)
-		pair_lose(&p, 0);
-}
+#include "one_pair.h"
 
 /* The next timer of side 0 strikes; what it sends is on the wire. Returns how many packets. */
 static int strike(void)
@@ -68,7 +35,6 @@ static void flow_init__clean(void **state)
 	struct pair_cfg c = pair_packets();
 	bool seen[16] = {false};
 
-	(void)state;
 	start(c);
 	assert_int_equal(tx()->sent.una, c.csn[0]);
 	assert_int_equal(tx()->sent.nxt, c.csn[0]);
@@ -85,7 +51,6 @@ static void flow_init__clean(void **state)
 		assert_false(seen[tx()->paths.list[i].label]);
 		seen[tx()->paths.list[i].label] = true;
 	}
-	pair_fini(&p);
 }
 
 static void flow_init__neighbours_spread(void **state)
@@ -93,7 +58,6 @@ static void flow_init__neighbours_spread(void **state)
 	struct pair_cfg c = pair_packets();
 	uint32_t firsts = 0;
 
-	(void)state;
 	c.labels = 32;
 	for (c.seed = 1; c.seed < 60; c.seed++) {
 		start(c);
@@ -107,27 +71,22 @@ static void flow_init__fewer_labels_than_paths(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.labels = 1;
 	start(c);
 	for (int i = 0; i < c.paths; i++)
 		assert_int_equal(tx()->paths.list[i].label, 0);
 	transfer(100 * KIB);
-	pair_fini(&p);
 }
 
 static struct uccl_policy_cfg told;
 
 static void cc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
-	(void)cc;
-	(void)now;
 	told = *cfg;
 }
 
 static uint64_t cc_window(const void *cc)
 {
-	(void)cc;
 	return UINT64_MAX;
 }
 
@@ -137,7 +96,6 @@ static void flow_init__policies(void **state)
 	static const struct uccl_cc_ops cc = {.name = "told", .init = cc_init, .window = cc_window};
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.cc = &cc;
 	for (int brittle = 0; brittle < 2; brittle++) {
 		c.write_brittle = brittle;
@@ -151,7 +109,6 @@ static void flow_init__policies(void **state)
 
 static void flow_submit__order(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	for (uint32_t i = 0; i < 5; i++)
 		pair_record(&p, 0, i);
@@ -162,7 +119,6 @@ static void flow_submit__order(void **state)
 	assert_false(uccl_flow_idle(tx()));
 	assert_true(pair_finish(&p, MS));
 	assert_true(uccl_flow_idle(tx()));
-	pair_fini(&p);
 }
 
 /* In a stream alone, and only what leaves in several packets and fits a train. PROTOCOL R260 R262 */
@@ -170,7 +126,6 @@ static void flow_even__in_a_stream(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.chunk_bytes = 1000;
 	c.mtu = UCCL_HDR_LEN + 1000;
 	c.train_bytes = 40000;
@@ -204,7 +159,6 @@ static void flow_gathered__a_new_train(void **state)
 	struct pair_cfg c = pair_packets();
 	uint16_t path;
 
-	(void)state;
 	c.train_bytes = 40 * KIB;
 	start(c);
 	pair_record(&p, 0, 900);
@@ -217,14 +171,12 @@ static void flow_gathered__a_new_train(void **state)
 	pair_record(&p, 0, 900);
 	pair_pump_one(&p, 0);
 	assert_int_not_equal(p.wire[2]->path, path);
-	pair_fini(&p);
 }
 
 static void flow_withdraw__before_it_left(void **state)
 {
 	struct pair_obj *rec, *bulk;
 
-	(void)state;
 	start(pair_packets());
 	rec = pair_record(&p, 0, 10);
 	bulk = pair_bulk(&p, 0, 5000);
@@ -237,7 +189,6 @@ static void flow_withdraw__before_it_left(void **state)
 	uccl_flow_submit(tx(), &rec->item);
 	uccl_flow_submit(tx(), &bulk->item);
 	assert_true(pair_finish(&p, MS));
-	pair_fini(&p);
 }
 
 static void flow_withdraw__too_late(void **state)
@@ -245,7 +196,6 @@ static void flow_withdraw__too_late(void **state)
 	struct pair_cfg c = pair_packets();
 	struct pair_obj *o;
 
-	(void)state;
 	c.slots = 1;
 	start(c);
 	o = pair_bulk(&p, 0, 5000);
@@ -263,7 +213,6 @@ static void flow_withdraw__too_late(void **state)
 	assert_int_equal(o->item.off, 0);
 	assert_false(uccl_flow_withdraw(tx(), &o->item));
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* Behind the window's edge, inside it, never sent. */
@@ -272,7 +221,6 @@ static void flow_acked__by_cookie(void **state)
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 4; i++)
 		pair_record(&p, 0, 10);
@@ -285,14 +233,12 @@ static void flow_acked__by_cookie(void **state)
 	for (uint32_t i = 0; i < 6; i++)
 		assert_int_equal(uccl_flow_acked(tx(), p.cfg.csn[0] + i), i == 0 || i == 3);
 	assert_false(uccl_flow_acked(tx(), UCCL_NEVER));
-	pair_fini(&p);
 }
 
 static void probe__tail_after_two_rtts(void **state)
 {
 	uint64_t sent;
 
-	(void)state;
 	start(pair_packets());
 	transfer(100 * KIB);
 	tx()->loss.times.srtt_ns = 400 * US;
@@ -306,7 +252,6 @@ static void probe__tail_after_two_rtts(void **state)
 	assert_int_equal(strike(), 2);
 	assert_int_equal(p.side[0].stats.probes, 1);
 	assert_int_equal(p.side[0].stats.rtos, 0);
-	pair_fini(&p);
 }
 
 /*
@@ -317,7 +262,6 @@ static void probe__tail_of_a_burst(void **state)
 {
 	uint64_t heard;
 
-	(void)state;
 	start(pair_packets());
 	transfer(100 * KIB);
 	p.side[1].host_ns = 3 * MS;
@@ -333,26 +277,22 @@ static void probe__tail_of_a_burst(void **state)
 	assert_true(uccl_flow_expiry(tx()) - heard <= 2 * tx()->loss.times.srtt_ns + UCCL_ACK_DELAY_NS);
 	assert_true(pair_finish(&p, p.now + 100 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
-	pair_fini(&p);
 }
 
 /* Paths that differ make two RTTs too short. */
 static void probe__tail_after_variation(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	tx()->loss.times.srtt_ns = 300 * US;
 	tx()->loss.times.rttvar_ns = 100 * US;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300 * US + 4 * 100 * US + UCCL_ACK_DELAY_NS);
-	pair_fini(&p);
 }
 
 /* Not later than the time-out, however large two RTTs are; not earlier than an acknowledgement may be delayed. */
 static void probe__tail_bounds(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	tx()->loss.times.srtt_ns = 10 * US;
 	pair_record(&p, 0, 1);
@@ -364,13 +304,11 @@ static void probe__tail_bounds(void **state)
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 150 * MS + UCCL_ACK_DELAY_NS);
-	pair_fini(&p);
 }
 
 /* A question, not the chunk again, on the chunk's own path: there it is also a later packet, which proves the loss. */
 static void probe__asks_on_its_path(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
@@ -386,13 +324,11 @@ static void probe__asks_on_its_path(void **state)
 	assert_true(pair_finish(&p, MS / 2));
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
-	pair_fini(&p);
 }
 
 /* The path is dead, and it answered last: another one is asked as well, so no time-out is waited for. */
 static void probe__asks_elsewhere_too(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
@@ -404,7 +340,6 @@ static void probe__asks_elsewhere_too(void **state)
 	assert_true(pair_finish(&p, MS / 2));
 	assert_int_equal(p.side[0].stats.rtos, 0);
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
-	pair_fini(&p);
 }
 
 /* A peer that is wholly silent gets two tiny packets per time-out, on path after path, and never the window. */
@@ -413,7 +348,6 @@ static void probe__silent_peer(void **state)
 	uint64_t last, gap = 0;
 	uint32_t paths = 0;
 
-	(void)state;
 	start(pair_packets());
 	transfer(64 * KIB);
 	pair_run(&p, p.now + MS);
@@ -453,13 +387,11 @@ static void probe__silent_peer(void **state)
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
-	pair_fini(&p);
 }
 
 /* A peer that was only stopped: everything was in its receive queue, so nothing is sent again. */
 static void probe__stopped_peer(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	p.side[1].stopped = true;
 	pair_bulk(&p, 0, 100 * KIB);
@@ -468,7 +400,6 @@ static void probe__stopped_peer(void **state)
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
-	pair_fini(&p);
 }
 
 /* All present labels may lead into a hole: after all paths were asked, they get new ones. */
@@ -476,7 +407,6 @@ static void probe__new_labels_at_last(void **state)
 {
 	uint32_t dead = 0;
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < p.cfg.paths; i++)
 		dead |= 1u << tx()->paths.list[i].label;
@@ -485,7 +415,6 @@ static void probe__new_labels_at_last(void **state)
 	pair_bulk(&p, 0, 100 * KIB);
 	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
 	assert_true(p.side[0].stats.rerolled > 0);
-	pair_fini(&p);
 }
 
 /* One of four paths swallows everything: out of service soon, and the transfer goes on without it. */
@@ -494,7 +423,6 @@ static void path_loss__black_hole(void **state)
 	uint32_t dead = 1 << 2;
 	uint64_t carried;
 
-	(void)state;
 	start(pair_packets());
 	p.cfg.delay_ns = 10 * US;
 	tx()->cfg.policy.pathsel = &uccl_path_rr;
@@ -514,7 +442,6 @@ static void path_loss__black_hole(void **state)
 	transfer(500 * KIB);
 	/* Nothing of the application's goes there. */
 	assert_int_equal(tx()->paths.list[2].tx_bytes, carried);
-	pair_fini(&p);
 }
 
 /* What is long gets lost time after time, in whatever numbers, and probes are answered all the while. */
@@ -523,7 +450,6 @@ static void path_loss__long_chunks_alone(void **state)
 	struct uccl_sent e = {.path = 1, .len = 4000};
 	struct uccl_path *q;
 
-	(void)state;
 	start(pair_packets());
 	q = &tx()->paths.list[1];
 	for (int round = 0; round < 3; round++) {
@@ -548,7 +474,6 @@ static void path_loss__long_chunks_alone(void **state)
 	e.sent_ns = p.now;
 	uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now + 1);
 	assert_int_equal(q->state, UCCL_PATH_QUARANTINE);
-	pair_fini(&p);
 }
 
 /* One that comes through speaks for the path; short ones say nothing, and the last path stays. */
@@ -556,7 +481,6 @@ static void path_loss__long_chunks_now_and_then(void **state)
 {
 	struct uccl_sent e = {.path = 1, .len = 4000}, small = {.path = 1, .len = 100};
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 10; i++) {
 		e.sent_ns = small.sent_ns = p.now;
@@ -581,13 +505,11 @@ static void path_loss__long_chunks_now_and_then(void **state)
 		uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now);
 	}
 	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
-	pair_fini(&p);
 }
 
 /* Half of all routes carry nothing long. */
 static void short_labels(struct pair *q, struct pair_pkt *k)
 {
-	(void)q;
 	if (k->to == 1 && k->label % 2 && k->len > 1000)
 		k->fate = PAIR_DROP;
 }
@@ -596,7 +518,6 @@ static void path_loss__short_routes(void **state)
 {
 	uint64_t lost;
 
-	(void)state;
 	start(pair_packets());
 	p.cfg.delay_ns = 10 * US;
 	tx()->cfg.policy.pathsel = &uccl_path_rr;
@@ -611,7 +532,6 @@ static void path_loss__short_routes(void **state)
 	transfer(8000 * KIB);
 	/* A fiftieth; without leaving them, half. */
 	assert_true(p.side[0].stats.rtx_bytes - lost < 160 * KIB);
-	pair_fini(&p);
 }
 
 static void suspected(uint16_t path)
@@ -633,7 +553,6 @@ static void quarantined(uint16_t path)
 
 static void path_loss__three_in_a_row(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
 	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
@@ -650,7 +569,6 @@ static void path_loss__three_in_a_row(void **state)
 	assert_int_equal(tx()->paths.at, tx()->paths.list[1].until);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + uccl_flow_rto(tx()));
 	assert_int_equal(p.side[0].stats.quarantined, 0);
-	pair_fini(&p);
 }
 
 /* Where there are many, one is enough: what it carries is too seldom. */
@@ -658,7 +576,6 @@ static void path_loss__one_of_many(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 32;
 	c.labels = 64;
 	start(c);
@@ -671,7 +588,6 @@ static void path_loss__one_of_many(void **state)
 	assert_int_equal(tx()->paths.list[2].state, UCCL_PATH_ACTIVE);
 	uccl_paths_loss(&tx()->paths, 2, false, uccl_flow_rto(tx()), p.now);
 	assert_int_equal(tx()->paths.list[2].state, UCCL_PATH_SUSPECT);
-	pair_fini(&p);
 }
 
 /* One question, on the path itself, and no answer: quarantine, and only now a new label is to come. */
@@ -679,7 +595,6 @@ static void path_suspect__silent(void **state)
 {
 	uint64_t began;
 
-	(void)state;
 	start(pair_packets());
 	suspected(1);
 	began = p.now;
@@ -695,7 +610,6 @@ static void path_suspect__silent(void **state)
 	assert_int_equal(tx()->paths.at, p.now + uccl_flow_rto(tx()));
 	assert_int_equal(p.side[0].stats.quarantined, 1);
 	assert_int_equal(p.side[0].stats.rerolled, 0);
-	pair_fini(&p);
 }
 
 /* Answered: back at once, as it was. */
@@ -703,7 +617,6 @@ static void path_suspect__answers(void **state)
 {
 	uint16_t label;
 
-	(void)state;
 	start(pair_packets());
 	label = tx()->paths.list[1].label;
 	tx()->paths.list[1].srtt_ns = 20 * US;
@@ -718,7 +631,6 @@ static void path_suspect__answers(void **state)
 	assert_int_equal(tx()->paths.nusable, 4);
 	assert_true(tx()->paths.at == UCCL_NEVER);
 	assert_int_equal(p.side[0].stats.quarantined, 0);
-	pair_fini(&p);
 }
 
 /* What left before the suspicion says nothing about now, however late it is reported. */
@@ -727,7 +639,6 @@ static void path_suspect__old_report(void **state)
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	(void)state;
 	start(pair_packets());
 	uccl_flow_keepalive(tx(), p.now);
 	pair_pump_one(&p, 0);
@@ -739,24 +650,20 @@ static void path_suspect__old_report(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(tx()->paths.list[1].acked_seq, 1);
 	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_SUSPECT);
-	pair_fini(&p);
 }
 
 /* A path that is slower than the others gets its own time. */
 static void path_suspect__own_time(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	tx()->paths.list[1].srtt_ns = 50 * MS;
 	suspected(1);
 	assert_int_equal(tx()->paths.list[1].until, p.now + 50 * MS + UCCL_ACK_DELAY_NS);
-	pair_fini(&p);
 }
 
 /* What answers is good again at once, even from quarantine: the others may be dead. PROTOCOL R59 */
 static void path_quarantine__answers(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	suspected(1);
 	pair_pump_one(&p, 0);
@@ -772,7 +679,6 @@ static void path_quarantine__answers(void **state)
 	pair_arrive(&p, 0);
 	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(tx()->paths.nusable, 4);
-	pair_fini(&p);
 }
 
 /* Silent through a time-out that another path ended: once is enough. */
@@ -780,7 +686,6 @@ static void path_loss__silent_through_a_timeout(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.chunk_bytes = 4096;
 	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
 	start(c);
@@ -801,12 +706,10 @@ static void path_loss__silent_through_a_timeout(void **state)
 	assert_int_equal(p.side[0].stats.lost_rack + p.side[0].stats.lost_proof, 0);
 	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_SUSPECT);
 	assert_true(pair_finish(&p, 100 * MS));
-	pair_fini(&p);
 }
 
 static void path_loss__last_path_stays(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	suspected(0);
 	suspected(1);
@@ -816,27 +719,23 @@ static void path_loss__last_path_stays(void **state)
 	assert_int_equal(tx()->paths.list[3].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(tx()->paths.nusable, 1);
 	assert_int_equal(tx()->paths.usable[0], 3);
-	pair_fini(&p);
 }
 
 static void path_loss__one_path_flow(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	p.faults.loss = 0.5;
 	transfer(100 * KIB);
 	assert_int_equal(p.side[0].stats.quarantined, 0);
 	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_ACTIVE);
-	pair_fini(&p);
 }
 
 /* None in service, none on probation: all of them rather than none. */
 static void path_refresh__none_left(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 4; i++)
 		tx()->paths.list[i].state = UCCL_PATH_QUARANTINE;
@@ -850,13 +749,11 @@ static void path_refresh__none_left(void **state)
 	uccl_paths_refresh(&tx()->paths);
 	assert_int_equal(tx()->paths.nusable, 1);
 	assert_int_equal(tx()->paths.usable[0], 1);
-	pair_fini(&p);
 }
 
 /* A burst does not go on along a path that is out of service. */
 static void path_refresh__ends_the_burst(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
@@ -867,7 +764,6 @@ static void path_refresh__ends_the_burst(void **state)
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_PROBE);
 	assert_int_equal(p.wire[2]->h.type, UCCL_PKT_CHUNK);
 	assert_int_not_equal(p.wire[2]->path, 0);
-	pair_fini(&p);
 }
 
 static void paths_expire__probation_and_back(void **state)
@@ -875,7 +771,6 @@ static void paths_expire__probation_and_back(void **state)
 	uint16_t label, next;
 	const struct pair_pkt *k;
 
-	(void)state;
 	start(pair_packets());
 	label = tx()->paths.list[1].label;
 	next = tx()->paths.next_label;
@@ -900,7 +795,6 @@ static void paths_expire__probation_and_back(void **state)
 	assert_int_equal(tx()->paths.nusable, 4);
 	assert_true(tx()->paths.at == UCCL_NEVER);
 	assert_int_equal(tx()->paths.list[1].strikes, 0);
-	pair_fini(&p);
 }
 
 /* No answer: out again, for longer each time. */
@@ -908,7 +802,6 @@ static void paths_expire__longer_each_time(void **state)
 {
 	uint64_t gap = 0;
 
-	(void)state;
 	start(pair_packets());
 	quarantined(1);
 	for (int i = 0; i < 9; i++) {
@@ -928,7 +821,6 @@ static void paths_expire__longer_each_time(void **state)
 	lose_all();
 	strike();
 	assert_int_equal(tx()->paths.list[1].until - p.now, uccl_flow_rto(tx()) << 8);
-	pair_fini(&p);
 }
 
 /* A healed path carries data again. */
@@ -937,7 +829,6 @@ static void paths_expire__healed(void **state)
 	uint32_t dead = 1 << 1;
 	uint64_t carried;
 
-	(void)state;
 	start(pair_packets());
 	p.filter = black_holes;
 	p.arg = &dead;
@@ -950,12 +841,10 @@ static void paths_expire__healed(void **state)
 	carried = tx()->paths.list[1].tx_bytes;
 	transfer(500 * KIB);
 	assert_true(tx()->paths.list[1].tx_bytes > carried + 50 * KIB);
-	pair_fini(&p);
 }
 
 static void flow_expiry__earliest(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	tx()->rx.ack_tracker.at = p.now + 600;
 	tx()->loss.rack.at = p.now + 500;
@@ -983,12 +872,10 @@ static void flow_expiry__earliest(void **state)
 	tx()->credit.starved = true;
 	tx()->credit.tell_ns = p.now + 50;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 50);
-	pair_fini(&p);
 }
 
 static void flow_expire__only_what_is_due(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	tx()->rx.ack_tracker.at = p.now + 1;
 	tx()->pace.next_ns = p.now + 1;
@@ -1000,14 +887,12 @@ static void flow_expire__only_what_is_due(void **state)
 	assert_true(tx()->rx.ack_tracker.now);
 	assert_true(tx()->rx.ack_tracker.at == UCCL_NEVER);
 	assert_int_equal(tx()->pace.next_ns, 0);
-	pair_fini(&p);
 }
 
 static void flow_keepalive__path_after_path(void **state)
 {
 	uint32_t paths = 0;
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 4; i++) {
 		uccl_flow_keepalive(tx(), p.now);
@@ -1017,7 +902,6 @@ static void flow_keepalive__path_after_path(void **state)
 		lose_all();
 	}
 	assert_int_equal(paths, 15);
-	pair_fini(&p);
 }
 
 static void lose_close(struct pair *q, struct pair_pkt *k)
@@ -1030,7 +914,6 @@ static void lose_close(struct pair *q, struct pair_pkt *k)
 
 static void flow_close__said_until_answered(void **state)
 {
-	(void)state;
 	for (uint32_t lost = 0; lost < 6; lost++) {
 		start(pair_packets());
 		p.filter = lose_close;
@@ -1051,7 +934,6 @@ static void flow_close__said_until_answered(void **state)
 
 static void flow_close__both(void **state)
 {
-	(void)state;
 	for (uint32_t lost = 0; lost < 4; lost++) {
 		start(pair_packets());
 		p.filter = lose_close;
@@ -1069,7 +951,6 @@ static void flow_check__sees_each(void **state)
 	struct uccl_flow *f, keep;
 	struct uccl_sent *e, kept;
 
-	(void)state;
 	start(pair_packets());
 	f = tx();
 	pair_record(&p, 0, 10);
@@ -1101,7 +982,6 @@ static void flow_check__sees_each(void **state)
 #undef BROKEN
 	f->rx.arrived.map[(f->rx.arrived.nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rx.arrived.nxt % 64);
 	assert_non_null(uccl_flow_check(f));
-	pair_fini(&p);
 }
 
 /* What is reported of the label before is no answer of the present one. */
@@ -1110,7 +990,6 @@ static void path_alive__another_label(void **state)
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 2; i++) {
 		uccl_flow_keepalive(tx(), p.now);
@@ -1125,7 +1004,6 @@ static void path_alive__another_label(void **state)
 	assert_int_equal(tx()->paths.alive, 2);
 	assert_int_equal(tx()->paths.ncontrol, 1);
 	assert_int_equal(tx()->paths.control[0], 2);
-	pair_fini(&p);
 }
 
 /* The newest eight; who leaves service leaves them. */
@@ -1133,7 +1011,6 @@ static void path_alive__control_list(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 16;
 	start(c);
 	for (uint16_t i = 0; i < 12; i++)
@@ -1146,7 +1023,6 @@ static void path_alive__control_list(void **state)
 	suspected(7);
 	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS - 1);
 	assert_null(uccl_flow_check(tx()));
-	pair_fini(&p);
 }
 
 /* A path that works for more than 2^31 packets still clears its losses: what is fresh moves along. */
@@ -1154,7 +1030,6 @@ static void path_alive__after_half_the_numbers(void **state)
 {
 	struct uccl_path *q;
 
-	(void)state;
 	start(pair_packets());
 	q = &tx()->paths.list[1];
 	for (uint32_t i = 1; i <= 4; i++) {
@@ -1165,7 +1040,6 @@ static void path_alive__after_half_the_numbers(void **state)
 	}
 	q->acked_seq = 0;
 	q->fresh_seq = 0;
-	pair_fini(&p);
 }
 
 /* Control packets count like chunks: three that were not reported, while what left a time-out later was. */
@@ -1173,7 +1047,6 @@ static void control_check__unreported(void **state)
 {
 	struct uccl_path *q;
 
-	(void)state;
 	start(pair_packets());
 	q = &tx()->paths.list[1];
 	for (int i = 0; i < 3; i++) {
@@ -1194,7 +1067,6 @@ static void control_check__unreported(void **state)
 	}
 	assert_int_equal(q->state, UCCL_PATH_SUSPECT);
 	tx()->loss.rack.reported_ns = 0;
-	pair_fini(&p);
 }
 
 /* Of many paths one lost chunk is enough, but not one control packet that no report had room for. */
@@ -1202,7 +1074,6 @@ static void control_check__one_of_many(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 64;
 	c.labels = 64;
 	start(c);
@@ -1214,7 +1085,6 @@ static void control_check__one_of_many(void **state)
 	assert_int_equal(tx()->paths.nusable, 64);
 	assert_int_equal(tx()->paths.probes_due, 0);
 	tx()->loss.rack.reported_ns = 0;
-	pair_fini(&p);
 }
 
 /* Paths of side 1 whose bit is set carry nothing. */
@@ -1231,7 +1101,6 @@ static void control_check__acknowledgements_leave_dead_paths(void **state)
 	uint32_t dead = 1 << 1 | 1 << 2;
 	uint64_t carried;
 
-	(void)state;
 	c.delay_ns = 100 * US;
 	start(c);
 	p.filter = black_back;
@@ -1243,7 +1112,6 @@ static void control_check__acknowledgements_leave_dead_paths(void **state)
 	assert_int_equal(p.side[1].f.paths.nusable, 2);
 	carried = p.side[1].f.paths.list[0].tx_packets + p.side[1].f.paths.list[3].tx_packets;
 	assert_true(carried * 10 > p.side[1].stats.tx_packets * 8);
-	pair_fini(&p);
 }
 
 /* A time-out's questions tell again what arrived: the answers that told it may be what was lost. */
@@ -1251,7 +1119,6 @@ static void probe__tells_again(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start(pair_packets());
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
@@ -1273,7 +1140,6 @@ static void probe__tells_again(void **state)
 		}
 		lose_all();
 	}
-	pair_fini(&p);
 }
 
 /* First where the last answer came from. */
@@ -1281,7 +1147,6 @@ static void probe__last_answer_first(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.chunk_bytes = 4096;
 	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
 	start(c);
@@ -1300,7 +1165,6 @@ static void probe__last_answer_first(void **state)
 	assert_int_equal(p.wire[1]->path, 2);
 	/* Nothing is known to work any more. */
 	assert_int_equal(tx()->paths.ncontrol, 0);
-	pair_fini(&p);
 }
 
 /* Direct writes that a NIC makes ready path by path. */
@@ -1321,7 +1185,6 @@ static void start_later(void)
 /* A grant is no use before a path is ready; then one write goes, more when it is reported. PROTOCOL R84 */
 static void writes__off_trial_on(void **state)
 {
-	(void)state;
 	start_later();
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 10 * MS));
@@ -1340,7 +1203,6 @@ static void writes__off_trial_on(void **state)
 	assert_int_equal(p.side[0].stats.writes_tx, 17);
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
 	assert_int_equal(p.side[0].renews, 0);
-	pair_fini(&p);
 }
 
 static void writes_ack_lost(struct pair *q, struct pair_pkt *k)
@@ -1358,7 +1220,6 @@ static void writes__report_lost(void **state)
 {
 	uint32_t left = 1;
 
-	(void)state;
 	start_later();
 	p.arg = &left;
 	p.filter = writes_ack_lost;
@@ -1372,7 +1233,6 @@ static void writes__report_lost(void **state)
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(p.side[0].stats.writes_tx, 17);
-	pair_fini(&p);
 }
 
 static void writes_lost(struct pair *q, struct pair_pkt *k)
@@ -1390,7 +1250,6 @@ static void writes__lost_in_a_row(void **state)
 {
 	uint32_t left = 2;
 
-	(void)state;
 	start_later();
 	p.arg = &left;
 	p.filter = writes_lost;
@@ -1423,7 +1282,6 @@ static void writes__lost_in_a_row(void **state)
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(path(1)->write, UCCL_WRITE_ON);
 	assert_int_equal(path(1)->write_strikes, 0);
-	pair_fini(&p);
 }
 
 /* What is announced goes as packets when no path can write any more; what was written last goes again at once. */
@@ -1432,7 +1290,6 @@ static void writes__end_in_the_middle(void **state)
 	uint32_t left = 100;
 	uint64_t writes;
 
-	(void)state;
 	start_later();
 	uccl_flow_writes(tx(), 0, true, p.now);
 	path(0)->write = UCCL_WRITE_ON;
@@ -1449,13 +1306,11 @@ static void writes__end_in_the_middle(void **state)
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(p.side[0].stats.writes_tx, writes);
 	assert_int_equal(p.side[0].stats.rtos, 0);
-	pair_fini(&p);
 }
 
 /* The end of a quarantine gives the path another label, and so another way for writes. */
 static void writes__renewed_with_the_label(void **state)
 {
-	(void)state;
 	start_later();
 	uccl_flow_writes(tx(), 1, true, p.now);
 	path(1)->write = UCCL_WRITE_ON;
@@ -1467,70 +1322,69 @@ static void writes__renewed_with_the_label(void **state)
 	assert_int_equal(path(1)->state, UCCL_PATH_PROBATION);
 	assert_int_equal(path(1)->write, UCCL_WRITE_OFF);
 	assert_int_equal(p.side[0].renews, 1);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_init__clean),
-		cmocka_unit_test(flow_init__neighbours_spread),
-		cmocka_unit_test(flow_init__fewer_labels_than_paths),
-		cmocka_unit_test(flow_init__policies),
-		cmocka_unit_test(flow_submit__order),
-		cmocka_unit_test(flow_even__in_a_stream),
-		cmocka_unit_test(flow_gathered__a_new_train),
-		cmocka_unit_test(flow_withdraw__before_it_left),
-		cmocka_unit_test(flow_withdraw__too_late),
-		cmocka_unit_test(flow_acked__by_cookie),
-		cmocka_unit_test(path_refresh__none_left),
-		cmocka_unit_test(path_refresh__ends_the_burst),
-		cmocka_unit_test(path_loss__black_hole),
-		cmocka_unit_test(path_loss__three_in_a_row),
-		cmocka_unit_test(path_loss__one_of_many),
-		cmocka_unit_test(path_loss__long_chunks_alone),
-		cmocka_unit_test(path_loss__long_chunks_now_and_then),
-		cmocka_unit_test(path_loss__short_routes),
-		cmocka_unit_test(path_loss__last_path_stays),
-		cmocka_unit_test(path_loss__one_path_flow),
-		cmocka_unit_test(path_loss__silent_through_a_timeout),
-		cmocka_unit_test(path_suspect__silent),
-		cmocka_unit_test(path_suspect__answers),
-		cmocka_unit_test(path_suspect__old_report),
-		cmocka_unit_test(path_suspect__own_time),
-		cmocka_unit_test(path_quarantine__answers),
-		cmocka_unit_test(paths_expire__probation_and_back),
-		cmocka_unit_test(paths_expire__longer_each_time),
-		cmocka_unit_test(paths_expire__healed),
-		cmocka_unit_test(probe__tail_after_two_rtts),
-		cmocka_unit_test(probe__tail_of_a_burst),
-		cmocka_unit_test(probe__tail_after_variation),
-		cmocka_unit_test(probe__tail_bounds),
-		cmocka_unit_test(probe__asks_on_its_path),
-		cmocka_unit_test(probe__asks_elsewhere_too),
-		cmocka_unit_test(probe__silent_peer),
-		cmocka_unit_test(probe__stopped_peer),
-		cmocka_unit_test(probe__new_labels_at_last),
-		cmocka_unit_test(flow_expiry__earliest),
-		cmocka_unit_test(flow_expire__only_what_is_due),
-		cmocka_unit_test(flow_keepalive__path_after_path),
-		cmocka_unit_test(flow_close__said_until_answered),
-		cmocka_unit_test(flow_close__both),
-		cmocka_unit_test(flow_check__sees_each),
-		cmocka_unit_test(path_alive__another_label),
-		cmocka_unit_test(path_alive__control_list),
-		cmocka_unit_test(path_alive__after_half_the_numbers),
-		cmocka_unit_test(control_check__unreported),
-		cmocka_unit_test(control_check__one_of_many),
-		cmocka_unit_test(control_check__acknowledgements_leave_dead_paths),
-		cmocka_unit_test(probe__tells_again),
-		cmocka_unit_test(probe__last_answer_first),
-		cmocka_unit_test(writes__off_trial_on),
-		cmocka_unit_test(writes__report_lost),
-		cmocka_unit_test(writes__lost_in_a_row),
-		cmocka_unit_test(writes__end_in_the_middle),
-		cmocka_unit_test(writes__renewed_with_the_label),
+		cmocka_unit_test_teardown(flow_init__clean, end),
+		cmocka_unit_test_teardown(flow_init__neighbours_spread, end),
+		cmocka_unit_test_teardown(flow_init__fewer_labels_than_paths, end),
+		cmocka_unit_test_teardown(flow_init__policies, end),
+		cmocka_unit_test_teardown(flow_submit__order, end),
+		cmocka_unit_test_teardown(flow_even__in_a_stream, end),
+		cmocka_unit_test_teardown(flow_gathered__a_new_train, end),
+		cmocka_unit_test_teardown(flow_withdraw__before_it_left, end),
+		cmocka_unit_test_teardown(flow_withdraw__too_late, end),
+		cmocka_unit_test_teardown(flow_acked__by_cookie, end),
+		cmocka_unit_test_teardown(path_refresh__none_left, end),
+		cmocka_unit_test_teardown(path_refresh__ends_the_burst, end),
+		cmocka_unit_test_teardown(path_loss__black_hole, end),
+		cmocka_unit_test_teardown(path_loss__three_in_a_row, end),
+		cmocka_unit_test_teardown(path_loss__one_of_many, end),
+		cmocka_unit_test_teardown(path_loss__long_chunks_alone, end),
+		cmocka_unit_test_teardown(path_loss__long_chunks_now_and_then, end),
+		cmocka_unit_test_teardown(path_loss__short_routes, end),
+		cmocka_unit_test_teardown(path_loss__last_path_stays, end),
+		cmocka_unit_test_teardown(path_loss__one_path_flow, end),
+		cmocka_unit_test_teardown(path_loss__silent_through_a_timeout, end),
+		cmocka_unit_test_teardown(path_suspect__silent, end),
+		cmocka_unit_test_teardown(path_suspect__answers, end),
+		cmocka_unit_test_teardown(path_suspect__old_report, end),
+		cmocka_unit_test_teardown(path_suspect__own_time, end),
+		cmocka_unit_test_teardown(path_quarantine__answers, end),
+		cmocka_unit_test_teardown(paths_expire__probation_and_back, end),
+		cmocka_unit_test_teardown(paths_expire__longer_each_time, end),
+		cmocka_unit_test_teardown(paths_expire__healed, end),
+		cmocka_unit_test_teardown(probe__tail_after_two_rtts, end),
+		cmocka_unit_test_teardown(probe__tail_of_a_burst, end),
+		cmocka_unit_test_teardown(probe__tail_after_variation, end),
+		cmocka_unit_test_teardown(probe__tail_bounds, end),
+		cmocka_unit_test_teardown(probe__asks_on_its_path, end),
+		cmocka_unit_test_teardown(probe__asks_elsewhere_too, end),
+		cmocka_unit_test_teardown(probe__silent_peer, end),
+		cmocka_unit_test_teardown(probe__stopped_peer, end),
+		cmocka_unit_test_teardown(probe__new_labels_at_last, end),
+		cmocka_unit_test_teardown(flow_expiry__earliest, end),
+		cmocka_unit_test_teardown(flow_expire__only_what_is_due, end),
+		cmocka_unit_test_teardown(flow_keepalive__path_after_path, end),
+		cmocka_unit_test_teardown(flow_close__said_until_answered, end),
+		cmocka_unit_test_teardown(flow_close__both, end),
+		cmocka_unit_test_teardown(flow_check__sees_each, end),
+		cmocka_unit_test_teardown(path_alive__another_label, end),
+		cmocka_unit_test_teardown(path_alive__control_list, end),
+		cmocka_unit_test_teardown(path_alive__after_half_the_numbers, end),
+		cmocka_unit_test_teardown(control_check__unreported, end),
+		cmocka_unit_test_teardown(control_check__one_of_many, end),
+		cmocka_unit_test_teardown(control_check__acknowledgements_leave_dead_paths, end),
+		cmocka_unit_test_teardown(probe__tells_again, end),
+		cmocka_unit_test_teardown(probe__last_answer_first, end),
+		cmocka_unit_test_teardown(writes__off_trial_on, end),
+		cmocka_unit_test_teardown(writes__report_lost, end),
+		cmocka_unit_test_teardown(writes__lost_in_a_row, end),
+		cmocka_unit_test_teardown(writes__end_in_the_middle, end),
+		cmocka_unit_test_teardown(writes__renewed_with_the_label, end),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("flow_setup", tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The map of a chunk in segments, against sums made one by one, for every cut and every map of few segments. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../unit.h"
 
 #include "base/rng.h"
 #include "flow/segment_map.h"
@@ -12,7 +8,6 @@
 /* Every chunk of up to 900 bytes in up to 64 segments, none of them empty. */
 static void init__every_cut(void **state)
 {
-	(void)state;
 	for (uint32_t total = 1; total <= 900; total++)
 		for (uint32_t count = 1; count <= uccl_min(total, UCCL_SEGMENT_COUNT); count++) {
 			struct uccl_segment_map p;
@@ -43,7 +38,6 @@ static void init__every_cut(void **state)
 /* Every map, taken one by one and at once. */
 static void took__every_map(void **state)
 {
-	(void)state;
 	for (uint8_t count = 2; count <= 10; count++)
 		for (uint64_t map = 0; map < 1ull << count; map++) {
 			struct uccl_segment_map one, all;
@@ -68,7 +62,6 @@ static void took__every_map(void **state)
 
 static void row__every_one(void **state)
 {
-	(void)state;
 	for (uint8_t first = 0; first < UCCL_SEGMENT_COUNT; first++) {
 		uint64_t map = 0;
 
@@ -84,7 +77,6 @@ static void took__counts_once(void **state)
 {
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 5);
 	for (int i = 0; i < 2000; i++) {
 		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_SEGMENT_COUNT - 1));
@@ -101,7 +93,6 @@ static void took__counts_once(void **state)
 
 static void behind__every_map(void **state)
 {
-	(void)state;
 	for (uint64_t map = 0; map < 256; map++)
 		for (uint64_t other = 1; other < 256; other++) {
 			uint32_t last = 0, n = 0;
@@ -118,7 +109,6 @@ static void behind__every_map(void **state)
 /* Together with the gaps each byte is there once. */
 static void gap__every_map(void **state)
 {
-	(void)state;
 	for (uint8_t count = 1; count <= 10; count++)
 		for (uint64_t map = 0; map < 1ull << count; map++) {
 			uint32_t from, to, end = 0, bytes;
@@ -148,5 +138,5 @@ int main(void)
 		cmocka_unit_test(behind__every_map), cmocka_unit_test(gap__every_map),
 	};
 
-	return cmocka_run_group_tests_name("parts", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("segment_map", tests, NULL, NULL);
 }

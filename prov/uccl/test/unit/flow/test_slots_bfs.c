@@ -6,12 +6,9 @@
  */
 #include "flow/recv/slots.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/units.h"
 #include "flow/wire/wire.h"
@@ -373,7 +370,6 @@ static const uint8_t places[][PEERS_MAX] = {
 /* Two are connected, a third one may come. */
 static void all__from_the_start(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(places); i++) {
 		begin(places[i], 3, 2);
 		search_all();
@@ -383,7 +379,6 @@ static void all__from_the_start(void **state)
 /* There is a line, and whoever has a slot has used it. */
 static void all__from_a_line(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(places); i++) {
 		begin(places[i], 4, 4);
 		for (int k = 0; k < 4; k++)

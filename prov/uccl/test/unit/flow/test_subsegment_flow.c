@@ -1,33 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Chunks in sub-segments: two flows and a network that carries less than both hosts. */
-#include "pair.h"
+#include "one_pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
-#include "flow/internal.h"
-#include "policy/policies.h"
-
-#define KIB 1024u
 #define ODD (8001 * KIB - 1) /* bytes */
-#define MS UCCL_NS_PER_MS
-
-static struct pair p;
-
-static struct uccl_flow *tx(void)
-{
-	return &p.side[0].f;
-}
-
-static const struct uccl_stats *stats(int side)
-{
-	return &p.side[side].stats;
-}
 
 /* Chunks of 8 KiB; the network towards side 1 carries *arg bytes, nothing that is longer arrives. */
 static void narrow(struct pair *q, struct pair_pkt *k)
@@ -36,7 +11,7 @@ static void narrow(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void start(uint32_t *network)
+static void start_narrow(uint32_t *network)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -53,12 +28,11 @@ static void rx__black_hole(void **state)
 {
 	static const uint32_t networks[] = {8255, 4000, 1472, 1280, 1200, 600};
 
-	(void)state;
 	for (int i = 0; i < 6; i++) {
 		uint32_t network = networks[i];
 		uint64_t began;
 
-		start(&network);
+		start_narrow(&network);
 		began = p.now;
 		pair_bulk(&p, 0, 1000 * KIB);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -107,7 +81,6 @@ static void bulk__whole_words(void **state)
 {
 	static const uint32_t networks[] = {8255, 8254, 4001, 3999, 1475, 1473, 1201, 603};
 
-	(void)state;
 	for (int i = 0; i < 16; i++) {
 		struct pair_cfg c = pair_packets();
 		uint32_t network = networks[i / 2];
@@ -136,8 +109,7 @@ static void rx__records(void **state)
 	uint32_t network = 1472;
 	uint64_t lost;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	for (int i = 0; i < 300; i++)
 		pair_record(&p, i % 5 == 0, (uint32_t)i * 27 % 8192);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -147,7 +119,6 @@ static void rx__records(void **state)
 		pair_record(&p, 0, 8192 - (uint32_t)i);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(stats(0)->lost_proof + stats(0)->lost_rack + stats(0)->lost_rto, lost);
-	pair_fini(&p);
 }
 
 /* With every fault of a network at once, both ways. PROTOCOL R153 */
@@ -155,9 +126,8 @@ static void rx__bad_network(void **state)
 {
 	uint32_t network = 1472;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 30; seed++) {
-		start(&network);
+		start_narrow(&network);
 		uccl_rng_seed(&p.rng, seed);
 		p.faults.loss = 0.05;
 		p.faults.dup = 0.1;
@@ -179,7 +149,6 @@ static void tx__nic_reads_later(void **state)
 	struct pair_cfg c = pair_packets();
 	uint32_t network = 1472;
 
-	(void)state;
 	c.chunk_bytes = 8192;
 	c.mtu = UCCL_HDR_LEN + 8192;
 	c.find_mtu = true;
@@ -191,7 +160,6 @@ static void tx__nic_reads_later(void **state)
 	for (int i = 0; i < 100; i++)
 		pair_record(&p, 0, 8000);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 /* Packets get shorter while a chunk leaves in sub-segments: it is cut anew. */
@@ -200,8 +168,7 @@ static void tx__shorter_in_mid_row(void **state)
 	uint32_t network = UINT32_MAX;
 	struct uccl_tx t;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	uccl_flow_mtu_reported(tx(), 4000, p.now);
 	pair_record(&p, 0, 8000);
 	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
@@ -215,7 +182,7 @@ static void tx__shorter_in_mid_row(void **state)
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	pair_fini(&p);
 	/* None of them comes: it is cut anew. */
-	start(&network);
+	start_narrow(&network);
 	uccl_flow_mtu_reported(tx(), 4000, p.now);
 	pair_record(&p, 0, 8000);
 	pair_pump_one(&p, 0);
@@ -226,13 +193,11 @@ static void tx__shorter_in_mid_row(void **state)
 		assert_true(pair_step(&p));
 	assert_int_equal(p.wire[pair_find(&p, 1, UCCL_PKT_SEGMENT)]->h.rec[27], 5);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 /* Each packet takes a place of the receive queue; what fills more than all of it goes by and by. PROTOCOL R172 */
 static void tx__subsegments_take_slots(void **state)
 {
-	(void)state;
 	for (uint32_t slots = 1; slots <= 20; slots++) {
 		uint32_t network = 1472, n = 0;
 		struct pair_cfg c = pair_packets();
@@ -272,7 +237,6 @@ static void tx__subsegments_have_their_turn(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.chunk_bytes = 8192;
 	c.mtu = UCCL_HDR_LEN + 8192;
 	c.find_mtu = true;
@@ -289,7 +253,6 @@ static void tx__subsegments_have_their_turn(void **state)
 		assert_true(pair_step(&p));
 	assert_in_range(p.count, 0, 1);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 /* Some links let a train pass whose packets, each by itself, are too long for them. */
@@ -303,7 +266,6 @@ static void rx__trains_pass(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.chunk_bytes = 8192;
 	c.mtu = UCCL_HDR_LEN + 8192;
 	c.find_mtu = true;
@@ -314,7 +276,6 @@ static void rx__trains_pass(void **state)
 	pair_bulk(&p, 0, 8000 * KIB);
 	assert_true(pair_finish(&p, 2 * UCCL_NS_PER_S));
 	assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_BASE, 1472);
-	pair_fini(&p);
 }
 
 static struct uccl_segment sub_of(uint8_t sub, uint8_t subs, uint32_t total)
@@ -340,8 +301,7 @@ static void subsegment_rx__malformed(void **state)
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	csn = p.side[1].f.rx.arrived.nxt;
 	feed(csn, sub_of(0, 1, 96), 96); /* one is none */
 	feed(csn, sub_of(2, 2, 96), 48);
@@ -356,7 +316,6 @@ static void subsegment_rx__malformed(void **state)
 	feed(csn, sub_of(1, 2, 8192), 4096);
 	assert_int_equal(p.side[1].raw, 1);
 	assert_int_equal(p.side[1].raw_bytes, 8192);
-	pair_fini(&p);
 }
 
 /* Doubled ones, those of another cut, and the whole chunk that comes late after all. PROTOCOL R153 R331 */
@@ -367,8 +326,7 @@ static void subsegment_rx__once(void **state)
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	csn = p.side[1].f.rx.arrived.nxt;
 	feed(csn, sub_of(0, 2, 960), 480);
 	feed(csn, sub_of(0, 2, 960), 480);
@@ -390,7 +348,6 @@ static void subsegment_rx__once(void **state)
 	pair_feed(&p, 1, &whole, payload, NULL);
 	assert_int_equal(p.side[1].raw, 2);
 	assert_int_equal(p.side[1].f.rx.subsegments.n, 0);
-	pair_fini(&p);
 }
 
 /* However many chunks somebody begins, few are kept. PROTOCOL R154 */
@@ -399,8 +356,7 @@ static void subsegment_rx__few_are_kept(void **state)
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	csn = p.side[1].f.rx.arrived.nxt;
 	for (uint64_t k = 0; k < 50; k++)
 		feed(csn + k, sub_of(0, 2, 8000), 4000);
@@ -412,7 +368,6 @@ static void subsegment_rx__few_are_kept(void **state)
 	feed(csn + 20, sub_of(0, 2, 8000), 4000);
 	feed(csn + 20, sub_of(1, 2, 8000), 4000);
 	assert_int_equal(p.side[1].raw, 2);
-	pair_fini(&p);
 }
 
 /* Nor does a sender begin more, and those that it began go on before the others, however they were lost. PROTOCOL R154
@@ -421,11 +376,10 @@ static void tx__few_are_kept(void **state)
 {
 	uint32_t network = 1472;
 
-	(void)state;
 	for (uint32_t seed = 1; seed <= 20; seed++) {
 		uint64_t end;
 
-		start(&network);
+		start_narrow(&network);
 		end = p.now + 10 * UCCL_NS_PER_S;
 		uccl_rng_seed(&p.rng, seed);
 		/* Sixty chunks are under way when it turns out that they are too long. */
@@ -495,7 +449,6 @@ static void drop_first(struct pair *q, struct pair_pkt *k)
 /* Whatever is lost of them, these leave again, once each, and no others; no timer, if another one came behind them. */
 static void rtx__missing_segments_only(void **state)
 {
-	(void)state;
 	for (int kind = 0; kind < KINDS; kind++)
 		for (uint64_t map = 0; map < 1 << 8; map++) {
 			uint64_t lost = (uint64_t)__builtin_popcountll(map), before = kind == WRITE ? 8 : 0, began;
@@ -530,7 +483,6 @@ static void drop_every_third(struct pair *q, struct pair_pkt *k)
 /* They leave as the peer has places for them; a lost one takes no place for ever. PROTOCOL R172 */
 static void rtx__within_slots(void **state)
 {
-	(void)state;
 	for (int kind = 0; kind < KINDS; kind++)
 		for (uint32_t slots = 1; slots < 12; slots++) {
 			uint64_t end;
@@ -560,8 +512,7 @@ static void rx__no_memory_comes_again(void **state)
 {
 	uint32_t network = 1472;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	pair_record(&p, 0, 8000);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	p.refuse = pair_refuse_some;
@@ -569,13 +520,10 @@ static void rx__no_memory_comes_again(void **state)
 	pair_record(&p, 0, 8000);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(p.refusals, 0);
-	pair_fini(&p);
 }
 
 static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
-	(void)s;
-	(void)in;
 	return q->refusals && q->refusals-- ? UCCL_DROP_RANGE : UCCL_DROP_COUNT;
 }
 
@@ -584,8 +532,7 @@ static void rx__refused(void **state)
 {
 	uint32_t network = 1472;
 
-	(void)state;
-	start(&network);
+	start_narrow(&network);
 	pair_record(&p, 0, 8000);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	p.refuse = refuse_one;
@@ -594,30 +541,29 @@ static void rx__refused(void **state)
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(p.refusals, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rx__black_hole),
-		cmocka_unit_test(bulk__whole_words),
-		cmocka_unit_test(rx__records),
-		cmocka_unit_test(rx__bad_network),
-		cmocka_unit_test(tx__nic_reads_later),
-		cmocka_unit_test(tx__shorter_in_mid_row),
-		cmocka_unit_test(tx__subsegments_take_slots),
-		cmocka_unit_test(tx__subsegments_have_their_turn),
-		cmocka_unit_test(rx__trains_pass),
-		cmocka_unit_test(subsegment_rx__malformed),
-		cmocka_unit_test(subsegment_rx__once),
-		cmocka_unit_test(subsegment_rx__few_are_kept),
-		cmocka_unit_test(tx__few_are_kept),
-		cmocka_unit_test(rtx__missing_segments_only),
-		cmocka_unit_test(rtx__within_slots),
-		cmocka_unit_test(rx__no_memory_comes_again),
-		cmocka_unit_test(rx__refused),
+		cmocka_unit_test_teardown(rx__black_hole, end),
+		cmocka_unit_test_teardown(bulk__whole_words, end),
+		cmocka_unit_test_teardown(rx__records, end),
+		cmocka_unit_test_teardown(rx__bad_network, end),
+		cmocka_unit_test_teardown(tx__nic_reads_later, end),
+		cmocka_unit_test_teardown(tx__shorter_in_mid_row, end),
+		cmocka_unit_test_teardown(tx__subsegments_take_slots, end),
+		cmocka_unit_test_teardown(tx__subsegments_have_their_turn, end),
+		cmocka_unit_test_teardown(rx__trains_pass, end),
+		cmocka_unit_test_teardown(subsegment_rx__malformed, end),
+		cmocka_unit_test_teardown(subsegment_rx__once, end),
+		cmocka_unit_test_teardown(subsegment_rx__few_are_kept, end),
+		cmocka_unit_test_teardown(tx__few_are_kept, end),
+		cmocka_unit_test_teardown(rtx__missing_segments_only, end),
+		cmocka_unit_test_teardown(rtx__within_slots, end),
+		cmocka_unit_test_teardown(rx__no_memory_comes_again, end),
+		cmocka_unit_test_teardown(rx__refused, end),
 	};
 
-	return cmocka_run_group_tests_name("piece", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("subsegment_flow", tests, NULL, NULL);
 }

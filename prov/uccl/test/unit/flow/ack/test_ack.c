@@ -1,22 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "../pair.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
-#include "flow/internal.h"
-#include "policy/policies.h"
-
-#define KIB 1024u
-#define US UCCL_NS_PER_US
-#define MS UCCL_NS_PER_MS
-
-static struct pair p;
+#include "../one_pair.h"
 
 /* Congestion control that writes down what it is told. */
 static struct {
@@ -28,30 +11,22 @@ static struct {
 
 static void spy_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
-	(void)cc;
-	(void)cfg;
-	(void)now;
 	memset(&say, 0, sizeof(say));
 }
 
 static uint64_t spy_window(const void *cc)
 {
-	(void)cc;
 	return 1 << 30;
 }
 
 static void spy_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
-	(void)cc;
-	(void)now;
 	say.acks++;
 	say.ack = *ack;
 }
 
 static void spy_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now)
 {
-	(void)cc;
-	(void)now;
 	say.losses[loss->kind]++;
 	say.loss = *loss;
 }
@@ -65,37 +40,16 @@ static const struct uccl_cc_ops spy = {.init = spy_init,
 static uint16_t spy_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
 			   const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
-	(void)ps;
-	(void)paths;
-	(void)n;
-	(void)chunk;
-	(void)rng;
-	(void)now;
 	return usable[0];
 }
 
 static void spy_on_sample(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
 			  uint64_t now)
 {
-	(void)ps;
-	(void)paths;
-	(void)path;
-	(void)rtt_ns;
-	(void)now;
 	say.path_marked = marked;
 }
 
 static const struct uccl_path_ops spy_path = {.name = "spy", .select = spy_select, .on_ack = spy_on_sample};
-
-static struct uccl_flow *tx(void)
-{
-	return &p.side[0].f;
-}
-
-static uint64_t base(void)
-{
-	return p.cfg.csn[0];
-}
 
 /* `n` records of 100 bytes leave and vanish; one path unless told otherwise. */
 static void start_n(struct pair_cfg c, int n)
@@ -145,7 +99,6 @@ static void ack_rx__cumulative(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 3);
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
@@ -161,14 +114,12 @@ static void ack_rx__cumulative(void **state)
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 	assert_int_equal(p.side[0].acked, 3);
 	assert_int_equal(say.acks, 1);
-	pair_fini(&p);
 }
 
 static void ack_rx__selective(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 1);
 	a.nwords = 1;
@@ -184,14 +135,12 @@ static void ack_rx__selective(void **state)
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 	assert_int_equal(p.side[0].acked, 4);
 	assert_int_equal(say.ack.bytes, 100);
-	pair_fini(&p);
 }
 
 static void ack_rx__far_words(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 200);
 	a = pair_ack(&p, 0, base());
 	a.nwords = 4;
@@ -199,7 +148,6 @@ static void ack_rx__far_words(void **state)
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->sent.high_acked, base() + 200);
 	assert_int_equal(p.side[0].acked, 1);
-	pair_fini(&p);
 }
 
 /* Nothing at all is taken from a block that lies. */
@@ -226,7 +174,6 @@ static void ack_rx__beyond_what_was_sent(void **state)
 {
 	uint64_t first[] = {1000, 0, (1ull << 32) - 3};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(first); i++) {
 		struct pair_cfg c = one_path();
 		struct uccl_ack a;
@@ -251,7 +198,6 @@ static void ack_rx__selective_beyond(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base());
 	a.nwords = 1;
@@ -273,27 +219,23 @@ static void ack_rx__selective_beyond(void **state)
 	a.nwords = UCCL_ACK_WORDS_MAX;
 	a.sack[0] = 1 << 3;
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	pair_fini(&p);
 }
 
 static void ack_rx__path_index(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(pair_packets(), 5);
 	a = line(base(), 4, 1, p.now, 0);
 	refused(&a, UCCL_DROP_PATH);
 	a = line(base(), 3, 0, p.now, 0);
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	pair_fini(&p);
 }
 
 static void ack_rx__path_number_never_sent(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = line(base(), 0, 6, p.now, 0);
 	refused(&a, UCCL_DROP_ACK);
@@ -302,7 +244,6 @@ static void ack_rx__path_number_never_sent(void **state)
 	a = line(base(), 0, 5, p.now, 0);
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->paths.list[0].acked_seq, 5);
-	pair_fini(&p);
 }
 
 static void ack_rx__write_never_sent(void **state)
@@ -310,7 +251,6 @@ static void ack_rx__write_never_sent(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_ack a;
 
-	(void)state;
 	c.cc = &spy;
 	c.paths = 1;
 	pair_init(&p, &c);
@@ -322,7 +262,6 @@ static void ack_rx__write_never_sent(void **state)
 	a.paths[0].seq--;
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->paths.list[0].acked_csn, base() + 5);
-	pair_fini(&p);
 }
 
 /* An older block that was overtaken: its grants are not news any more, and nothing goes backwards. */
@@ -330,7 +269,6 @@ static void ack_rx__old(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 50;
@@ -348,7 +286,6 @@ static void ack_rx__old(void **state)
 	assert_int_equal(tx()->sent.una, base() + 3);
 	/* What it says of later chunks is true nevertheless. */
 	assert_int_equal(p.side[0].acked, 4);
-	pair_fini(&p);
 }
 
 /* Two blocks with the same cumulative number overtake each other on their paths: the one that left later counts. */
@@ -356,7 +293,6 @@ static void ack_rx__overtaken_grants(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 500;
@@ -380,7 +316,6 @@ static void ack_rx__overtaken_grants(void **state)
 	a.slots = 200;
 	take_at(&a, 0);
 	assert_int_equal(tx()->limits.slots, 200);
-	pair_fini(&p);
 }
 
 /* Likewise while the NIC still reads what was acknowledged, so that the window has not moved. PROTOCOL R19 */
@@ -388,7 +323,6 @@ static void ack_rx__overtaken_while_read(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	uccl_sent_at(&tx()->sent, base())->nic_reads = 1;
 	a = pair_ack(&p, 0, base() + 3);
@@ -404,7 +338,6 @@ static void ack_rx__overtaken_while_read(void **state)
 	take_at(&a, 99);
 	assert_int_equal(tx()->limits.slots, 2);
 	uccl_sent_at(&tx()->sent, base())->nic_reads = 0;
-	pair_fini(&p);
 }
 
 /* A smaller grant is met when no more is under way than it allows; the peer hears of that at once. PROTOCOL R142 */
@@ -412,7 +345,6 @@ static void slots_meet__when(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 1);
 	a.slots = 2;
@@ -434,7 +366,6 @@ static void slots_meet__when(void **state)
 	take_at(&a, 1);
 	assert_int_equal(tx()->limits.met, 3);
 	assert_false(tx()->rx.ack_tracker.now);
-	pair_fini(&p);
 }
 
 /* What the peer has met is taken from its newest block only. PROTOCOL R142 */
@@ -444,7 +375,6 @@ static void slots_met__newest_block(void **state)
 	struct uccl_grant g;
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	uccl_slots_init(&all);
 	uccl_slots_open(&all, &g, 1000, 1024);
@@ -460,14 +390,12 @@ static void slots_met__newest_block(void **state)
 	take_at(&a, 6);
 	assert_false(g.returning);
 	tx()->cfg.grant = NULL;
-	pair_fini(&p);
 }
 
 static void ack_rx__grants(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base());
 	a.slots = 7;
@@ -485,7 +413,6 @@ static void ack_rx__grants(void **state)
 	a.msg_limit = 5;
 	take(&a);
 	assert_int_equal(tx()->limits.msg_limit, 5);
-	pair_fini(&p);
 }
 
 /* Five chunks left, and this block acknowledged the first. */
@@ -505,7 +432,6 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 	struct uccl_ack a = one_of_five();
 	uint64_t at = tx()->loss.pto.at;
 
-	(void)state;
 	assert_true(at > p.now);
 	for (int i = 0; i < 5; i++) {
 		p.now += (at - p.now) / 2;
@@ -522,7 +448,6 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 	a.sack[0] = 1;
 	take(&a);
 	assert_true(tx()->loss.pto.at > at);
-	pair_fini(&p);
 }
 
 /* What answers something else shows that the host is at work, so it is asked soon for the rest. PROTOCOL R272 */
@@ -531,7 +456,6 @@ static void ack_rx__no_news_brings_it_nearer(void **state)
 	struct uccl_ack a = one_of_five();
 	uint64_t at = tx()->loss.pto.at;
 
-	(void)state;
 	p.now += 10 * US;
 	a = line(base() + 1, 0, 5, p.now - 10 * US, 0);
 	take(&a);
@@ -542,14 +466,12 @@ static void ack_rx__no_news_brings_it_nearer(void **state)
 	p.now += 10 * US;
 	take(&a);
 	assert_int_equal(tx()->loss.pto.at, at);
-	pair_fini(&p);
 }
 
 static void ack_rx__ends_the_back_off(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	for (int i = 0; i < 3; i++) {
 		p.now = uccl_flow_expiry(tx());
@@ -560,14 +482,12 @@ static void ack_rx__ends_the_back_off(void **state)
 	a = pair_ack(&p, 0, base() + 1);
 	take(&a);
 	assert_int_equal(tx()->loss.pto.backoff, 0);
-	pair_fini(&p);
 }
 
 static void path_sample__fabric_only(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	p.now = 0;
 	start_n(one_path(), 5);
 	a = line(base(), 0, 1, p.now, 640); /* 40.96 us there */
@@ -581,7 +501,6 @@ static void path_sample__fabric_only(void **state)
 	assert_int_equal(tx()->loss.times.min_rtt_ns, tx()->loss.times.last_rtt_ns);
 	assert_int_equal(say.ack.rtt_ns, tx()->loss.times.last_rtt_ns);
 	assert_int_equal(say.ack.srtt_ns, tx()->loss.times.last_rtt_ns);
-	pair_fini(&p);
 }
 
 /* What a block waits on its way back is nobody's to see but of time-outs. PROTOCOL R230 */
@@ -590,7 +509,6 @@ static void path_sample__without_the_way_back(void **state)
 	struct uccl_ack a;
 	uint64_t left;
 
-	(void)state;
 	start_n(one_path(), 5);
 	left = p.now;
 	p.now += 100 * US;
@@ -622,14 +540,12 @@ static void path_sample__without_the_way_back(void **state)
 	a = line(base() + 3, 0, 5, p.now - 100 * US, 0);
 	take_at(&a, uccl_ts(p.now - 40 * US));
 	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 64);
-	pair_fini(&p);
 }
 
 static void path_sample__each_number_once(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = line(base(), 0, 2, p.now, 0);
 	p.now += 100 * US;
@@ -641,7 +557,6 @@ static void path_sample__each_number_once(void **state)
 	take(&a);
 	assert_int_equal(say.acks, 1);
 	assert_in_range(tx()->loss.times.last_rtt_ns, 99 * US, 101 * US);
-	pair_fini(&p);
 }
 
 /* No echo of a made-up time teaches anything. */
@@ -649,7 +564,6 @@ static void path_sample__forged(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	p.now += 100 * US;
 	a = line(base(), 0, 1, p.now + MS, 0); /* from the future */
@@ -673,14 +587,12 @@ static void path_sample__forged(void **state)
 	a = line(base(), 0, 5, p.now - 50 * US, 0);
 	take(&a);
 	assert_in_range(tx()->loss.times.srtt_ns, 49 * US, 51 * US);
-	pair_fini(&p);
 }
 
 static void path_sample__smoothing(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 200);
 	for (uint32_t i = 1; i <= 200; i++) {
 		a = line(base(), 0, i, p.now - (i & 1 ? 80 : 120) * US, 0);
@@ -689,7 +601,6 @@ static void path_sample__smoothing(void **state)
 	assert_in_range(tx()->loss.times.srtt_ns, 95 * US, 105 * US);
 	assert_in_range(tx()->loss.times.rttvar_ns, 15 * US, 25 * US);
 	assert_in_range(tx()->loss.times.min_rtt_ns, 79 * US, 81 * US);
-	pair_fini(&p);
 }
 
 static void path_sample__writes(void **state)
@@ -697,7 +608,6 @@ static void path_sample__writes(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 1;
 	c.cc = &spy;
 	pair_init(&p, &c);
@@ -709,7 +619,6 @@ static void path_sample__writes(void **state)
 	take(&a);
 	assert_in_range(tx()->loss.times.last_rtt_ns, 90 * US - 64, 90 * US + 64);
 	assert_int_equal(tx()->loss.rack.reported_ns, p.now - 100 * US);
-	pair_fini(&p);
 }
 
 static void lose_nth(struct pair *q, struct pair_pkt *k)
@@ -744,7 +653,6 @@ static void host__busy_peer_is_not_asked(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	pair_init(&p, &c);
 	records(20);
 	assert_true(tx()->loss.times.host_ns + tx()->loss.times.hostvar_ns == 0);
@@ -757,7 +665,6 @@ static void host__busy_peer_is_not_asked(void **state)
 	p.side[1].host_ns = 0;
 	records(100);
 	assert_true(uccl_times_host_wait(&tx()->loss.times) < MS);
-	pair_fini(&p);
 }
 
 /* It computed for a while, once: that will not be so with the next. PROTOCOL R99 */
@@ -765,7 +672,6 @@ static void host__one_pause_says_little(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	pair_init(&p, &c);
 	records(20);
 	for (int i = 0; i < 3; i++) {
@@ -775,7 +681,6 @@ static void host__one_pause_says_little(void **state)
 		p.side[1].host_ns = 0;
 		records(10);
 	}
-	pair_fini(&p);
 }
 
 /* The peer reports this packet of ours, on the first path, 5 ms after it came. */
@@ -795,7 +700,6 @@ static void host__not_of_what_asks_nothing(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 1;
 	pair_init(&p, &c);
 	for (int i = 0; i < 3; i++) {
@@ -812,7 +716,6 @@ static void host__not_of_what_asks_nothing(void **state)
 	pair_pump_one(&p, 0);
 	told_late(tx()->paths.list[0].next_seq - 1);
 	assert_true(uccl_times_host_wait(&tx()->loss.times) > 0);
-	pair_fini(&p);
 }
 
 /*
@@ -820,7 +723,6 @@ static void host__not_of_what_asks_nothing(void **state)
  */
 static void timeout__silence_is_no_loss(void **state)
 {
-	(void)state;
 	start_n(one_path(), 0);
 	records(20);
 	p.side[1].stopped = true;
@@ -833,7 +735,6 @@ static void timeout__silence_is_no_loss(void **state)
 	assert_int_equal(say.losses[UCCL_LOSS_RTO], 0);
 	assert_int_equal(say.losses[UCCL_LOSS_PROOF] + say.losses[UCCL_LOSS_RACK], 0);
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
-	pair_fini(&p);
 }
 
 /* What was lost in a row of time-outs is proven by the answer that ends it; the row is told once. PROTOCOL R132 */
@@ -841,7 +742,6 @@ static void timeout__told_once_when_proven(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.cc = &spy;
 	pair_init(&p, &c);
 	records(20);
@@ -857,7 +757,6 @@ static void timeout__told_once_when_proven(void **state)
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		assert_int_equal(say.losses[UCCL_LOSS_RTO], row);
 	}
-	pair_fini(&p);
 }
 
 /* The peer pauses, and one chunk of many is lost meanwhile. */
@@ -865,7 +764,6 @@ static void timeout__one_loss_is_one_loss(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.cc = &spy;
 	pair_init(&p, &c);
 	records(20);
@@ -879,13 +777,11 @@ static void timeout__one_loss_is_one_loss(void **state)
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(say.losses[UCCL_LOSS_RTO], 0);
 	assert_int_equal(say.losses[UCCL_LOSS_PROOF] + say.losses[UCCL_LOSS_RACK], 1);
-	pair_fini(&p);
 }
 
 /* One lost chunk is one retransmission, wherever it was. */
 static void proof__one_for_one(void **state)
 {
-	(void)state;
 	for (uint32_t n = 1; n < 30; n++) {
 		struct pair_cfg c = pair_packets();
 
@@ -911,7 +807,6 @@ static void proof__own_path_only(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(pair_packets(), 100);
 	assert_int_equal(uccl_sent_at(&tx()->sent, base())->path, 0);
 	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 24)->path, 3);
@@ -924,7 +819,6 @@ static void proof__own_path_only(void **state)
 	take(&a);
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
 	assert_int_equal(uccl_sent_at(&tx()->sent, base())->state, UCCL_SENT_LOST);
-	pair_fini(&p);
 }
 
 /* Nothing below an acknowledged chunk: nothing to prove, even if packets that are no chunks arrived later. */
@@ -932,7 +826,6 @@ static void proof__tolerance_edge(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 10);
 	tx()->loss.rack.pkts = 4;
 	tx()->loss.rack.until = UCCL_NEVER;
@@ -946,7 +839,6 @@ static void proof__tolerance_edge(void **state)
 	a.sack[0] = 3 << 3;
 	take(&a);
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
-	pair_fini(&p);
 }
 
 /* A retransmission that is lost is proven lost like anything else, and only then sent again. */
@@ -954,7 +846,6 @@ static void proof__lost_again(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 10);
 	a = line(base(), 0, 10, p.now, UINT32_MAX);
 	a.nwords = 1;
@@ -974,7 +865,6 @@ static void proof__lost_again(void **state)
 	take(&a);
 	assert_int_equal(p.side[0].stats.lost_proof, 2);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
-	pair_fini(&p);
 }
 
 static void proof__writes(void **state)
@@ -982,7 +872,6 @@ static void proof__writes(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 2;
 	c.cc = &spy;
 	c.write_bytes = 32 * KIB;
@@ -1007,7 +896,6 @@ static void proof__writes(void **state)
 	take(&a);
 	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 2)->state, UCCL_SENT_LOST);
 	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 4)->state, UCCL_SENT_INFLIGHT);
-	pair_fini(&p);
 }
 
 /* A write is lost, and of the segments in which it comes again, the first time, this one. The others may wait. */
@@ -1036,7 +924,6 @@ static void lose_write_and_segment(struct pair *q, struct pair_pkt *k)
  */
 static void proof__segment_of_a_write(void **state)
 {
-	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
 		struct pair_cfg c = pair_direct();
 		uint32_t n = i % 4;
@@ -1061,7 +948,6 @@ static void reorder__learnt_and_forgotten(void **state)
 	uint32_t n = 5;
 	uint64_t spurious = 0;
 
-	(void)state;
 	c.cc = &spy;
 	pair_init(&p, &c);
 	p.filter = delay_nth;
@@ -1095,14 +981,12 @@ static void reorder__learnt_and_forgotten(void **state)
 	}
 	assert_int_equal(tx()->loss.rack.pkts, 0);
 	assert_int_equal(tx()->loss.rack.ns, 0);
-	pair_fini(&p);
 }
 
 static void reorder__bounded(void **state)
 {
 	struct uccl_ack a;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = line(base(), 0, 1, p.now - 100 * US, 0);
 	take(&a);
@@ -1121,7 +1005,6 @@ static void reorder__bounded(void **state)
 	take(&a);
 	assert_int_equal(tx()->loss.rack.dups, 39);
 	assert_int_equal(p.side[0].stats.spurious, 39);
-	pair_fini(&p);
 }
 
 /* Path 0 has one chunk in flight, path 1 more; those of path 1 arrive. */
@@ -1143,7 +1026,6 @@ static void lose_path0_chunks(struct pair *q, struct pair_pkt *k)
 {
 	if (k->to == 1 && k->path == 0 && k->h.type == UCCL_PKT_CHUNK)
 		k->fate = PAIR_DROP;
-	(void)q;
 }
 
 static void rack__later_on_another_path(void **state)
@@ -1151,7 +1033,6 @@ static void rack__later_on_another_path(void **state)
 	struct uccl_sent *e;
 	uint64_t sent, due;
 
-	(void)state;
 	rack_start();
 	p.filter = lose_path0_chunks;
 	tx()->paths.burst.left = 0;
@@ -1167,7 +1048,6 @@ static void rack__later_on_another_path(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 	due = sent + 20 * US;
 	assert_true(p.now > due);
-	pair_fini(&p);
 }
 
 /* So many records, each on another path than the one before; none arrives. Returns the first one's CSN. */
@@ -1207,7 +1087,6 @@ static void soon__behind_three(void **state)
 	uint64_t first = soon_start(5, 0);
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
 
-	(void)state;
 	assert_int_not_equal(e->path, uccl_sent_at(&tx()->sent, first + 1)->path);
 	soon_take(first, 3);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1215,7 +1094,6 @@ static void soon__behind_three(void **state)
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	assert_int_equal(uccl_sent_at(&tx()->sent, first + 4)->state, UCCL_SENT_INFLIGHT);
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
-	pair_fini(&p);
 }
 
 /* Where something did it is a matter of time, and of more of it the later that was. PROTOCOL R244 */
@@ -1224,7 +1102,6 @@ static void soon__later_than_usual(void **state)
 	uint64_t first = soon_start(7, 4 * US), least;
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
 
-	(void)state;
 	least = tx()->loss.times.min_rtt_ns / 4;
 	assert_in_range(least, 4 * US + 1, 6 * US);
 	/* What came out of order before: 4 us, so 8 us and the margin. Three later ones say nothing then. */
@@ -1239,7 +1116,6 @@ static void soon__later_than_usual(void **state)
 	soon_take(first, 7 | 1 << 4 | 1 << 3);
 	assert_int_equal(tx()->loss.rack.late_ns[0], 4 * US);
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
-	pair_fini(&p);
 }
 
 /* Segments of a chunk leave one after the other: that one came says nothing of the others. PROTOCOL R244 */
@@ -1249,14 +1125,12 @@ static void soon__not_by_its_own_segments(void **state)
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
 	struct uccl_ack a;
 
-	(void)state;
 	least = uccl_rack_soon(&tx()->loss.rack, &tx()->loss.times);
 	assert_in_range(least, 1, uccl_rack_wait(&tx()->loss.rack, &tx()->paths.list[e->path], &tx()->loss.times) - 65);
 	a = line(first, e->path, e->pseq, e->sent_ns + least + 64, 0);
 	take(&a);
 	assert_true(tx()->loss.rack.reported_ns >= e->sent_ns + least);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	pair_fini(&p);
 }
 
 /* Of a flow that has not seen enough nothing is known. */
@@ -1264,11 +1138,9 @@ static void soon__not_yet(void **state)
 {
 	uint64_t first = soon_start(5, 0);
 
-	(void)state;
 	tx()->loss.rack.learnt = false;
 	soon_take(first, 15);
 	assert_int_equal(uccl_sent_at(&tx()->sent, first)->state, UCCL_SENT_INFLIGHT);
-	pair_fini(&p);
 }
 
 /*
@@ -1281,7 +1153,6 @@ static void rack__when(void **state)
 	struct uccl_ack a;
 	uint64_t first = 0, due, wait;
 
-	(void)state;
 	rack_start();
 	first = tx()->sent.nxt;
 	tx()->paths.burst.left = 0;
@@ -1356,7 +1227,6 @@ static void rack__when(void **state)
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
 	assert_int_equal(say.losses[UCCL_LOSS_RACK], 1);
 	assert_int_equal(say.loss.path, e->path);
-	pair_fini(&p);
 }
 
 /*
@@ -1368,7 +1238,6 @@ static void rack__same_instant(void **state)
 	struct uccl_ack a;
 	uint64_t first;
 
-	(void)state;
 	for (unsigned int digits = 0; digits < 64; digits += 7) {
 		rack_start();
 		first = tx()->sent.nxt;
@@ -1400,7 +1269,6 @@ static void rack__recency(void **state)
 	struct uccl_sent *e;
 	struct uccl_ack a;
 
-	(void)state;
 	rack_start();
 	first = tx()->sent.nxt;
 	for (int i = 0; i < 3; i++) {
@@ -1436,7 +1304,6 @@ static void rack__recency(void **state)
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
-	pair_fini(&p);
 }
 
 static void lose_tail(struct pair *q, struct pair_pkt *k)
@@ -1448,7 +1315,6 @@ static void lose_tail(struct pair *q, struct pair_pkt *k)
 /* The end of a transfer is lost: one probe, whose answer speaks for all of it, whatever the clock's last digits. */
 static void rack__answer_to_a_probe(void **state)
 {
-	(void)state;
 	for (unsigned int digits = 0; digits < 64; digits += 7) {
 		struct pair_cfg c = pair_packets();
 
@@ -1471,7 +1337,6 @@ static void rack__answer_to_a_probe_direct(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	for (unsigned int digits = 0; digits < 64; digits += 9) {
 		pair_init(&p, &c);
 		p.now += digits;
@@ -1499,7 +1364,6 @@ static void rack_ask__for_a_write(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	for (unsigned int digits = 0; digits < 64; digits += 7) {
 		uint32_t lost = 0;
 		uint16_t path;
@@ -1575,12 +1439,10 @@ static void soon__not_of_a_write(void **state)
 {
 	struct uccl_sent *e = write_asked_for();
 
-	(void)state;
 	tx()->loss.rack.learnt = true;
 	tx()->loss.rack.came_ns = e->sent_ns + MS;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	pair_fini(&p);
 }
 
 /* The wait may have grown while the question was under way: then it is asked once more at once. PROTOCOL R256 */
@@ -1588,7 +1450,6 @@ static void rack_ask__too_early(void **state)
 {
 	struct uccl_sent *e = write_asked_for();
 
-	(void)state;
 	tx()->paths.list[e->path].srtt_ns += 3 * US;
 	tx()->loss.times.srtt_ns += 3 * US;
 	flow_detect(tx(), p.now + US);
@@ -1604,7 +1465,6 @@ static void rack_ask__too_early(void **state)
 	flow_detect(tx(), p.now + 10 * US);
 	assert_int_equal(e->overdue, 2);
 	assert_int_equal(tx()->loss.rack.at, UCCL_NEVER);
-	pair_fini(&p);
 }
 
 /* The question may be lost: it is repeated after another wait. */
@@ -1612,7 +1472,6 @@ static void rack_ask__lost_too(void **state)
 {
 	struct uccl_sent *e = write_asked_for();
 
-	(void)state;
 	flow_detect(tx(), p.now + US);
 	assert_int_equal(e->overdue, 1);
 	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * (p.now - e->sent_ns));
@@ -1620,7 +1479,6 @@ static void rack_ask__lost_too(void **state)
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->overdue, 2);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
-	pair_fini(&p);
 }
 
 /*
@@ -1632,7 +1490,6 @@ static void rack__last_of_all(void **state)
 	struct uccl_sent *e;
 	struct uccl_ack a;
 
-	(void)state;
 	rack_start();
 	tx()->paths.burst.left = 0;
 	pair_record(&p, 0, 100);
@@ -1648,7 +1505,6 @@ static void rack__last_of_all(void **state)
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
 	assert_int_equal(p.side[0].stats.probes, 0);
-	pair_fini(&p);
 }
 
 /* Many late ones, each at its own time: a question's answer speaks for all that were late then. PROTOCOL R55 */
@@ -1660,7 +1516,6 @@ static void rack_ask__one_question_for_all(void **state)
 	struct uccl_ack a;
 	int questions = 0;
 
-	(void)state;
 	rack_start();
 	first = tx()->sent.nxt;
 	for (uint64_t i = 0; i < n; i++) {
@@ -1691,7 +1546,6 @@ static void rack_ask__one_question_for_all(void **state)
 	}
 	assert_int_equal(tx()->paths.alive, last->path);
 	assert_in_range(questions, 1, 3);
-	pair_fini(&p);
 }
 
 /* One block with news arrives at side 0, which owes nothing; what it says in return. */
@@ -1722,7 +1576,6 @@ static void report__of_acknowledgements(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	pair_init(&p, &c);
 	assert_int_equal(reports(10 * US, 0), 0);
 	assert_int_equal(reports(MS, 0), 1);
@@ -1741,7 +1594,6 @@ static void report__of_acknowledgements(void **state)
 	c.paths = 1;
 	pair_init(&p, &c);
 	assert_int_equal(reports(5 * MS, 0), 0);
-	pair_fini(&p);
 }
 
 /* Silence of so many ms: every path is asked, and nothing arrives. */
@@ -1791,7 +1643,6 @@ static void rtx__small_ones_behind_what_waits(void **state)
 	const struct uccl_rtxq *q;
 	uint64_t n = base();
 
-	(void)state;
 	c.window = 64;
 	c.paths = 16;
 	c.labels = 512;
@@ -1827,7 +1678,6 @@ static void rtx__small_ones_behind_what_waits(void **state)
 	assert_int_equal(q->tail - q->head, 2);
 	assert_int_equal(q->csns[q->head % 64], n + 32);
 	assert_true(uccl_rtxq_empty(&tx()->sent.rtxq[UCCL_RTX_SMALL]));
-	pair_fini(&p);
 }
 
 /* What was taken for lost and came before it was sent again counts as the peer counts it. PROTOCOL R286 */
@@ -1835,7 +1685,6 @@ static void unlost__counts_as_sent(void **state)
 {
 	const struct uccl_credit_ops *const credits[] = {&uccl_credit_eqds, &uccl_credit_none};
 
-	(void)state;
 	for (int paced = 1; paced >= 0; paced--) {
 		struct pair_cfg c = one_path();
 		struct uccl_ack a;
@@ -1867,7 +1716,6 @@ static void marks__reach_the_policies(void **state)
 	struct pair_cfg c = one_path();
 	struct uccl_ack a;
 
-	(void)state;
 	c.pathsel = &spy_path;
 	start_n(c, 5);
 	a = line(base(), 0, 2, p.now, 0);
@@ -1894,70 +1742,69 @@ static void marks__reach_the_policies(void **state)
 	assert_int_equal(say.path_marked, UCCL_MARK_BYTES);
 	assert_int_equal(tx()->paths.list[0].marks_new, 0);
 	assert_int_equal(tx()->cfg.stats->marked_tx, 4 * UCCL_MARK_BYTES);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ack_rx__cumulative),
-		cmocka_unit_test(ack_rx__selective),
-		cmocka_unit_test(ack_rx__far_words),
-		cmocka_unit_test(ack_rx__beyond_what_was_sent),
-		cmocka_unit_test(ack_rx__selective_beyond),
-		cmocka_unit_test(ack_rx__path_index),
-		cmocka_unit_test(ack_rx__path_number_never_sent),
-		cmocka_unit_test(ack_rx__write_never_sent),
-		cmocka_unit_test(ack_rx__old),
-		cmocka_unit_test(ack_rx__overtaken_grants),
-		cmocka_unit_test(ack_rx__overtaken_while_read),
-		cmocka_unit_test(slots_meet__when),
-		cmocka_unit_test(slots_met__newest_block),
-		cmocka_unit_test(ack_rx__grants),
-		cmocka_unit_test(ack_rx__no_news_keeps_the_timer),
-		cmocka_unit_test(ack_rx__no_news_brings_it_nearer),
-		cmocka_unit_test(ack_rx__ends_the_back_off),
-		cmocka_unit_test(path_sample__fabric_only),
-		cmocka_unit_test(path_sample__without_the_way_back),
-		cmocka_unit_test(path_sample__each_number_once),
-		cmocka_unit_test(path_sample__forged),
-		cmocka_unit_test(path_sample__smoothing),
-		cmocka_unit_test(path_sample__writes),
-		cmocka_unit_test(reorder__learnt_and_forgotten),
-		cmocka_unit_test(reorder__bounded),
-		cmocka_unit_test(host__busy_peer_is_not_asked),
-		cmocka_unit_test(host__one_pause_says_little),
-		cmocka_unit_test(host__not_of_what_asks_nothing),
-		cmocka_unit_test(timeout__silence_is_no_loss),
-		cmocka_unit_test(timeout__told_once_when_proven),
-		cmocka_unit_test(timeout__one_loss_is_one_loss),
-		cmocka_unit_test(proof__one_for_one),
-		cmocka_unit_test(proof__own_path_only),
-		cmocka_unit_test(proof__tolerance_edge),
-		cmocka_unit_test(proof__lost_again),
-		cmocka_unit_test(proof__writes),
-		cmocka_unit_test(proof__segment_of_a_write),
-		cmocka_unit_test(rack__later_on_another_path),
-		cmocka_unit_test(soon__behind_three),
-		cmocka_unit_test(soon__later_than_usual),
-		cmocka_unit_test(soon__not_by_its_own_segments),
-		cmocka_unit_test(soon__not_yet),
-		cmocka_unit_test(rack__when),
-		cmocka_unit_test(rack__same_instant),
-		cmocka_unit_test(rack__recency),
-		cmocka_unit_test(rack__answer_to_a_probe),
-		cmocka_unit_test(rack__answer_to_a_probe_direct),
-		cmocka_unit_test(rack__last_of_all),
-		cmocka_unit_test(rack_ask__for_a_write),
-		cmocka_unit_test(soon__not_of_a_write),
-		cmocka_unit_test(rack_ask__too_early),
-		cmocka_unit_test(rack_ask__lost_too),
-		cmocka_unit_test(rack_ask__one_question_for_all),
-		cmocka_unit_test(report__of_acknowledgements),
-		cmocka_unit_test(rtx__small_ones_behind_what_waits),
-		cmocka_unit_test(unlost__counts_as_sent),
-		cmocka_unit_test(marks__reach_the_policies),
+		cmocka_unit_test_teardown(ack_rx__cumulative, end),
+		cmocka_unit_test_teardown(ack_rx__selective, end),
+		cmocka_unit_test_teardown(ack_rx__far_words, end),
+		cmocka_unit_test_teardown(ack_rx__beyond_what_was_sent, end),
+		cmocka_unit_test_teardown(ack_rx__selective_beyond, end),
+		cmocka_unit_test_teardown(ack_rx__path_index, end),
+		cmocka_unit_test_teardown(ack_rx__path_number_never_sent, end),
+		cmocka_unit_test_teardown(ack_rx__write_never_sent, end),
+		cmocka_unit_test_teardown(ack_rx__old, end),
+		cmocka_unit_test_teardown(ack_rx__overtaken_grants, end),
+		cmocka_unit_test_teardown(ack_rx__overtaken_while_read, end),
+		cmocka_unit_test_teardown(slots_meet__when, end),
+		cmocka_unit_test_teardown(slots_met__newest_block, end),
+		cmocka_unit_test_teardown(ack_rx__grants, end),
+		cmocka_unit_test_teardown(ack_rx__no_news_keeps_the_timer, end),
+		cmocka_unit_test_teardown(ack_rx__no_news_brings_it_nearer, end),
+		cmocka_unit_test_teardown(ack_rx__ends_the_back_off, end),
+		cmocka_unit_test_teardown(path_sample__fabric_only, end),
+		cmocka_unit_test_teardown(path_sample__without_the_way_back, end),
+		cmocka_unit_test_teardown(path_sample__each_number_once, end),
+		cmocka_unit_test_teardown(path_sample__forged, end),
+		cmocka_unit_test_teardown(path_sample__smoothing, end),
+		cmocka_unit_test_teardown(path_sample__writes, end),
+		cmocka_unit_test_teardown(reorder__learnt_and_forgotten, end),
+		cmocka_unit_test_teardown(reorder__bounded, end),
+		cmocka_unit_test_teardown(host__busy_peer_is_not_asked, end),
+		cmocka_unit_test_teardown(host__one_pause_says_little, end),
+		cmocka_unit_test_teardown(host__not_of_what_asks_nothing, end),
+		cmocka_unit_test_teardown(timeout__silence_is_no_loss, end),
+		cmocka_unit_test_teardown(timeout__told_once_when_proven, end),
+		cmocka_unit_test_teardown(timeout__one_loss_is_one_loss, end),
+		cmocka_unit_test_teardown(proof__one_for_one, end),
+		cmocka_unit_test_teardown(proof__own_path_only, end),
+		cmocka_unit_test_teardown(proof__tolerance_edge, end),
+		cmocka_unit_test_teardown(proof__lost_again, end),
+		cmocka_unit_test_teardown(proof__writes, end),
+		cmocka_unit_test_teardown(proof__segment_of_a_write, end),
+		cmocka_unit_test_teardown(rack__later_on_another_path, end),
+		cmocka_unit_test_teardown(soon__behind_three, end),
+		cmocka_unit_test_teardown(soon__later_than_usual, end),
+		cmocka_unit_test_teardown(soon__not_by_its_own_segments, end),
+		cmocka_unit_test_teardown(soon__not_yet, end),
+		cmocka_unit_test_teardown(rack__when, end),
+		cmocka_unit_test_teardown(rack__same_instant, end),
+		cmocka_unit_test_teardown(rack__recency, end),
+		cmocka_unit_test_teardown(rack__answer_to_a_probe, end),
+		cmocka_unit_test_teardown(rack__answer_to_a_probe_direct, end),
+		cmocka_unit_test_teardown(rack__last_of_all, end),
+		cmocka_unit_test_teardown(rack_ask__for_a_write, end),
+		cmocka_unit_test_teardown(soon__not_of_a_write, end),
+		cmocka_unit_test_teardown(rack_ask__too_early, end),
+		cmocka_unit_test_teardown(rack_ask__lost_too, end),
+		cmocka_unit_test_teardown(rack_ask__one_question_for_all, end),
+		cmocka_unit_test_teardown(report__of_acknowledgements, end),
+		cmocka_unit_test_teardown(rtx__small_ones_behind_what_waits, end),
+		cmocka_unit_test_teardown(unlost__counts_as_sent, end),
+		cmocka_unit_test_teardown(marks__reach_the_policies, end),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ack", tests, NULL, NULL);
 }

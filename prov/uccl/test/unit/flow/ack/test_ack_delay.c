@@ -2,11 +2,7 @@
 /* What blocks wait on their way here, alone: two clocks that have nothing in common, and no flow. */
 #include "flow/ack/ack_delay.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include "base/units.h"
 #include "flow/wire/wire.h"
@@ -23,7 +19,6 @@ static uint64_t ahead;	/* the peer's clock, of ours */
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_ack_delay_init(&o);
 	now = 1000 * MS;
 	ahead = 0;
@@ -47,7 +42,6 @@ static uint64_t there(uint64_t waited)
 
 static void back__first_is_no_queue(void **state)
 {
-	(void)state;
 	assert_int_equal(o.min_rtt_ns, UCCL_NEVER);
 	came(64 * 100);
 	assert_int_equal(o.queue_ns, 0);
@@ -60,7 +54,6 @@ static void back__first_is_no_queue(void **state)
 /* Rounding of two clocks makes no queue. */
 static void back__a_unit_is_nothing(void **state)
 {
-	(void)state;
 	for (uint64_t i = 0; i < 1000; i++) {
 		now += 12345;
 		came(0);
@@ -79,7 +72,6 @@ static void back__any_clock(void **state)
 		0, 12345678 * US, (1ull << 37) - BACK - 64 * 50, 1ull << 38, (1ull << 37) - 1000 * MS, UINT64_MAX - 5,
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(shows); i++) {
 		setup(state);
 		ahead = shows[i] / 64 * 64;
@@ -95,7 +87,6 @@ static void back__any_clock(void **state)
 /* The way there alone, whatever blocks wait; the least and the latest of it. */
 static void rtt__without_the_queue(void **state)
 {
-	(void)state;
 	assert_int_equal(there(0), RTT);
 	assert_int_equal(there(6400), RTT);
 	assert_int_equal(there(64000), RTT);
@@ -111,7 +102,6 @@ static void rtt__without_the_queue(void **state)
 /* What never drains is no queue after two times: then it counts as the way there. */
 static void back__a_standing_queue(void **state)
 {
-	(void)state;
 	came(0);
 	for (uint64_t end = now + UCCL_ACK_DELAY_EPOCH_NS; now < end; now += 100 * US) {
 		came(6400);
@@ -129,7 +119,6 @@ static void back__a_standing_queue(void **state)
 /* Nothing came for long: what was least then says nothing of clocks now. */
 static void back__after_a_pause(void **state)
 {
-	(void)state;
 	came(0);
 	now += UCCL_ACK_DELAY_EPOCH_NS + 1;
 	came(640);
@@ -142,7 +131,6 @@ static void back__after_a_pause(void **state)
 /* Clocks that go apart by 100 ppm, for ten seconds: never more than two times of it. */
 static void back__drift(void **state)
 {
-	(void)state;
 	for (int side = 0; side < 2; side++) {
 		setup(state);
 		for (int i = 0; i < 10000; i++) {
@@ -157,7 +145,6 @@ static void back__drift(void **state)
 /* The peer's clock is set, or it lies: nothing is taken off, and the next block is the first one. */
 static void rtt__clock_set(void **state)
 {
-	(void)state;
 	assert_int_equal(there(0), RTT);
 	ahead -= 3600 * UCCL_NS_PER_S / 64 * 64;
 	assert_int_equal(there(0), RTT);
@@ -177,7 +164,6 @@ static void rtt__clock_set(void **state)
 /* A window grows by the part that waiting makes of a round trip; by as much again at most, and by nothing at first. */
 static void more__as_round_trips(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_ack_delay_more(&o, 1 << 20), 0);
 	there(0);
 	for (int i = 0; i < 200; i++)
@@ -196,7 +182,6 @@ static void more__as_round_trips(void **state)
 /* On average, above the least; the way back is no part of it. */
 static void queue__above_the_least(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_ack_delay_queue(&o), 0);
 	uccl_ack_delay_rtt(&o, RTT);
 	assert_int_equal(uccl_ack_delay_queue(&o), 0);
@@ -220,5 +205,5 @@ int main(void)
 		cmocka_unit_test_setup(queue__above_the_least, setup),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ack_delay", tests, NULL, NULL);
 }

@@ -2,12 +2,9 @@
 /* What is owed, alone: what came is made up, and blocks are read. */
 #include "flow/ack/ack_tracker.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <stdlib.h>
-#include <cmocka.h>
 
 #define PATHS 20
 #define US UCCL_NS_PER_US
@@ -17,20 +14,17 @@ static struct uccl_ack a;
 
 static int setup(void **state)
 {
-	(void)state;
 	return uccl_ack_tracker_init(&o, PATHS, 5) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_fini(&o);
 	return 0;
 }
 
 static void packet__the_latest_of_a_path(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_packet(&o, 2, 10, 111, 1000);
 	uccl_ack_tracker_packet(&o, 2, 9, 222, 2000);
 	assert_int_equal(o.ndirty, 1);
@@ -47,7 +41,6 @@ static void packet__the_latest_of_a_path(void **state)
 /* Numbers of packets wrap. */
 static void packet__wraps(void **state)
 {
-	(void)state;
 	o.paths[1].high_seq = UINT32_MAX - 1;
 	uccl_ack_tracker_packet(&o, 1, 3, 0, 1);
 	assert_int_equal(o.paths[1].high_seq, 3);
@@ -57,7 +50,6 @@ static void packet__wraps(void **state)
 
 static void write__a_channel_of_its_own(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_packet(&o, 3, 1, 0, 1000);
 	uccl_ack_tracker_write(&o, 3, 70, 2000);
 	uccl_ack_tracker_write(&o, 3, 69, 3000);
@@ -73,7 +65,6 @@ static void write__a_channel_of_its_own(void **state)
 
 static void seen__steps_back(void **state)
 {
-	(void)state;
 	assert_false(uccl_ack_tracker_seen(&o, 0, 10, false));
 	assert_false(uccl_ack_tracker_seen(&o, 0, 12, false));
 	assert_true(uccl_ack_tracker_seen(&o, 0, 11, false));
@@ -87,7 +78,6 @@ static void seen__steps_back(void **state)
 
 static void chunk__when_a_block_is_due(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_chunk(&o, 1, 3, 900);
 	uccl_ack_tracker_chunk(&o, 1, 3, 800);
 	assert_int_equal(o.at, 800);
@@ -104,7 +94,6 @@ static void chunk__when_a_block_is_due(void **state)
 
 static void expire__at_once(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_until(&o, 7);
 	uccl_ack_tracker_expire(&o);
 	assert_true(o.now);
@@ -114,7 +103,6 @@ static void expire__at_once(void **state)
 /* PROTOCOL R22 */
 static void dup__owes_and_counts(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_dup(&o, true, 50);
 	assert_int_equal(o.dups, 0);
 	assert_int_equal(o.at, 51);
@@ -128,7 +116,6 @@ static void dup__owes_and_counts(void **state)
 /* The path that asked is told first. PROTOCOL R57 */
 static void answer__its_line_first(void **state)
 {
-	(void)state;
 	for (uint16_t i = 0; i < 4; i++)
 		uccl_ack_tracker_packet(&o, i, 1, 0, 1000);
 	assert_false(uccl_ack_tracker_answer(&o, 2, 100, 0, 2000));
@@ -143,7 +130,6 @@ static void answer__its_line_first(void **state)
 /* Asked again after a while, and nothing of ours was reported since: the answer was lost. PROTOCOL R57 */
 static void answer__was_lost(void **state)
 {
-	(void)state;
 	assert_false(uccl_ack_tracker_answer(&o, 0, 100, 0, 1000));
 	assert_false(uccl_ack_tracker_answer(&o, 0, 100, 0, 1099));
 	assert_true(uccl_ack_tracker_answer(&o, 0, 100, 0, 1100));
@@ -157,7 +143,6 @@ static void answer__was_lost(void **state)
 
 static void again__what_was_not_heard(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_packet(&o, 0, 1, 0, 1000);
 	uccl_ack_tracker_packet(&o, 1, 1, 0, 2000);
 	uccl_ack_tracker_write(&o, 2, 5, 2000);
@@ -174,7 +159,6 @@ static void again__what_was_not_heard(void **state)
 /* What has no room goes with the next block. */
 static void tell__no_room(void **state)
 {
-	(void)state;
 	for (uint16_t i = 0; i < PATHS; i++)
 		uccl_ack_tracker_packet(&o, i, 1, 0, 1000);
 	assert_int_equal(uccl_ack_tracker_entries(&o), UCCL_ACK_PATHS_MAX);
@@ -188,7 +172,6 @@ static void tell__no_room(void **state)
 
 static void tell__not_sure(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_packet(&o, 4, 1, 0, 1000);
 	uccl_ack_tracker_chunk(&o, 1, 1, 2000);
 	uccl_ack_tracker_tell(&o, &a, 12, false, 1500);
@@ -201,7 +184,6 @@ static void tell__not_sure(void **state)
 
 static void grant__told_with_each_block(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_grant(&o, 77);
 	uccl_ack_tracker_short(&o, true);
 	for (int i = 0; i < 2; i++) {
@@ -214,7 +196,6 @@ static void grant__told_with_each_block(void **state)
 /* Marks are told as a sum, to the next KiB, in every line of the path; it wraps. PROTOCOL R189 */
 static void marked__all_that_came(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_packet(&o, 2, 10, 111, 1000);
 	uccl_ack_tracker_marked(&o, 2, 1);
 	uccl_ack_tracker_write(&o, 2, 70, 2000);
@@ -236,7 +217,6 @@ static void marked__all_that_came(void **state)
 /* The mark of a packet that was overtaken is told, too: its path gets a line, which says nothing else new. */
 static void marked__of_an_old_packet(void **state)
 {
-	(void)state;
 	uccl_ack_tracker_packet(&o, 2, 10, 111, 1000);
 	uccl_ack_tracker_tell(&o, &a, 12, true, 3000);
 	uccl_ack_tracker_packet(&o, 2, 9, 222, 4000);
@@ -269,5 +249,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(marked__of_an_old_packet, setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("owed", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ack_tracker", tests, NULL, NULL);
 }

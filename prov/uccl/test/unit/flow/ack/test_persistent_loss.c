@@ -2,11 +2,7 @@
 /* When payload rests, alone: no packet. What a flow does then is in test_tx_again. */
 #include "flow/ack/persistent_loss.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #define US UCCL_NS_PER_US
 #define MS UCCL_NS_PER_MS
@@ -18,7 +14,6 @@ static struct uccl_times t;
 
 static int setup(void **state)
 {
-	(void)state;
 	b = (struct uccl_persistent_loss){0};
 	uccl_times_init(&t, MS, 0);
 	uccl_times_rtt(&t, RTT);
@@ -42,7 +37,6 @@ static void lost__ever_longer(void **state)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS, NOW), rest = 2 * uccl_times_pto(&t);
 
-	(void)state;
 	assert_false(uccl_persistent_loss_rests(&b, now));
 	for (int i = 0; i < 100; i++) {
 		now = rounds(1, now);
@@ -59,7 +53,6 @@ static void lost__of_one_round(void **state)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS, NOW);
 
-	(void)state;
 	for (int i = 0; i < 100; i++)
 		uccl_persistent_loss_lost(&b, &t, now - 1, now + (uint64_t)i);
 	assert_false(uccl_persistent_loss_rests(&b, now));
@@ -74,7 +67,6 @@ static void came__ends_it(void **state)
 {
 	uint64_t now = rounds(2 * UCCL_PERSISTENT_LOSS_ROUNDS, NOW);
 
-	(void)state;
 	assert_true(uccl_persistent_loss_rests(&b, now));
 	uccl_persistent_loss_came(&b);
 	assert_false(uccl_persistent_loss_rests(&b, now));
@@ -88,7 +80,6 @@ static void ask__once(void **state)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS + 1, NOW);
 
-	(void)state;
 	assert_true(uccl_persistent_loss_ask(&b));
 	assert_false(uccl_persistent_loss_ask(&b));
 	now = rounds(1, now);
@@ -104,7 +95,6 @@ static void over__goes_on(void **state)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS + 3, NOW), rest = b.at - now;
 
-	(void)state;
 	now = b.at;
 	uccl_persistent_loss_over(&b);
 	assert_false(uccl_persistent_loss_rests(&b, now));
@@ -122,5 +112,5 @@ int main(void)
 		cmocka_unit_test_setup(over__goes_on, setup),
 	};
 
-	return cmocka_run_group_tests_name("barren", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("persistent_loss", tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
 /* When a silent peer is asked, alone: no packet, no path. What is asked is in test_paths and test_flow. */
 #include "flow/ack/pto.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include "flow/wire/wire.h"
 
@@ -30,7 +26,6 @@ static void begin(uint16_t npaths)
 
 static int setup(void **state)
 {
-	(void)state;
 	begin(PATHS);
 	return 0;
 }
@@ -44,7 +39,6 @@ static void ask(uint32_t n, uint32_t chunks, uint64_t now)
 
 static void init__nothing_to_ask(void **state)
 {
-	(void)state;
 	assert_int_equal(s.at, UCCL_NEVER);
 	assert_false(uccl_pto_repeated(&s));
 	assert_false(uccl_pto_reported(&s, UCCL_NEVER));
@@ -55,7 +49,6 @@ static void init__nothing_to_ask(void **state)
 /* The tail probe first; a time-out after twice as long; the next after the RTO; and no timer at all for nothing. */
 static void arm__probe_then_time_out(void **state)
 {
-	(void)state;
 	uccl_pto_arm(&s, &t, true, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
 	assert_int_equal(s.armed_ns, NOW);
@@ -80,7 +73,6 @@ static void arm__backs_off(void **state)
 {
 	static const uint16_t paths[] = {1, PATHS, 16, 17, 256};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(paths); i++) {
 		uint32_t eager = paths[i] < 16 ? paths[i] : 16;
 
@@ -100,7 +92,6 @@ static void arm__backs_off(void **state)
 /* However long it lasts: the count ends somewhere, the time at its bound. */
 static void arm__for_ever(void **state)
 {
-	(void)state;
 	ask(1000010, 1, NOW);
 	assert_int_equal(s.backoff, 1000000);
 	assert_int_equal(s.at, NOW + UCCL_RTO_MAX_NS);
@@ -108,7 +99,6 @@ static void arm__for_ever(void **state)
 
 static void over__begins_anew(void **state)
 {
-	(void)state;
 	ask(5, 1, NOW);
 	assert_true(uccl_pto_repeated(&s));
 	uccl_pto_answered(&s, &t, true, NOW, NOW + MS);
@@ -126,7 +116,6 @@ static void over__soon(void **state)
 {
 	uint64_t soon = uccl_times_pto_next(&t, 0, true);
 
-	(void)state;
 	t.host_ns = 300 * US;
 	uccl_pto_sent(&s, &t, true, NOW);
 	uccl_pto_answered(&s, &t, true, NOW, NOW + US);
@@ -155,7 +144,6 @@ static void sooner__never_later(void **state)
 {
 	uint64_t soon = uccl_times_pto_next(&t, 0, true);
 
-	(void)state;
 	uccl_pto_resent(&s, &t, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
 	uccl_pto_advance(&s, &t, NOW - 5 * US, NOW + US);
@@ -175,7 +163,6 @@ static void again__asks(void **state)
 {
 	uint64_t at;
 
-	(void)state;
 	uccl_pto_resent(&s, &t, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
 	uccl_pto_answered(&s, &t, true, NOW - US, NOW);
@@ -189,7 +176,6 @@ static void again__asks(void **state)
 /* As coarse as the echo of its answer, and never later than the question. */
 static void expire__when_it_left(void **state)
 {
-	(void)state;
 	ask(1, 1, NOW + TICK - 1);
 	assert_int_equal(s.asked_ns, NOW);
 	ask(1, 1, NOW + TICK);
@@ -199,7 +185,6 @@ static void expire__when_it_left(void **state)
 /* A row begins with the first time-out, not with the tail probe, and once. */
 static void expire__a_row(void **state)
 {
-	(void)state;
 	ask(1, 8, NOW);
 	assert_int_equal(s.first_timeout_ns, 0);
 	assert_false(uccl_pto_repeated(&s));
@@ -215,7 +200,6 @@ static void expire__a_row(void **state)
 /* Told with the half, once, and only for what was in flight then. PROTOCOL R132 */
 static void proven__half_once(void **state)
 {
-	(void)state;
 	for (int row = 1; row <= 2; row++) {
 		uint64_t now = NOW * (uint64_t)row;
 
@@ -246,7 +230,6 @@ static void proven__half_once(void **state)
 /* All packets of one instant are one reason to set the timer. */
 static void sent__once_in_an_instant(void **state)
 {
-	(void)state;
 	uccl_pto_sent(&s, &t, true, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
 	s.at = 7;
@@ -265,7 +248,6 @@ static void sent__into_the_silence(void **state)
 {
 	uint64_t at;
 
-	(void)state;
 	ask(1, 1, NOW);
 	at = s.at;
 	uccl_pto_sent(&s, &t, false, NOW + 5);
@@ -278,7 +260,6 @@ static void sent__into_the_silence(void **state)
 
 static void answered__by_what_left_with_it(void **state)
 {
-	(void)state;
 	ask(1, 1, NOW);
 	assert_false(uccl_pto_reported(&s, NOW - 1));
 	assert_true(uccl_pto_reported(&s, NOW));
@@ -289,7 +270,6 @@ static void answered__by_what_left_with_it(void **state)
 /* It was in flight before the row, and what was reported left in it. */
 static void survived__edges(void **state)
 {
-	(void)state;
 	ask(2, 1, NOW);
 	assert_true(uccl_pto_survived(&s, NOW - 1, NOW));
 	assert_false(uccl_pto_survived(&s, NOW - 1, NOW - 1));
@@ -320,5 +300,5 @@ int main(void)
 		cmocka_unit_test_setup(survived__edges, setup),
 	};
 
-	return cmocka_run_group_tests_name("asking", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("pto", tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
 /* How late a chunk may be, alone: no flow, no log. */
 #include "flow/ack/rack.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #define US UCCL_NS_PER_US
 #define SRTT (40 * US)
@@ -17,14 +13,12 @@ static struct uccl_rack r;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_rack_init(&r);
 	return 0;
 }
 
 static void init__nothing_is_tolerated(void **state)
 {
-	(void)state;
 	assert_int_equal(r.at, UCCL_NEVER);
 	assert_int_equal(r.reported_ns, 0);
 	assert_int_equal(r.pkts, 0);
@@ -34,7 +28,6 @@ static void init__nothing_is_tolerated(void **state)
 
 static void dups__only_news_counts(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_rack_dups(&r, 0, SRTT, 1), 0);
 	assert_int_equal(r.pkts, 0);
 	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 2), 3);
@@ -53,7 +46,6 @@ static void dups__only_news_counts(void **state)
 
 static void dups__number_wraps(void **state)
 {
-	(void)state;
 	r.dups = UINT32_MAX - 1;
 	assert_int_equal(uccl_rack_dups(&r, 1, SRTT, 0), 3);
 	assert_int_equal(r.dups, 1);
@@ -63,7 +55,6 @@ static void dups__number_wraps(void **state)
 
 static void dups__bounded(void **state)
 {
-	(void)state;
 	for (uint32_t i = 1; i <= 40; i++)
 		assert_int_equal(uccl_rack_dups(&r, i, SRTT, i), 1);
 	assert_int_equal(r.pkts, UCCL_RACK_PKTS_MAX);
@@ -78,7 +69,6 @@ static void dups__forgotten(void **state)
 {
 	uint64_t now = 7;
 
-	(void)state;
 	uccl_rack_dups(&r, 1, SRTT, 1);
 	uccl_rack_dups(&r, 2, SRTT, now);
 	assert_int_equal(r.pkts, 4);
@@ -99,7 +89,6 @@ static void dups__forgotten(void **state)
 /* Without any sample of the RTT, too. */
 static void dups__rtt_unknown(void **state)
 {
-	(void)state;
 	uccl_rack_dups(&r, 1, 0, 5);
 	assert_int_equal(r.ns, 250);
 	assert_int_equal(r.until, 5 + 64 * 1000);
@@ -107,7 +96,6 @@ static void dups__rtt_unknown(void **state)
 
 static void ask__one_for_all_that_are_late(void **state)
 {
-	(void)state;
 	assert_true(uccl_rack_ask(&r, 500, 600));
 	/* Late before that question: it speaks for them. */
 	assert_false(uccl_rack_ask(&r, 599, 700));
@@ -119,7 +107,6 @@ static void ask__one_for_all_that_are_late(void **state)
 
 static void reported__latest(void **state)
 {
-	(void)state;
 	uccl_rack_reported(&r, 0);
 	assert_int_equal(r.reported_ns, 0);
 	uccl_rack_reported(&r, 70);
@@ -130,7 +117,6 @@ static void reported__latest(void **state)
 /* What left once and comes behind a later one was late, by what that left later; by its place alone if by nothing. */
 static void came__how_late(void **state)
 {
-	(void)state;
 	uccl_rack_block(&r, 10);
 	uccl_rack_came(&r, 10, 100);
 	uccl_rack_came(&r, 12, 200);
@@ -155,7 +141,6 @@ static void learn__turns(void **state)
 {
 	uint64_t now = 5;
 
-	(void)state;
 	uccl_rack_learn(&r, 1000, 100 * SRTT, now);
 	assert_false(r.learnt);
 	r.late_ns[0] = 7;
@@ -177,7 +162,6 @@ static void learn__turns(void **state)
 /* Also at the begin of time, and without any sample of the RTT. */
 static void learn__at_nought(void **state)
 {
-	(void)state;
 	uccl_rack_learn(&r, 0, 0, 0);
 	uccl_rack_learn(&r, 64, 0, 32000);
 	assert_false(r.learnt);
@@ -189,7 +173,6 @@ static void soon__twice_what_is_usual(void **state)
 {
 	struct uccl_times t;
 
-	(void)state;
 	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
 	t.min_rtt_ns = 400;
 	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
@@ -217,7 +200,6 @@ static void soon__twice_what_is_usual(void **state)
 
 static void overdue__by_time(void **state)
 {
-	(void)state;
 	assert_false(uccl_rack_overdue(&r, SENT, 0, true, 1));
 	r.came_ns = SENT + WAIT - 1;
 	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, 100));
@@ -231,7 +213,6 @@ static void overdue__by_time(void **state)
 /* Three that left after it, in the same instant or later, but only where everything comes in order. */
 static void overdue__by_order(void **state)
 {
-	(void)state;
 	r.learnt = true;
 	r.came_ns = SENT;
 	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND));
@@ -245,7 +226,6 @@ static void overdue__by_order(void **state)
 
 static void proof__beyond_what_was_learnt(void **state)
 {
-	(void)state;
 	assert_false(uccl_rack_proof(&r, INT32_MIN));
 	assert_false(uccl_rack_proof(&r, -1));
 	assert_false(uccl_rack_proof(&r, 0));
@@ -263,7 +243,6 @@ static void wait__slower_and_longer(void **state)
 	struct uccl_path p;
 	struct uccl_times t;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 0);
@@ -289,7 +268,6 @@ static enum uccl_rack_verdict judge(uint8_t asked, bool answered, uint64_t now)
 
 static void look__until_something_is_late(void **state)
 {
-	(void)state;
 	r.at = 5;
 	uccl_rack_look(&r);
 	assert_int_equal(r.at, UCCL_NEVER);
@@ -298,7 +276,6 @@ static void look__until_something_is_late(void **state)
 /* Only what arrived convicts; the clock merely asks: after the wait, after two of them, and then never again. */
 static void judge__the_clock_asks(void **state)
 {
-	(void)state;
 	r.reported_ns = SENT + WAIT - 1;
 	assert_int_equal(judge(0, false, SENT + 1), UCCL_RACK_KEEP);
 	assert_int_equal(r.at, SENT + WAIT);
@@ -315,7 +292,6 @@ static void judge__the_clock_asks(void **state)
 
 static void judge__later_ones_convict(void **state)
 {
-	(void)state;
 	r.reported_ns = SENT + WAIT;
 	for (uint8_t asked = 0; asked <= UCCL_RACK_ASKS; asked++)
 		assert_int_equal(judge(asked, false, SENT + 1), UCCL_RACK_LOST);
@@ -325,7 +301,6 @@ static void judge__later_ones_convict(void **state)
 /* After a time-out that the peer has answered time is enough, but it must have been there. PROTOCOL R53 */
 static void judge__after_a_time_out(void **state)
 {
-	(void)state;
 	r.reported_ns = SENT + 10 * WAIT;
 	assert_int_equal(judge(0, true, SENT + WAIT - 1), UCCL_RACK_KEEP);
 	assert_int_equal(r.at, SENT + WAIT);
@@ -336,7 +311,6 @@ static void judge__after_a_time_out(void **state)
 /* The earliest of all that a look sees. */
 static void judge__earliest(void **state)
 {
-	(void)state;
 	r.reported_ns = SENT + 2;
 	uccl_rack_look(&r);
 	uccl_rack_judge(&r, SENT, WAIT, 0, false, SENT + 2);

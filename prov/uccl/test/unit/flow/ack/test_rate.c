@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/ack/rate.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 static struct uccl_rate r;
 static struct uccl_rate_stamp s[100];
@@ -25,14 +21,12 @@ static struct uccl_rate_sample ack_at(int i, uint64_t now)
 
 static int start(void **state)
 {
-	(void)state;
 	r = (struct uccl_rate){ 0 };
 	return 0;
 }
 
 static void sample__nothing_acked(void **state)
 {
-	(void)state;
 	send_at(0, true, 100);
 	assert_int_equal(uccl_rate_sample(&r, 10, 200).ns, 0);
 	assert_int_equal(r.delivered_ns, 100);
@@ -41,7 +35,6 @@ static void sample__nothing_acked(void **state)
 /* Ten leave at once, and come one every 50: the network's rate, not the burst's. */
 static void sample__of_a_burst(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++)
 		send_at(i, i == 0, 1000);
 	for (int i = 0; i < 10; i++) {
@@ -59,7 +52,6 @@ static void sample__steady(void **state)
 {
 	struct uccl_rate_sample got = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		if (i >= 20)
 			got = ack_at(i - 20, 1000 + 50u * (unsigned int)i);
@@ -77,7 +69,6 @@ static void sample__no_more_than_was_sent(void **state)
 {
 	struct uccl_rate_sample got;
 
-	(void)state;
 	for (int i = 0; i < 10; i++)
 		send_at(i, i == 0, 1000 + 500u * (unsigned int)i);
 	ack_at(0, 5600);
@@ -100,7 +91,6 @@ static void sample__of_the_newest(void **state)
 {
 	struct uccl_rate_sample got;
 
-	(void)state;
 	send_at(0, true, 1000);
 	send_at(1, false, 1000);
 	ack_at(0, 1100);
@@ -116,7 +106,6 @@ static void sample__of_the_newest(void **state)
 /* In less than a round trip nothing is delivered that was sent then: it was sent before, and lost, it seemed. */
 static void sample__too_short(void **state)
 {
-	(void)state;
 	send_at(0, true, 1000);
 	uccl_rate_acked(&r, &s[0], sent[0], 1000);
 	assert_int_equal(uccl_rate_sample(&r, 51, 1050).ns, 0);
@@ -128,7 +117,6 @@ static void sample__too_short(void **state)
 /* Nothing waited: what leaves until all that was in flight is delivered says less than the network can. */
 static void limited__until_delivered(void **state)
 {
-	(void)state;
 	send_at(0, true, 1000);
 	send_at(1, false, 1000);
 	uccl_rate_limited(&r, 2000);
@@ -147,7 +135,6 @@ static void limited__until_delivered(void **state)
 /* A message now and then: each is limited by itself. */
 static void limited__idle(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 50; i++) {
 		send_at(i, true, 1000u * (unsigned int)(i + 1));
 		assert_int_equal(ack_at(i, 1000u * (unsigned int)(i + 1) + 100).limited, i > 0);
@@ -158,7 +145,6 @@ static void limited__idle(void **state)
 /* The mean of what samples say, the latest of which counts most; a short one less than a long one. */
 static void in__follows(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_rate_in(&r, 1000), 0);
 	for (int i = 0; i < 10; i++) {
 		send_at(i, true, 1000 + 100u * (unsigned int)i);
@@ -192,5 +178,5 @@ int main(void)
 		cmocka_unit_test_setup(in__follows, start),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("rate", tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
 /* The two estimators alone, and the time-outs that follow from them. */
 #include "flow/ack/times.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #define US UCCL_NS_PER_US
 #define MS UCCL_NS_PER_MS
@@ -16,14 +12,12 @@ static struct uccl_times t;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_times_init(&t, RTO_MIN, 0);
 	return 0;
 }
 
 static void rtt__smoothed(void **state)
 {
-	(void)state;
 	uccl_times_rtt(&t, 80 * US);
 	assert_int_equal(t.srtt_ns, 80 * US);
 	assert_int_equal(t.rttvar_ns, 40 * US);
@@ -41,7 +35,6 @@ static void rtt__apart_from_host(void **state)
 {
 	struct uccl_times was;
 
-	(void)state;
 	uccl_times_rtt(&t, 80 * US);
 	was = t;
 	uccl_times_host(&t, 5 * MS, 7);
@@ -58,7 +51,6 @@ static void rtt__apart_from_host(void **state)
 /* What an acknowledgement may be delayed is no time of the host. PROTOCOL R99 */
 static void host__beyond_what_it_may(void **state)
 {
-	(void)state;
 	uccl_times_host(&t, UCCL_ACK_DELAY_NS, 1);
 	assert_int_equal(uccl_times_host_wait(&t), 0);
 	uccl_times_host(&t, UCCL_ACK_DELAY_NS + 800 * US, 2);
@@ -70,7 +62,6 @@ static void host__beyond_what_it_may(void **state)
 /* One long pause counts for twice of what is waited for; several are believed, and forgotten again. PROTOCOL R99 */
 static void host__one_pause(void **state)
 {
-	(void)state;
 	uccl_times_host(&t, 10 * UCCL_NS_PER_S, 1);
 	assert_int_equal(t.host_ns, 2 * RTO_MIN / 8);
 	for (uint64_t i = 0; i < 60; i++)
@@ -83,7 +74,6 @@ static void host__one_pause(void **state)
 
 static void rto__bounds(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_times_rto(&t), 4 * RTO_MIN);
 	uccl_times_rtt(&t, US);
 	assert_int_equal(uccl_times_rto(&t), RTO_MIN);
@@ -99,7 +89,6 @@ static void rto__bounds(void **state)
 
 static void pto__without_floor(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_times_pto(&t), uccl_times_rto(&t));
 	t.srtt_ns = 10 * US;
 	assert_int_equal(uccl_times_pto(&t), 20 * US + UCCL_ACK_DELAY_NS);
@@ -115,7 +104,6 @@ static void pto__without_floor(void **state)
 /* Who has just answered needs no time to begin: what left later comes as much later. PROTOCOL R243 */
 static void pto_next__as_much_later(void **state)
 {
-	(void)state;
 	/* Nothing is known. */
 	assert_int_equal(uccl_times_pto_next(&t, 0, true), uccl_times_pto(&t));
 	t.srtt_ns = 400 * US;
@@ -133,7 +121,6 @@ static void pto_next__as_much_later(void **state)
 /* Before the first sample the handshake tells, as if it were one; then it is forgotten. PROTOCOL R231 */
 static void first__until_a_sample(void **state)
 {
-	(void)state;
 	uccl_times_init(&t, RTO_MIN, 20 * US);
 	assert_int_equal(t.srtt_ns, 0);
 	assert_int_equal(uccl_times_rto(&t), RTO_MIN);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/path/path.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <string.h>
 
@@ -13,7 +9,6 @@ static void path_init__clean(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	memset(&p, 0xff, sizeof(p));
 	uccl_path_init(&p, 12);
 	assert_int_equal(p.state, UCCL_PATH_ACTIVE);
@@ -31,7 +26,6 @@ static void path_rtt__first_sample(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	uccl_path_rtt(&p, 8000, 5);
 	assert_int_equal(p.srtt_ns, 8000);
@@ -44,7 +38,6 @@ static void path_rtt__smoothing(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	uccl_path_rtt(&p, 8000, 5);
 	uccl_path_rtt(&p, 16000, 5);
@@ -65,7 +58,6 @@ static void path_rtt__sooner(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	for (int i = 0; i < 200; i++)
 		uccl_path_rtt(&p, 32000, 5);
@@ -85,7 +77,6 @@ static void path_rtt__never_zero(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	for (int i = 0; i < 100; i++) {
 		uccl_path_rtt(&p, 1, 5);
@@ -103,7 +94,6 @@ static void path_usable__active_only(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	assert_true(uccl_path_usable(&p));
 	for (int s = UCCL_PATH_SUSPECT; s <= UCCL_PATH_PROBATION; s++) {
@@ -117,7 +107,6 @@ static void path_marked__news_only(void **state)
 {
 	struct uccl_path p;
 
-	(void)state;
 	uccl_path_init(&p, 0);
 	assert_int_equal(uccl_path_take_marks(&p), 0);
 	assert_int_equal(uccl_path_marked(&p, 0), 0);
@@ -146,5 +135,5 @@ int main(void)
 		cmocka_unit_test(path_marked__news_only),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("path", tests, NULL, NULL);
 }

@@ -2,12 +2,9 @@
 /* The paths of a flow alone: what the peer reports is made up. What a flow makes of them is in test_flow. */
 #include "flow/path/paths.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/units.h"
 
@@ -79,7 +76,6 @@ static void answer(uint16_t path, uint64_t now)
 
 static void init__all_in_service(void **state)
 {
-	(void)state;
 	begin(false, false);
 	assert_int_equal(s.nusable, N);
 	assert_int_equal(s.at, UCCL_NEVER);
@@ -97,7 +93,6 @@ static void take_list__outlives_the_paths(void **state)
 	struct uccl_path *list;
 	uint16_t n = 0;
 
-	(void)state;
 	begin(false, false);
 	uccl_path_sent(&s.list[3], 8);
 	list = uccl_paths_take_list(&s, &n);
@@ -113,7 +108,6 @@ static void loss__to_quarantine_and_back(void **state)
 {
 	uint64_t now = 100 * MS;
 
-	(void)state;
 	begin(false, false);
 	for (int i = 0; i < 2; i++)
 		uccl_paths_loss(&s, 3, false, RTO, now);
@@ -155,7 +149,6 @@ static uint64_t leave(uint16_t first, uint16_t n, uint64_t now)
 /* Where most paths work, those that fail keep their labels until one has failed for long. PROTOCOL R250 */
 static void stay__while_most_work(void **state)
 {
-	(void)state;
 	begin(false, false);
 	for (int i = 0; i < 8; i++) {
 		uccl_paths_expire(&s, RTO, i ? s.at : leave(5, N / 4 - 1, MS));
@@ -173,7 +166,6 @@ static void stay__while_most_work(void **state)
 
 static void stay__not_where_many_fail(void **state)
 {
-	(void)state;
 	begin(false, false);
 	uccl_paths_expire(&s, RTO, leave(5, N / 4, MS));
 	assert_int_equal(stats.rerolled, N / 4);
@@ -183,7 +175,6 @@ static void stay__not_where_many_fail(void **state)
 /* It answers PROBEs with its label, and carries nothing else. PROTOCOL R102 */
 static void stay__not_for_probes(void **state)
 {
-	(void)state;
 	begin(false, false);
 	for (uint64_t t = 1; t < 4; t++)
 		uccl_paths_long_lost(&s, 1, 4000, 2 * t * MS, RTO, (2 * t + 1) * MS);
@@ -197,7 +188,6 @@ static void stay__not_for_probes(void **state)
 /* Silence through a whole time-out is enough. */
 static void loss__silent(void **state)
 {
-	(void)state;
 	begin(false, false);
 	uccl_paths_loss(&s, 0, true, RTO, MS);
 	assert_int_equal(s.list[0].state, UCCL_PATH_SUSPECT);
@@ -210,7 +200,6 @@ static void loss__silent(void **state)
 /* PROTOCOL R102 */
 static void long_lost__round_by_round(void **state)
 {
-	(void)state;
 	begin(false, false);
 	/* All of one round trip. */
 	for (int i = 0; i < 9; i++)
@@ -233,7 +222,6 @@ static void control__reported_ones(void **state)
 {
 	uint32_t others = 0;
 
-	(void)state;
 	begin(false, false);
 	for (uint16_t i = 0; i < UCCL_CONTROL_PATHS + 2; i++)
 		answer(i, MS);
@@ -253,7 +241,6 @@ static void quick__leaves_slow_ones(void **state)
 {
 	uint32_t seen = 0;
 
-	(void)state;
 	begin(false, false);
 	for (uint16_t i = 0; i < 4; i++) {
 		answer(i, MS);
@@ -278,7 +265,6 @@ static void quick__leaves_slow_ones(void **state)
 /* A control packet that left long before what is reported now counts as lost. PROTOCOL R56 */
 static void overdue__unreported(void **state)
 {
-	(void)state;
 	begin(false, false);
 	answer(2, MS);
 	uccl_path_sent(&s.list[2], 0);
@@ -308,7 +294,6 @@ static void asked(uint16_t path, uint32_t unanswered, uint16_t one, uint16_t oth
 /* First on the path in question, and where the last answer came from if that is another one in service. R54 */
 static void ask__its_path_and_another(void **state)
 {
-	(void)state;
 	begin(false, false);
 	answer(5, MS);
 	asked(3, 0, 3, 5);
@@ -325,7 +310,6 @@ static void ask__its_path_and_another(void **state)
 /* Then path after path, with their opposites; no path is known to work any more, and no label at last. R55 */
 static void ask__path_after_path(void **state)
 {
-	(void)state;
 	begin(false, false);
 	answer(5, MS);
 	asked(3, 1, 5, 5 + N / 2);
@@ -343,7 +327,6 @@ static void ask__path_after_path(void **state)
 /* Of many paths not all are asked before labels are drawn: time-outs back off by then. R55 */
 static void ask__many(void **state)
 {
-	(void)state;
 	begin_n(MANY, false, false);
 	for (uint32_t i = 1; i < N / 2 + 2; i++) {
 		uccl_paths_ask(&s, 3, i);
@@ -361,7 +344,6 @@ static void ask__many(void **state)
 /* There is one path only. */
 static void ask__alone(void **state)
 {
-	(void)state;
 	begin_n(1, false, false);
 	asked(0, 0, 0, 0);
 	for (uint32_t i = 1; i < 4; i++) {
@@ -376,7 +358,6 @@ static void unheard__any_path(void **state)
 {
 	uint64_t met = 0;
 
-	(void)state;
 	begin(false, false);
 	answer(5, MS);
 	uccl_paths_unheard(&s);
@@ -401,7 +382,6 @@ static void writes__trial(void **state)
 {
 	struct uccl_path *p;
 
-	(void)state;
 	begin(true, true);
 	p = &s.list[4];
 	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
@@ -483,7 +463,6 @@ static void writes_stay(uint32_t tries)
 /* Sooner where the path may be broken, and who could tell does not know. */
 static void writes__stay_while_most_work(void **state)
 {
-	(void)state;
 	writes_stay(8);
 	brittle = true;
 	writes_stay(4);
@@ -493,7 +472,6 @@ static void writes__stay_while_most_work(void **state)
 /* The loss of what was written before says nothing of a trial, nor of a path that waits for one. */
 static void writes__lost_before_the_trial(void **state)
 {
-	(void)state;
 	all_write();
 	write_fails(2, 100, 2 * MS);
 	uccl_paths_writes(&s, 2, true, RTO, 3 * MS);
@@ -512,7 +490,6 @@ static void writes__lost_before_the_trial(void **state)
 /* When one comes back the others do not wait: they may have been on the same link. PROTOCOL R250 */
 static void writes__back_together(void **state)
 {
-	(void)state;
 	all_write();
 	for (uint16_t i = 0; i < 3; i++) {
 		write_fails(i, 100, 2 * MS);
@@ -534,7 +511,6 @@ static void burst__one_choice_for_many(void **state)
 {
 	struct uccl_burst b = {0};
 
-	(void)state;
 	assert_true(uccl_burst_over(&b, 1));
 	assert_int_equal(uccl_burst_size(&b, 8192), 8192);
 	uccl_burst_begin(&b, 7, 8192, true);

@@ -2,11 +2,7 @@
 /* The search for the longest packet alone: a network is a number. */
 #include "flow/path/pmtu.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include "base/units.h"
 #include "flow/wire/wire.h"
@@ -51,7 +47,6 @@ static void search(uint32_t network)
 
 static void lost__black_hole(void **state)
 {
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	assert_int_equal(uccl_pmtu_next(&p, now), 0);
 	assert_true(three_rounds(MOST));
@@ -66,7 +61,6 @@ static void lost__black_hole(void **state)
 /* However short packets get, the longest chunk fits as many sub-segments as there may be. */
 static void lost__subsegments_have_numbers(void **state)
 {
-	(void)state;
 	for (uint32_t most = UCCL_HDR_LEN + 1; most <= UINT16_MAX; most++) {
 		uccl_pmtu_init(&p, most);
 		while (three_rounds(p.bytes))
@@ -81,7 +75,6 @@ static void lost__subsegments_have_numbers(void **state)
 /* Many losses of one round trip are one, short packets say nothing, and one long one that arrives says all. */
 static void lost__by_chance(void **state)
 {
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	now = SECOND;
 	for (int i = 0; i < 1000; i++)
@@ -109,7 +102,6 @@ static void tried__finds_it(void **state)
 {
 	int most = 0;
 
-	(void)state;
 	for (uint32_t network = UCCL_PMTU_BASE; network <= MOST; network += 7) {
 		uccl_pmtu_init(&p, MOST);
 		assert_true(three_rounds(MOST));
@@ -129,7 +121,6 @@ static void tried__finds_it(void **state)
 /* A network that loses a third of everything: three trials in a row are seldom lost by chance. */
 static void tried__thrice(void **state)
 {
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	assert_true(three_rounds(MOST));
 	for (int i = 0; i < 2; i++) {
@@ -147,7 +138,6 @@ static void next__again(void **state)
 {
 	static const int after_s[] = {60, 120, 240, 480, 600, 600};
 
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	assert_true(three_rounds(MOST));
 	for (int i = 0; i < 6; i++) {
@@ -170,7 +160,6 @@ static void may__any_length(void **state)
 {
 	static const uint32_t lens[] = {4000, 7000, 2000};
 
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	assert_true(three_rounds(MOST));
 	for (int i = 0; i < 3; i++) {
@@ -187,7 +176,6 @@ static void may__any_length(void **state)
 /* The network's word is taken within bounds, and tested later. PROTOCOL R152 */
 static void told__within_bounds(void **state)
 {
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	assert_false(uccl_pmtu_reported(&p, MOST, now));
 	assert_false(uccl_pmtu_reported(&p, 65535, now));
@@ -207,7 +195,6 @@ static void told__within_bounds(void **state)
 /* Whoever said so was wrong, and is not listened to for a time. PROTOCOL R152 */
 static void told__a_lie(void **state)
 {
-	(void)state;
 	uccl_pmtu_init(&p, MOST);
 	assert_true(uccl_pmtu_reported(&p, 1200, now));
 	now += UCCL_PMTU_RAISE_NS;

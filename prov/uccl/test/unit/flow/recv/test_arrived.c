@@ -2,12 +2,9 @@
 /* The window of what arrived, alone, beside a list of what was taken. */
 #include "flow/recv/arrived.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/rng.h"
 
@@ -18,20 +15,17 @@ static struct uccl_arrived a;
 
 static int setup(void **state)
 {
-	(void)state;
 	return uccl_arrived_init(&a, WINDOW, FIRST) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	uccl_arrived_fini(&a);
 	return 0;
 }
 
 static void take__in_order(void **state)
 {
-	(void)state;
 	for (uint64_t c = FIRST; c < FIRST + 3 * WINDOW; c++) {
 		assert_false(uccl_arrived_has(&a, c));
 		uccl_arrived_take(&a, c);
@@ -49,7 +43,6 @@ static void take__any_order(void **state)
 	struct uccl_rng rng;
 	uint64_t edge = 0;
 
-	(void)state;
 	uccl_rng_seed(&rng, 7);
 	while (edge < 60 * WINDOW) {
 		uint64_t i = edge + uccl_rng_below(&rng, WINDOW);
@@ -68,7 +61,6 @@ static void take__any_order(void **state)
 
 static void words__span_of_the_gap(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_arrived_words(&a, 48), 0);
 	uccl_arrived_take(&a, FIRST);
 	assert_int_equal(uccl_arrived_words(&a, 48), 0);
@@ -85,7 +77,6 @@ static void tell__bits_behind_the_edge(void **state)
 {
 	struct uccl_ack ack;
 
-	(void)state;
 	uccl_arrived_take(&a, FIRST);
 	uccl_arrived_take(&a, FIRST + 2);
 	uccl_arrived_take(&a, FIRST + 1 + 65);

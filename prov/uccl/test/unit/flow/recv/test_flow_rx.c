@@ -1,36 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "../pair.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
-#include "flow/internal.h"
-#include "policy/policies.h"
-
-#define US UCCL_NS_PER_US
-#define MS UCCL_NS_PER_MS
-
-static struct pair p;
-
-static void start(struct pair_cfg cfg)
-{
-	pair_init(&p, &cfg);
-}
-
-static struct uccl_flow *rx(void)
-{
-	return &p.side[1].f;
-}
-
-static uint64_t base(void)
-{
-	return p.cfg.csn[0];
-}
+#include "../one_pair.h"
 
 /* A raw chunk of `len` bytes arrives at side 1. */
 static void feed(uint64_t csn, uint16_t len, uint8_t flags)
@@ -58,7 +27,6 @@ static void feed_type(uint8_t type, uint64_t value)
 
 static void received__moves_the_window(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed(base() + 1, 0, 0);
 	feed(base() + 2, 0, 0);
@@ -71,7 +39,6 @@ static void received__moves_the_window(void **state)
 	assert_int_equal(rx()->rx.arrived.nxt, base() + 5);
 	assert_int_equal(rx()->rx.arrived.high, base() + 5);
 	assert_int_equal(p.side[1].raw, 5);
-	pair_fini(&p);
 }
 
 /* More than 1024 chunks wait for the first one. */
@@ -79,7 +46,6 @@ static void received__long_way_out_of_order(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.window = 2048;
 	start(c);
 	for (uint32_t i = 2047; i > 0; i--)
@@ -90,7 +56,6 @@ static void received__long_way_out_of_order(void **state)
 	assert_int_equal(rx()->rx.arrived.nxt, base() + 2048);
 	for (uint32_t i = 0; i < 2048 / 64; i++)
 		assert_true(rx()->rx.arrived.map[i] == 0);
-	pair_fini(&p);
 }
 
 static void lose_first_for_a_while(struct pair *q, struct pair_pkt *k)
@@ -104,7 +69,6 @@ static void received__long_way_between_flows(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.window = 2048;
 	c.slots = 4096;
 	c.paths = 64;
@@ -119,12 +83,10 @@ static void received__long_way_between_flows(void **state)
 	assert_int_equal(p.side[0].f.sent.una, base());
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 4);
-	pair_fini(&p);
 }
 
 static void owe_ack__one_small_chunk(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed(base(), 100, 0);
 	assert_false(rx()->rx.ack_tracker.now);
@@ -139,12 +101,10 @@ static void owe_ack__one_small_chunk(void **state)
 	assert_int_equal(pair_pump_one(&p, 1), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_ACK);
 	assert_int_equal(pair_pump_one(&p, 1), 0);
-	pair_fini(&p);
 }
 
 static void owe_ack__asked_for(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	/* At once, whatever its size. */
 	feed(base(), 10, UCCL_FLAG_AR);
@@ -153,14 +113,12 @@ static void owe_ack__asked_for(void **state)
 	start(pair_packets());
 	feed(base(), 60000, 0);
 	assert_false(rx()->rx.ack_tracker.now);
-	pair_fini(&p);
 }
 
 static void owe_ack__every_so_many(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.slots = 1024;
 	start(c);
 	for (uint32_t i = 0; i < 128; i++) {
@@ -181,23 +139,19 @@ static void owe_ack__every_so_many(void **state)
 	start(c);
 	feed(base(), 10, 0);
 	assert_true(rx()->rx.ack_tracker.now);
-	pair_fini(&p);
 }
 
 static void owe_ack__out_of_order(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed(base() + 1, 10, 0);
 	assert_false(rx()->rx.ack_tracker.now);
 	assert_int_equal(rx()->rx.ack_tracker.at, p.now + 20 * US);
-	pair_fini(&p);
 }
 
 /* Request and answer: every acknowledgement travels with data. */
 static void owe_ack__carried_by_the_answer(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 10; i++) {
 		pair_record(&p, 0, 100);
@@ -212,12 +166,10 @@ static void owe_ack__carried_by_the_answer(void **state)
 	assert_int_equal(p.side[1].stats.tx_packets, 10);
 	assert_int_equal(p.side[0].acked, 10);
 	assert_true(pair_finish(&p, MS));
-	pair_fini(&p);
 }
 
 static void rx_dup__always_answered(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed(base(), 10, 0);
 	rx()->rx.ack_tracker.now = true;
@@ -229,13 +181,11 @@ static void rx_dup__always_answered(void **state)
 	assert_int_equal(rx()->rx.ack_tracker.dups, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
 	assert_int_equal(p.side[1].raw, 1);
-	pair_fini(&p);
 }
 
 /* In the window and behind it. */
 static void rx_dup__counted(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed(base() + 5, 10, 0);
 	feed(base() + 5, 10, UCCL_FLAG_RTX);
@@ -246,14 +196,12 @@ static void rx_dup__counted(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
 	assert_int_equal(p.side[1].raw, 2);
 	assert_int_equal(rx()->credit.received, 20);
-	pair_fini(&p);
 }
 
 static void rx_path__newest_only(void **state)
 {
 	struct uccl_hdr h;
 
-	(void)state;
 	start(pair_packets());
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 10, .ts = 111};
 	pair_feed(&p, 1, &h, NULL, NULL);
@@ -262,14 +210,12 @@ static void rx_path__newest_only(void **state)
 	assert_int_equal(rx()->rx.ack_tracker.paths[2].high_seq, 10);
 	assert_int_equal(rx()->rx.ack_tracker.paths[2].echo, 111);
 	assert_int_equal(rx()->rx.ack_tracker.ndirty, 1);
-	pair_fini(&p);
 }
 
 static void rx_path__number_wraps(void **state)
 {
 	struct uccl_hdr h;
 
-	(void)state;
 	start(pair_packets());
 	rx()->rx.ack_tracker.paths[1].high_seq = UINT32_MAX - 1;
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = 3, .ts = 5};
@@ -278,7 +224,6 @@ static void rx_path__number_wraps(void **state)
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = UINT32_MAX, .ts = 6};
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(rx()->rx.ack_tracker.paths[1].high_seq, 3);
-	pair_fini(&p);
 }
 
 /* The packet waited in the host before we looked: that is turnaround, not network. */
@@ -286,14 +231,12 @@ static void rx_path__age(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_PROBE, .pseq = 1, .ts = 9};
 
-	(void)state;
 	start(pair_packets());
 	uccl_flow_rx(rx(), &h, NULL, NULL, 700, p.now);
 	assert_int_equal(rx()->rx.ack_tracker.paths[0].arrived_ns, p.now - 700);
 	h.pseq = 2;
 	uccl_flow_rx(rx(), &h, NULL, NULL, p.now + 1, p.now);
 	assert_int_equal(rx()->rx.ack_tracker.paths[0].arrived_ns, p.now);
-	pair_fini(&p);
 }
 
 static void rx_chunk__window_edge(void **state)
@@ -301,7 +244,6 @@ static void rx_chunk__window_edge(void **state)
 	struct pair_cfg c = pair_packets();
 	uint64_t first[] = {1000, 0, (1ull << 32) - 100, (1ull << 32) - 256, 1ull << 32};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(first); i++) {
 		c.csn[0] = first[i];
 		start(c);
@@ -331,19 +273,15 @@ static void rx_chunk__before_the_first(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.csn[0] = 0;
 	start(c);
 	feed(UINT32_MAX, 0, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 1);
 	assert_int_equal(p.side[1].raw, 0);
-	pair_fini(&p);
 }
 
 static enum uccl_drop refuse_as_told(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
-	(void)s;
-	(void)in;
 	return *(enum uccl_drop *)q->arg;
 }
 
@@ -351,7 +289,6 @@ static void rx_chunk__no_memory(void **state)
 {
 	enum uccl_drop why = UCCL_DROP_MEMORY;
 
-	(void)state;
 	start(pair_packets());
 	p.refuse = refuse_as_told;
 	p.arg = &why;
@@ -362,19 +299,15 @@ static void rx_chunk__no_memory(void **state)
 	why = UCCL_DROP_COUNT;
 	feed(base(), 10, 0);
 	assert_int_equal(rx()->rx.arrived.nxt, base() + 1);
-	pair_fini(&p);
 }
 
 static enum uccl_drop refuse_some(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
-	(void)s;
-	(void)in;
 	return uccl_rng_chance(&q->rng, 0.3) ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
 
 static void rx_chunk__no_memory_comes_again(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	p.refuse = refuse_some;
 	for (int i = 0; i < 50; i++)
@@ -382,7 +315,6 @@ static void rx_chunk__no_memory_comes_again(void **state)
 	pair_bulk(&p, 0, 50000);
 	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
 	assert_true(pair_dropped(&p, 1, UCCL_DROP_MEMORY) > 10);
-	pair_fini(&p);
 }
 
 /* Nobody will ever want it: acknowledged, so that it does not come for ever. PROTOCOL R315 */
@@ -390,14 +322,12 @@ static void rx_chunk__thrown_away(void **state)
 {
 	enum uccl_drop why = UCCL_DROP_UNWANTED;
 
-	(void)state;
 	start(pair_packets());
 	p.refuse = refuse_as_told;
 	p.arg = &why;
 	feed(base(), 10, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_UNWANTED), 1);
 	assert_int_equal(rx()->rx.arrived.nxt, base() + 1);
-	pair_fini(&p);
 }
 
 /* What the layer above refuses is counted, and as if it had never come: the chunk of this number is. PROTOCOL R315 */
@@ -406,7 +336,6 @@ static void rx_chunk__refused(void **state)
 	static const enum uccl_drop reasons[] = { UCCL_DROP_HANDLE, UCCL_DROP_RECORD, UCCL_DROP_RANGE,
 						  UCCL_DROP_OVERLAP, UCCL_DROP_STATE };
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(reasons); i++)
 		for (uint32_t ahead = 0; ahead < 3; ahead++) {
 			enum uccl_drop why = reasons[i];
@@ -434,7 +363,6 @@ static void flow_rx__path(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = 1000, .path = 4, .pseq = 1};
 
-	(void)state;
 	start(pair_packets());
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 1);
@@ -442,7 +370,6 @@ static void flow_rx__path(void **state)
 	h.path = 3;
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(p.side[1].raw, 1);
-	pair_fini(&p);
 }
 
 /* A packet whose acknowledgement lies is not taken for the rest of it either. */
@@ -452,7 +379,6 @@ static void flow_rx__bad_block(void **state)
 	uint8_t tail[UCCL_TAIL_MAX] = {0};
 	struct uccl_ack a;
 
-	(void)state;
 	start(pair_packets());
 	p.now += 5;
 	a = pair_ack(&p, 1, p.cfg.csn[1] + 1);
@@ -466,7 +392,6 @@ static void flow_rx__bad_block(void **state)
 	assert_int_equal(p.side[1].stats.rx_packets, 0);
 	assert_int_equal(rx()->rx.heard_ns, p.now - 5);
 	assert_int_equal(rx()->rx.ack_tracker.ndirty, 0);
-	pair_fini(&p);
 }
 
 /* Zeros behind a chunk that says so are no block; but nothing else is let pass for them. PROTOCOL R259 */
@@ -475,7 +400,6 @@ static void flow_rx__padded(void **state)
 	static const uint8_t rec[UCCL_REC_LEN];
 	uint8_t tail[UCCL_TAIL_MAX] = {0};
 
-	(void)state;
 	for (uint16_t len = 1; len < UCCL_ACK_FIXED; len++)
 		for (int k = 0; k < 5; k++) {
 			struct uccl_hdr h = {
@@ -502,25 +426,21 @@ static void flow_rx__padded(void **state)
 
 static void flow_rx__heard(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	p.now += 100;
 	feed_type(UCCL_PKT_ACK, 0);
 	assert_int_equal(rx()->rx.heard_ns, p.now);
 	assert_int_equal(p.side[1].stats.rx_packets, 1);
 	assert_false(rx()->rx.ack_tracker.now);
-	pair_fini(&p);
 }
 
 static void flow_rx__probe(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed_type(UCCL_PKT_PROBE, 0);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_ACK);
 	assert_true(p.wire[0]->h.tail_len > 0);
-	pair_fini(&p);
 }
 
 static void flow_rx__credit(void **state)
@@ -528,7 +448,6 @@ static void flow_rx__credit(void **state)
 	struct pair_cfg c = pair_packets();
 	uint64_t before;
 
-	(void)state;
 	c.credit = &uccl_credit_window;
 	start(c);
 	before = uccl_credit_window.limit(rx()->policy.credit);
@@ -537,14 +456,12 @@ static void flow_rx__credit(void **state)
 	/* An older one that comes late. */
 	feed_type(UCCL_PKT_CREDIT, before + 500);
 	assert_int_equal(uccl_credit_window.limit(rx()->policy.credit), before + 1000);
-	pair_fini(&p);
 }
 
 static void flow_rx__demand(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.credit = &uccl_credit_window;
 	start(c);
 	feed_type(UCCL_PKT_DEMAND, 5000);
@@ -573,12 +490,10 @@ static void flow_rx__demand(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 3);
 	assert_int_equal(rx()->credit.demand, 6000);
 	assert_false(rx()->credit.due);
-	pair_fini(&p);
 }
 
 static void flow_rx__close(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed_type(UCCL_PKT_CLOSE, 0);
 	assert_true(rx()->close.seen);
@@ -588,12 +503,10 @@ static void flow_rx__close(void **state)
 	feed_type(UCCL_PKT_CLOSE, 0);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_CLOSE_ACK);
-	pair_fini(&p);
 }
 
 static void flow_rx__close_ack(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	/* Nobody asked. */
 	feed_type(UCCL_PKT_CLOSE_ACK, 0);
@@ -603,17 +516,14 @@ static void flow_rx__close_ack(void **state)
 	assert_int_equal(rx()->close.state, UCCL_FLOW_CLOSED);
 	assert_true(rx()->close.at == UCCL_NEVER);
 	assert_int_equal(pair_pump_one(&p, 1), 0);
-	pair_fini(&p);
 }
 
 static void flow_rx__handshake_types(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	for (uint8_t type = UCCL_PKT_HELLO; type <= UCCL_PKT_ELSEWHERE; type++)
 		feed_type(type, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 5);
-	pair_fini(&p);
 }
 
 /* Answers of side 1 to a PROBE that arrives now: how many; `paths` gets their bits. */
@@ -641,7 +551,6 @@ static void rx_probe__unheard(void **state)
 	uint32_t paths, all = 0;
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 8;
 	start(c);
 	uccl_paths_alive(&rx()->paths, 5, p.now);
@@ -686,7 +595,6 @@ static void rx_probe__unheard(void **state)
 	assert_int_equal(rx()->paths.unheard, 0);
 	assert_int_equal(rx()->paths.ncontrol, 1);
 	assert_int_equal(rx()->paths.control[0], 3);
-	pair_fini(&p);
 }
 
 /* What it told of last may be older than our answer by nothing: the answer was not heard of all the same. */
@@ -694,14 +602,12 @@ static void rx_probe__unheard_since_the_same_instant(void **state)
 {
 	uint32_t paths;
 
-	(void)state;
 	start(pair_packets());
 	p.now += MS;
 	uccl_paths_alive(&rx()->paths, 3, p.now);
 	assert_int_equal(answers(NULL, &paths), 1);
 	p.now += 3 * MS;
 	assert_int_equal(answers(NULL, &paths), 2);
-	pair_fini(&p);
 }
 
 /* An only path has no other. */
@@ -710,7 +616,6 @@ static void rx_probe__unheard_on_one_path(void **state)
 	struct pair_cfg c = pair_packets();
 	uint32_t paths;
 
-	(void)state;
 	c.paths = 2;
 	start(c);
 	rx()->cfg.paths_tx = rx()->paths.n = 1;
@@ -719,7 +624,6 @@ static void rx_probe__unheard_on_one_path(void **state)
 		assert_int_equal(answers(NULL, &paths), 1);
 		p.now += 3 * MS;
 	}
-	pair_fini(&p);
 }
 
 /* The path that asks is told of first, however many wait to be told. */
@@ -730,7 +634,6 @@ static void rx_probe__line_first(void **state)
 	struct uccl_ack a;
 	const struct pair_pkt *k;
 
-	(void)state;
 	c.paths = c.labels = 40;
 	start(c);
 	for (uint16_t i = 0; i < 30; i++) {
@@ -748,7 +651,6 @@ static void rx_probe__line_first(void **state)
 	assert_int_equal(a.paths[0].path, 26);
 	assert_int_equal(a.paths[1].path, 25);
 	assert_int_equal(a.paths[2].path, 0);
-	pair_fini(&p);
 }
 
 /* Marks of all packets with payload count, in order or not, also of what came before. PROTOCOL R189 */
@@ -757,7 +659,6 @@ static void rx_path__marks(void **state)
 	static const uint8_t payload[600];
 	struct uccl_hdr h;
 
-	(void)state;
 	start(pair_packets());
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 10, .marked = true};
 	pair_feed(&p, 1, &h, NULL, NULL);
@@ -775,47 +676,46 @@ static void rx_path__marks(void **state)
 	pair_feed(&p, 1, &h, payload, NULL);
 	assert_int_equal(rx()->rx.ack_tracker.paths[2].marked, 1200);
 	assert_int_equal(rx()->cfg.stats->marked_rx, 1200);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(received__moves_the_window),
-		cmocka_unit_test(received__long_way_out_of_order),
-		cmocka_unit_test(received__long_way_between_flows),
-		cmocka_unit_test(owe_ack__one_small_chunk),
-		cmocka_unit_test(owe_ack__asked_for),
-		cmocka_unit_test(owe_ack__every_so_many),
-		cmocka_unit_test(owe_ack__out_of_order),
-		cmocka_unit_test(owe_ack__carried_by_the_answer),
-		cmocka_unit_test(rx_dup__always_answered),
-		cmocka_unit_test(rx_dup__counted),
-		cmocka_unit_test(rx_path__newest_only),
-		cmocka_unit_test(rx_path__number_wraps),
-		cmocka_unit_test(rx_path__age),
-		cmocka_unit_test(rx_chunk__window_edge),
-		cmocka_unit_test(rx_chunk__before_the_first),
-		cmocka_unit_test(rx_chunk__no_memory),
-		cmocka_unit_test(rx_chunk__no_memory_comes_again),
-		cmocka_unit_test(rx_chunk__thrown_away),
-		cmocka_unit_test(rx_chunk__refused),
-		cmocka_unit_test(flow_rx__path),
-		cmocka_unit_test(flow_rx__bad_block),
-		cmocka_unit_test(flow_rx__padded),
-		cmocka_unit_test(flow_rx__heard),
-		cmocka_unit_test(flow_rx__probe),
-		cmocka_unit_test(flow_rx__credit),
-		cmocka_unit_test(flow_rx__demand),
-		cmocka_unit_test(flow_rx__close),
-		cmocka_unit_test(flow_rx__close_ack),
-		cmocka_unit_test(flow_rx__handshake_types),
-		cmocka_unit_test(rx_probe__unheard),
-		cmocka_unit_test(rx_probe__unheard_since_the_same_instant),
-		cmocka_unit_test(rx_probe__unheard_on_one_path),
-		cmocka_unit_test(rx_probe__line_first),
-		cmocka_unit_test(rx_path__marks),
+		cmocka_unit_test_teardown(received__moves_the_window, end),
+		cmocka_unit_test_teardown(received__long_way_out_of_order, end),
+		cmocka_unit_test_teardown(received__long_way_between_flows, end),
+		cmocka_unit_test_teardown(owe_ack__one_small_chunk, end),
+		cmocka_unit_test_teardown(owe_ack__asked_for, end),
+		cmocka_unit_test_teardown(owe_ack__every_so_many, end),
+		cmocka_unit_test_teardown(owe_ack__out_of_order, end),
+		cmocka_unit_test_teardown(owe_ack__carried_by_the_answer, end),
+		cmocka_unit_test_teardown(rx_dup__always_answered, end),
+		cmocka_unit_test_teardown(rx_dup__counted, end),
+		cmocka_unit_test_teardown(rx_path__newest_only, end),
+		cmocka_unit_test_teardown(rx_path__number_wraps, end),
+		cmocka_unit_test_teardown(rx_path__age, end),
+		cmocka_unit_test_teardown(rx_chunk__window_edge, end),
+		cmocka_unit_test_teardown(rx_chunk__before_the_first, end),
+		cmocka_unit_test_teardown(rx_chunk__no_memory, end),
+		cmocka_unit_test_teardown(rx_chunk__no_memory_comes_again, end),
+		cmocka_unit_test_teardown(rx_chunk__thrown_away, end),
+		cmocka_unit_test_teardown(rx_chunk__refused, end),
+		cmocka_unit_test_teardown(flow_rx__path, end),
+		cmocka_unit_test_teardown(flow_rx__bad_block, end),
+		cmocka_unit_test_teardown(flow_rx__padded, end),
+		cmocka_unit_test_teardown(flow_rx__heard, end),
+		cmocka_unit_test_teardown(flow_rx__probe, end),
+		cmocka_unit_test_teardown(flow_rx__credit, end),
+		cmocka_unit_test_teardown(flow_rx__demand, end),
+		cmocka_unit_test_teardown(flow_rx__close, end),
+		cmocka_unit_test_teardown(flow_rx__close_ack, end),
+		cmocka_unit_test_teardown(flow_rx__handshake_types, end),
+		cmocka_unit_test_teardown(rx_probe__unheard, end),
+		cmocka_unit_test_teardown(rx_probe__unheard_since_the_same_instant, end),
+		cmocka_unit_test_teardown(rx_probe__unheard_on_one_path, end),
+		cmocka_unit_test_teardown(rx_probe__line_first, end),
+		cmocka_unit_test_teardown(rx_path__marks, end),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("flow_rx", tests, NULL, NULL);
 }

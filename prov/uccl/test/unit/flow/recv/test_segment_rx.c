@@ -1,34 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Chunks in segments: trains that are chunks, by two flows over a network that loses, doubles and reorders packets. */
-#include "../pair.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
+#include "../one_pair.h"
 
 #include "base/units.h"
 #include "flow/send/tx_internal.h"
-#include "policy/policies.h"
 
-#define KIB 1024u
-#define MS UCCL_NS_PER_MS
 #define PACKET 1000u
-
-static struct pair p;
-
-static struct uccl_flow *tx(void)
-{
-	return &p.side[0].f;
-}
-
-static const struct uccl_stats *stats(int side)
-{
-	return &p.side[side].stats;
-}
 
 /* Trains of so many packets of 1000 bytes of payload. */
 static struct pair_cfg trains(uint32_t packets)
@@ -42,7 +19,7 @@ static struct pair_cfg trains(uint32_t packets)
 	return c;
 }
 
-static void start(uint32_t packets)
+static void start_trains(uint32_t packets)
 {
 	struct pair_cfg c = trains(packets);
 
@@ -56,8 +33,7 @@ static void tx__a_train_is_a_chunk(void **state)
 	uint16_t path = 0;
 	struct uccl_tx t;
 
-	(void)state;
-	start(40);
+	start_trains(40);
 	pair_bulk(&p, 0, 40 * PACKET);
 	while (uccl_flow_tx(tx(), &t, p.now)) {
 		assert_int_equal(t.hdr[3], UCCL_PKT_SEGMENT);
@@ -82,7 +58,6 @@ static void tx__a_train_is_a_chunk(void **state)
 	assert_int_equal(tx()->sent.inflight_bytes, 40 * PACKET);
 	assert_int_equal(uccl_sent_packets(&tx()->sent), 40);
 	assert_int_equal(tx()->sent.numbers - tx()->sent.una, 40);
-	pair_fini(&p);
 }
 
 /* All that leaves, by uccl_flow_tx alone or with as many as `most` that follow at a time. Returns how many packets. */
@@ -108,7 +83,6 @@ static void tx_follow__as_one_by_one(void **state)
 	static struct uccl_tx v[2][400];
 	static struct pair q;
 
-	(void)state;
 	for (int most = 1; most <= 64; most++) {
 		struct pair_cfg c = trains(40);
 		uint32_t n;
@@ -159,8 +133,7 @@ static void tx_follow__not_these(void **state)
 	struct uccl_trace *trace;
 	struct pair_cfg c = trains(1);
 
-	(void)state;
-	start(40);
+	start_trains(40);
 	pair_record(&p, 0, 100);
 	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
@@ -184,7 +157,7 @@ static void tx_follow__not_these(void **state)
 	assert_int_equal(v[0].hdr[4], UCCL_FLAG_AR);
 	pair_fini(&p);
 
-	start(40);
+	start_trains(40);
 	pair_bulk(&p, 0, 40 * PACKET);
 	pair_pump(&p);
 	for (uint32_t i = 0; i < 20; i++)
@@ -208,17 +181,15 @@ static void tx_follow__not_these(void **state)
 	assert_int_equal(v[0].hdr[4], 0);
 	assert_int_equal(__builtin_popcountll(tx()->sent.out.left), 5);
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
-	pair_fini(&p);
 }
 
 /* Of each number of segments that a peer may take, and none. PROTOCOL R170 */
 static void tx__no_more_than_it_takes(void **state)
 {
-	(void)state;
 	for (uint8_t most = 0; most <= UCCL_SEGMENT_COUNT; most++) {
 		struct uccl_tx t;
 
-		start(40);
+		start_trains(40);
 		tx()->cfg.train.segments_tx = most;
 		pair_bulk(&p, 0, 100 * PACKET);
 		while (uccl_flow_tx(tx(), &t, p.now)) {
@@ -233,7 +204,6 @@ static void tx__no_more_than_it_takes(void **state)
 /* Each segment takes a place of the receive queue. PROTOCOL R172 */
 static void tx__segments_take_slots(void **state)
 {
-	(void)state;
 	for (uint16_t slots = 1; slots <= 70; slots++) {
 		struct pair_cfg c = trains(64);
 		struct uccl_tx t;
@@ -259,8 +229,7 @@ static void tx__no_trains(void **state)
 {
 	struct uccl_tx t;
 
-	(void)state;
-	start(40);
+	start_trains(40);
 	tx()->train.state = UCCL_TRAINS_OFF;
 	tx()->train.at = UCCL_NEVER;
 	pair_bulk(&p, 0, 100 * PACKET);
@@ -268,12 +237,10 @@ static void tx__no_trains(void **state)
 		assert_int_equal(t.hdr[3], UCCL_PKT_CHUNK);
 		assert_true(t.single);
 	}
-	pair_fini(&p);
 }
 
 static uint64_t some_credit(const void *cs)
 {
-	(void)cs;
 	return 2500;
 }
 
@@ -285,28 +252,22 @@ static void tx__no_more_than_credit(void **state)
 	struct uccl_tx t;
 	uint32_t sum = 0;
 
-	(void)state;
 	c.credit = &ops;
 	pair_init(&p, &c);
 	pair_bulk(&p, 0, 100 * PACKET);
 	while (uccl_flow_tx(tx(), &t, p.now) && t.hdr[3] != UCCL_PKT_DEMAND)
 		sum += t.payload_len;
 	assert_int_equal(sum, 3 * PACKET);
-	pair_fini(&p);
 }
 
 static uint64_t some_window;
 
 static void init_of_test(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
-	(void)cc;
-	(void)cfg;
-	(void)now;
 }
 
 static uint64_t window_of_test(const void *cc)
 {
-	(void)cc;
 	return some_window;
 }
 
@@ -317,7 +278,6 @@ static void tx__no_longer_than_the_window(void **state)
 		.name = "some", .init = init_of_test, .window = window_of_test
 	};
 
-	(void)state;
 	for (uint32_t n = 0; n < 50; n++) {
 		struct pair_cfg c = trains(40);
 		struct uccl_tx t;
@@ -343,8 +303,7 @@ static void tx__acknowledged_while_it_leaves(void **state)
 	struct uccl_ack a;
 	struct uccl_tx t;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	o = pair_bulk(&p, 0, 8 * PACKET);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
@@ -352,7 +311,6 @@ static void tx__acknowledged_while_it_leaves(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_true(o->acked);
 	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 0);
-	pair_fini(&p);
 }
 
 /* Packets get shorter while a train leaves: what did not leave comes later. PROTOCOL R153 */
@@ -361,7 +319,6 @@ static void tx__shorter_while_it_leaves(void **state)
 	struct pair_cfg c = trains(8);
 	struct uccl_tx t;
 
-	(void)state;
 	c.chunk_bytes = 4896;
 	c.mtu = UCCL_HDR_LEN + 4896;
 	c.train_bytes = 8 * 4896;
@@ -376,7 +333,6 @@ static void tx__shorter_while_it_leaves(void **state)
 	assert_int_equal(uccl_sent_packets(&tx()->sent), 3);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_true(stats(0)->subsegments_tx > 0);
-	pair_fini(&p);
 }
 
 /*
@@ -387,12 +343,11 @@ static void tx__shares_a_train(void **state)
 {
 	struct uccl_tx t;
 
-	(void)state;
 	for (uint32_t len = 1; len <= 7 * PACKET; len += 250) {
 		uint32_t n = 0, segments = 0, full = len / PACKET;
 		uint16_t path = 0;
 
-		start(40);
+		start_trains(40);
 		pair_record(&p, 0, PACKET);
 		pair_bulk(&p, 0, len);
 		for (uint32_t left = PACKET + len; uccl_flow_tx(tx(), &t, p.now); n++) {
@@ -427,12 +382,11 @@ static void rtx__of_many(void **state)
 {
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 1);
 	for (int i = 0; i < 100; i++) {
 		uint64_t map = uccl_rng_next(&rng) & uccl_rng_next(&rng);
 
-		start(64);
+		start_trains(64);
 		p.filter = drop_some;
 		p.arg = &map;
 		pair_bulk(&p, 0, 64 * PACKET);
@@ -460,14 +414,12 @@ static void drop_twice(struct pair *q, struct pair_pkt *k)
 
 static void rtx__named_before(void **state)
 {
-	(void)state;
-	start(8);
+	start_trains(8);
 	p.filter = drop_twice;
 	pair_bulk(&p, 0, 8 * PACKET);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_int_equal(p.count, 3);
 	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 0);
-	pair_fini(&p);
 }
 
 /* What is lost, and sent again, are the segments, not the chunk. PROTOCOL R172 */
@@ -475,8 +427,7 @@ static void rtx__counts_what_is_lost(void **state)
 {
 	uint64_t map = 1 << 1 | 1 << 3 | 1 << 7;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	p.filter = drop_some;
 	p.arg = &map;
 	pair_bulk(&p, 0, 8 * PACKET);
@@ -486,20 +437,17 @@ static void rtx__counts_what_is_lost(void **state)
 	assert_int_equal(stats(0)->rtx_bytes, tx()->credit.lost);
 	assert_int_equal(stats(0)->tx_bytes, 15 * PACKET);
 	assert_int_equal(stats(1)->rx_bytes, 15 * PACKET);
-	pair_fini(&p);
 }
 
 static uint64_t paced_limit;
 
 static uint64_t paced_credit(const void *cs)
 {
-	(void)cs;
 	return paced_limit;
 }
 
 static void paced_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
-	(void)cfg;
 	*pull = (struct uccl_pull_cfg){.quantum = KIB};
 }
 
@@ -509,7 +457,6 @@ static void rtx__few_credits(void **state)
 	static const struct uccl_credit_ops ops = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
 	struct pair_cfg c = trains(40);
 
-	(void)state;
 	c.credit = &ops;
 	c.paths = 1;
 	for (uint32_t more = 0; more < 45 * PACKET; more += 700) {
@@ -543,7 +490,6 @@ static void unlost__segments(void **state)
 	struct pair_cfg c = trains(10);
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 1;
 	c.credit = &paced;
 	paced_limit = 20 * PACKET;
@@ -572,20 +518,17 @@ static void unlost__segments(void **state)
 	a = pair_ack(&p, 0, p.cfg.csn[0] + 2);
 	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->credit.used, 25 * PACKET);
-	pair_fini(&p);
 }
 
 static void only_losses(struct pair *q, struct pair_pkt *k)
 {
 	if (k->h.type == UCCL_PKT_SEGMENT && k->h.flags & UCCL_FLAG_RTX && k->kind == UCCL_RX_PACKET)
 		PAIR_CHECK(k->single);
-	(void)q;
 }
 
 /* With every fault of a network at once, both ways, records between. PROTOCOL R170 */
 static void all__bad_network(void **state)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct pair_cfg c = trains(2 + (uint32_t)seed % 63);
 
@@ -637,7 +580,6 @@ static void rtx__segments_in_subsegments(void **state)
 {
 	static const uint32_t networks[] = {4000, 1472, 1280, 1200, 600};
 
-	(void)state;
 	for (int i = 0; i < 5; i++) {
 		uint32_t network = networks[i];
 		struct pair_cfg c = long_trains(12, 4896);
@@ -671,7 +613,6 @@ static void rtx__subsegments_have_their_turn(void **state)
 {
 	struct pair_cfg c = long_trains(4, 8192);
 
-	(void)state;
 	c.slots = 8;
 	pair_init(&p, &c);
 	p.filter = lose_first_train;
@@ -685,7 +626,6 @@ static void rtx__subsegments_have_their_turn(void **state)
 	/* Those that left before the loss was known: no more than there are places. */
 	assert_in_range(p.count, 0, 8);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 /* An acknowledgement that names the part of which sub-segments leave ends them: those of the next one begin at the
@@ -697,7 +637,6 @@ static void rtx__named_while_its_subsegments_leave(void **state)
 	struct uccl_ack a;
 	struct uccl_tx t;
 
-	(void)state;
 	c.paths = 1;
 	/* A segment is eight sub-segments: more than there are places, or all of them in a row. */
 	for (c.slots = 5; c.slots <= 32; c.slots += 27) {
@@ -757,8 +696,7 @@ static void ack_rx__lies_about_segments(void **state)
 	struct uccl_tx t;
 	uint64_t csn;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	csn = tx()->sent.una;
 	pair_bulk(&p, 0, 8 * PACKET);
 	while (uccl_flow_tx(tx(), &t, p.now))
@@ -792,7 +730,6 @@ static void ack_rx__lies_about_segments(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(tx()->sent.inflight_bytes, 10);
 	assert_int_equal(tx()->sent.una, csn + 1);
-	pair_fini(&p);
 }
 
 /* Segments that do not fit their own numbers, or those that came before. PROTOCOL R170 */
@@ -802,8 +739,7 @@ static void segment_rx__malformed(void **state)
 	static const uint8_t payload[900], rec[UCCL_REC_LEN];
 	uint64_t csn;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	csn = p.side[1].f.rx.arrived.nxt;
 	feed(csn, 0, 0, 96, 96);
 	feed(csn, 2, 2, 96, 48);
@@ -832,7 +768,6 @@ static void segment_rx__malformed(void **state)
 	assert_int_equal(p.side[1].raw_bytes, 96);
 	assert_int_equal(p.side[1].f.rx.segments.n, 0);
 	assert_int_equal(p.side[1].f.rx.arrived.nxt, csn + 1);
-	pair_fini(&p);
 }
 
 /* All of the range that waits leaves as one train of equal segments but for the last, as older senders make them. */
@@ -890,8 +825,6 @@ static enum uccl_drop why; /* for this reason */
 
 static enum uccl_drop count_rows(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
-	(void)q;
-	(void)s;
 	if (in->segments > none_of)
 		return why;
 	delivered++;
@@ -903,12 +836,11 @@ static void segments_rx__in_one_go(void **state)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 
-	(void)state;
 	for (uint32_t less = 0; less < 2; less++) {
 		uint32_t each, len;
 		struct uccl_flow *f;
 
-		start(40);
+		start_trains(40);
 		f = &p.side[1].f;
 		p.refuse = count_rows;
 		delivered = 0;
@@ -939,13 +871,12 @@ static void segments_rx__says_whether_more_waits(void **state)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		struct uccl_slots slots;
 		struct uccl_grant grant;
 		uint32_t each, len;
 
-		start(40);
+		start_trains(40);
 		uccl_slots_init(&slots);
 		uccl_slots_open(&slots, &grant, 256, 256);
 		grant.more = !more;
@@ -967,14 +898,13 @@ static void segments_rx__as_one_by_one(void **state)
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 11);
 	for (int round = 0; round < 300; round++) {
 		uint32_t count = 2 + (uint32_t)uccl_rng_below(&rng, 62), each, len, dups = 0;
 		uint64_t came = 0, all = ~0ull >> (64 - count);
 		const struct uccl_segment_map *segments;
 
-		start(64);
+		start_trains(64);
 		segments = p.side[1].f.rx.segments.maps;
 		p.refuse = count_rows;
 		pair_bulk(&p, 0, count * PACKET - (uint32_t)uccl_rng_below(&rng, count / 2));
@@ -1039,8 +969,7 @@ static void segments_rx__malformed(void **state)
 	const struct uccl_flow *f = &p.side[1].f;
 	uint64_t csn;
 
-	(void)state;
-	start(40);
+	start_trains(40);
 	csn = f->rx.arrived.nxt;
 	/* Segments of 840, 840 and 820 bytes. */
 	feed_raw(f->cfg.paths_rx, csn, &at, 3, 840, 820);
@@ -1068,14 +997,12 @@ static void segments_rx__malformed(void **state)
 	assert_int_equal(p.side[1].raw_bytes, 5000);
 	feed_raw(0, csn + 2, &at, 3, 840, 820);
 	assert_int_equal(p.side[1].raw_bytes, 5000);
-	pair_fini(&p);
 }
 
 /* What could not be taken is not named, and comes again. PROTOCOL R41 */
 static void segment_rx__no_memory_comes_again(void **state)
 {
-	(void)state;
-	start(8);
+	start_trains(8);
 	p.refuse = pair_refuse_some;
 	p.refusals = 11;
 	pair_bulk(&p, 0, 8 * PACKET);
@@ -1088,19 +1015,16 @@ static void segment_rx__no_memory_comes_again(void **state)
 	pair_pump(&p);
 	assert_int_equal(p.wire[0]->h.tail_len % 16, 0);
 	pair_lose(&p, 0);
-	pair_fini(&p);
 }
 
 /* A segment is missing before another: that is told soon. */
 static void segment_rx__gap(void **state)
 {
-	(void)state;
-	start(8);
+	start_trains(8);
 	feed(p.side[1].f.rx.arrived.nxt, 0, 8, 832, 104);
 	assert_true(p.side[1].f.rx.ack_tracker.at == p.now + 100 * UCCL_NS_PER_US);
 	feed(p.side[1].f.rx.arrived.nxt, 2, 8, 832, 104);
 	assert_true(p.side[1].f.rx.ack_tracker.at == p.now + 20 * UCCL_NS_PER_US);
-	pair_fini(&p);
 }
 
 /* A made-up sub-segment arrives at side 1: half of 96 bytes, which are segment `of` - 1 of 2, or a chunk. */
@@ -1127,8 +1051,7 @@ static void segment_rx__subsegments(void **state)
 	struct pair_side *rx = &p.side[1];
 	uint64_t csn;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	csn = rx->f.rx.arrived.nxt;
 	feed_sub(csn, 2, 0);
 	feed_sub(csn, 1, 1);
@@ -1160,13 +1083,10 @@ static void segment_rx__subsegments(void **state)
 	feed_sub(csn + 1, 0, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 3);
 	assert_int_equal(rx->f.rx.subsegments.n, 0);
-	pair_fini(&p);
 }
 
 static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
 {
-	(void)s;
-	(void)in;
 	return q->refusals && q->refusals-- ? UCCL_DROP_HANDLE : UCCL_DROP_COUNT;
 }
 
@@ -1176,10 +1096,9 @@ static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const stru
  */
 static void segment_rx__refused(void **state)
 {
-	(void)state;
 	for (uint64_t ahead = 0; ahead < 3; ahead++)
 		for (int fits = 0; fits < 2; fits++) {
-			start(8);
+			start_trains(8);
 			p.refuse = refuse_one;
 			p.refusals = (uint32_t)fits;
 			feed(p.side[1].f.rx.arrived.nxt + ahead, 0, 2, 96, fits ? 48 : 47);
@@ -1203,11 +1122,9 @@ static void segment_rx__not_expected(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	pair_init(&p, &c);
 	feed(p.side[1].f.rx.arrived.nxt, 0, 2, 96, 48);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
-	pair_fini(&p);
 }
 
 /* The block that leaves next. */
@@ -1231,8 +1148,7 @@ static void tell__in_turn(void **state)
 	struct uccl_ack a;
 	uint64_t csn;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	csn = p.side[1].f.rx.arrived.nxt;
 	for (uint8_t k = 20; k--;)
 		feed(csn + 3u * k, (uint8_t)(k % 2), 2, 96, 48);
@@ -1257,7 +1173,6 @@ static void tell__in_turn(void **state)
 	a = block_of();
 	assert_int_equal(a.nsegments, 15);
 	assert_int_equal(a.segments[0].ahead, 0);
-	pair_fini(&p);
 }
 
 /* What came of a chunk and of its sub-segments is told together, or all of it in the next block. PROTOCOL R330 */
@@ -1266,8 +1181,7 @@ static void tell__sub_segments(void **state)
 	uint16_t next = 0;
 	uint64_t csn;
 
-	(void)state;
-	start(8);
+	start_trains(8);
 	csn = p.side[1].f.rx.arrived.nxt;
 	/* One line about the first, two about each of the others: nineteen. */
 	for (uint64_t k = 0; k < 10; k++) {
@@ -1292,7 +1206,6 @@ static void tell__sub_segments(void **state)
 			assert_int_equal(a.segments[i++].have, 1 << next % 2);
 		}
 	}
-	pair_fini(&p);
 }
 
 /* A row is marked as a whole, and each byte counts once, whether it is taken in one go or not. PROTOCOL R189 */
@@ -1302,8 +1215,7 @@ static void segments_rx__marks(void **state)
 	uint32_t each, len;
 	uint16_t path;
 
-	(void)state;
-	start(40);
+	start_trains(40);
 	p.refuse = count_rows;
 	none_of = 64;
 	pair_bulk(&p, 0, 40 * PACKET);
@@ -1321,47 +1233,46 @@ static void segments_rx__marks(void **state)
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_true(stats(1)->marked_rx == 20 * PACKET);
 	assert_true(stats(0)->marked_tx == 20 * PACKET + UCCL_MARK_BYTES - 20 * PACKET % UCCL_MARK_BYTES);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx__a_train_is_a_chunk),
-		cmocka_unit_test(tx_follow__as_one_by_one),
-		cmocka_unit_test(tx_follow__not_these),
-		cmocka_unit_test(tx__no_more_than_it_takes),
-		cmocka_unit_test(tx__segments_take_slots),
-		cmocka_unit_test(tx__no_trains),
-		cmocka_unit_test(tx__no_more_than_credit),
-		cmocka_unit_test(tx__no_longer_than_the_window),
-		cmocka_unit_test(tx__acknowledged_while_it_leaves),
-		cmocka_unit_test(tx__shorter_while_it_leaves),
-		cmocka_unit_test(tx__shares_a_train),
-		cmocka_unit_test(rtx__of_many),
-		cmocka_unit_test(rtx__named_before),
-		cmocka_unit_test(rtx__counts_what_is_lost),
-		cmocka_unit_test(rtx__few_credits),
-		cmocka_unit_test(unlost__segments),
-		cmocka_unit_test(all__bad_network),
-		cmocka_unit_test(rtx__segments_in_subsegments),
-		cmocka_unit_test(rtx__subsegments_have_their_turn),
-		cmocka_unit_test(rtx__named_while_its_subsegments_leave),
-		cmocka_unit_test(ack_rx__lies_about_segments),
-		cmocka_unit_test(segment_rx__malformed),
-		cmocka_unit_test(segments_rx__in_one_go),
-		cmocka_unit_test(segments_rx__says_whether_more_waits),
-		cmocka_unit_test(segments_rx__as_one_by_one),
-		cmocka_unit_test(segments_rx__malformed),
-		cmocka_unit_test(segment_rx__no_memory_comes_again),
-		cmocka_unit_test(segment_rx__gap),
-		cmocka_unit_test(segment_rx__subsegments),
-		cmocka_unit_test(segment_rx__refused),
-		cmocka_unit_test(segment_rx__not_expected),
-		cmocka_unit_test(tell__in_turn),
-		cmocka_unit_test(tell__sub_segments),
-		cmocka_unit_test(segments_rx__marks),
+		cmocka_unit_test_teardown(tx__a_train_is_a_chunk, end),
+		cmocka_unit_test_teardown(tx_follow__as_one_by_one, end),
+		cmocka_unit_test_teardown(tx_follow__not_these, end),
+		cmocka_unit_test_teardown(tx__no_more_than_it_takes, end),
+		cmocka_unit_test_teardown(tx__segments_take_slots, end),
+		cmocka_unit_test_teardown(tx__no_trains, end),
+		cmocka_unit_test_teardown(tx__no_more_than_credit, end),
+		cmocka_unit_test_teardown(tx__no_longer_than_the_window, end),
+		cmocka_unit_test_teardown(tx__acknowledged_while_it_leaves, end),
+		cmocka_unit_test_teardown(tx__shorter_while_it_leaves, end),
+		cmocka_unit_test_teardown(tx__shares_a_train, end),
+		cmocka_unit_test_teardown(rtx__of_many, end),
+		cmocka_unit_test_teardown(rtx__named_before, end),
+		cmocka_unit_test_teardown(rtx__counts_what_is_lost, end),
+		cmocka_unit_test_teardown(rtx__few_credits, end),
+		cmocka_unit_test_teardown(unlost__segments, end),
+		cmocka_unit_test_teardown(all__bad_network, end),
+		cmocka_unit_test_teardown(rtx__segments_in_subsegments, end),
+		cmocka_unit_test_teardown(rtx__subsegments_have_their_turn, end),
+		cmocka_unit_test_teardown(rtx__named_while_its_subsegments_leave, end),
+		cmocka_unit_test_teardown(ack_rx__lies_about_segments, end),
+		cmocka_unit_test_teardown(segment_rx__malformed, end),
+		cmocka_unit_test_teardown(segments_rx__in_one_go, end),
+		cmocka_unit_test_teardown(segments_rx__says_whether_more_waits, end),
+		cmocka_unit_test_teardown(segments_rx__as_one_by_one, end),
+		cmocka_unit_test_teardown(segments_rx__malformed, end),
+		cmocka_unit_test_teardown(segment_rx__no_memory_comes_again, end),
+		cmocka_unit_test_teardown(segment_rx__gap, end),
+		cmocka_unit_test_teardown(segment_rx__subsegments, end),
+		cmocka_unit_test_teardown(segment_rx__refused, end),
+		cmocka_unit_test_teardown(segment_rx__not_expected, end),
+		cmocka_unit_test_teardown(tell__in_turn, end),
+		cmocka_unit_test_teardown(tell__sub_segments, end),
+		cmocka_unit_test_teardown(segments_rx__marks, end),
 	};
 
-	return cmocka_run_group_tests_name("part", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("segment_rx", tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/recv/slots.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -78,7 +75,6 @@ static void open__bounds(void **state)
 {
 	static const uint32_t rooms[] = {0, 1, 2, 3, 10};
 
-	(void)state;
 	start(0, 0);
 	uccl_slots_open(&s, &g[0], 100000, 64);
 	assert_int_equal(g[0].slots, 16);
@@ -98,7 +94,6 @@ static void open__bounds(void **state)
 /* Many that only connect have no more than the part of tokens, and at least one slot each. PROTOCOL R20 */
 static void open__many_strangers(void **state)
 {
-	(void)state;
 	start(1, ROOM);
 	send(0, 20);
 	for (int i = 1; i < 500; i++) {
@@ -116,7 +111,6 @@ static void open__more_than_fit(void **state)
 {
 	static const uint32_t rooms[] = {1, 2, 3, 4, 5, 16, 64, 1000};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(rooms); i++) {
 		start(MANY, rooms[i]);
 		assert_true(sum(MANY) >= 1 && sum(MANY) <= rooms[i]);
@@ -156,7 +150,6 @@ static void want__in_a_line(void **state)
 	struct uccl_grant *x;
 	uint32_t had = 0;
 
-	(void)state;
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
 		if (!g[i].slots)
@@ -205,7 +198,6 @@ static void want__large_packets(void **state)
 {
 	uint32_t told;
 
-	(void)state;
 	start(2, 64);
 	uccl_slots_open(&s, &g[2], 1, 64);
 	assert_int_equal(g[2].slots, 0);
@@ -229,7 +221,6 @@ static void want__before_it_was_met(void **state)
 {
 	uint64_t used;
 
-	(void)state;
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
 		uccl_slots_want(&g[i], now);
@@ -257,7 +248,6 @@ static void want__turns(void **state)
 	static const uint32_t rooms[] = {1, 2, 7, 64};
 	static uint64_t sent[MANY];
 
-	(void)state;
 	for (size_t r = 0; r < uccl_array_len(rooms); r++)
 		for (size_t n = 0; n < uccl_array_len(peers); n++) {
 			double all = 0, squares = 0;
@@ -289,7 +279,6 @@ static void want__turns(void **state)
 /* What told it of its slot was lost: it asks again, keeps the slot, and its time begins anew. PROTOCOL R179 */
 static void want__again(void **state)
 {
-	(void)state;
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
 		uccl_slots_want(&g[i], now);
@@ -354,7 +343,6 @@ static void want__liars(void **state)
 {
 	static const uint32_t rooms[] = { 16, 64, 250 };
 
-	(void)state;
 	for (size_t r = 0; r < uccl_array_len(rooms); r++) {
 		/* As many that never say anything. */
 		uint64_t best = 8000ull * rooms[r] / 2;
@@ -369,7 +357,6 @@ static void want__heard_again(void **state)
 {
 	uint64_t used;
 
-	(void)state;
 	for (int by_chunk = 0; by_chunk < 2; by_chunk++) {
 		start(100, 16);
 		for (int i = 99; i >= 0; i--)
@@ -408,7 +395,6 @@ static void want__too_soon(void **state)
 {
 	int told = 0;
 
-	(void)state;
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
 		uccl_slots_want(&g[i], now);
@@ -433,7 +419,6 @@ static void want__wasted(void **state)
 {
 	uint64_t wait = 0;
 
-	(void)state;
 	start(100, 16);
 	/* Others hold nearly all that there is. */
 	for (int i = 0; i < 13; i++)
@@ -467,7 +452,6 @@ static void want__starved(void **state)
 	static uint64_t sent[MANY];
 	int had = 0;
 
-	(void)state;
 	start(200, 64);
 	for (int i = 0; i < 100; i++)
 		had += turn(i, false) && g[i].slots;
@@ -499,7 +483,6 @@ static void want__asks_the_silent(void **state)
 	struct uccl_grant *x;
 	uint32_t asked = 0;
 
-	(void)state;
 	start(3, 1);
 	for (int i = 0; i < 3; i++)
 		uccl_slots_want(&g[i], now);
@@ -521,7 +504,6 @@ static void least__one(void **state)
 	struct uccl_grant *x;
 	uint64_t used;
 
-	(void)state;
 	start(100, 16);
 	for (int i = 0; i < 90; i++)
 		uccl_slots_want(&g[i], now);
@@ -553,7 +535,6 @@ static void least__one(void **state)
 /* Alone, one has nearly all of it. */
 static void tell__alone(void **state)
 {
-	(void)state;
 	start(1, ROOM);
 	assert_int_equal(g[0].slots, 16);
 	assert_int_equal(send(0, 1), 687);
@@ -564,7 +545,6 @@ static void tell__one_among_idle(void **state)
 {
 	static const int peers[] = {2, 10, 100, 400, 600, 1000};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(peers); i++) {
 		start(peers[i], ROOM);
 		assert_true(g[peers[i] - 1].slots >= (peers[i] <= 375));
@@ -583,7 +563,6 @@ static void tell__one_among_idle(void **state)
 /* Its first chunks bring an idle one its share at once; nobody had to be asked. PROTOCOL R140 */
 static void tell__first_message(void **state)
 {
-	(void)state;
 	start(20, ROOM);
 	assert_in_range(tell(19, 3), 1, 8);
 	assert_in_range(tell(19, 1), 300, 600);
@@ -602,7 +581,6 @@ static void tell__far_away(void **state)
 	static uint32_t may[STEPS + LAG]; /* chunks that may have come by then, a quarter of a ms each */
 	uint32_t came = 0;
 
-	(void)state;
 	start(1, 512);
 	for (int i = 0; i < LAG; i++)
 		may[i] = g[0].slots;
@@ -621,7 +599,6 @@ static void tell__far_away(void **state)
 /* Who was busy and sends no more leaves its part to the others; how long that takes depends on the round trip. */
 static void tell__quiet_after_a_while(void **state)
 {
-	(void)state;
 	start(3, ROOM);
 	tell(0, 100);
 	tell(1, 100);
@@ -640,7 +617,6 @@ static void tell__quiet_after_a_while(void **state)
 /* All become active at once: they share alike as soon as they have answered. PROTOCOL R20 R140 */
 static void tell__all_at_once(void **state)
 {
-	(void)state;
 	start(64, ROOM);
 	send(0, 50);
 	assert_in_range(g[0].slots, 400, 687);
@@ -664,7 +640,6 @@ static void met__counts(void **state)
 	uint32_t had, less;
 	uint8_t turn;
 
-	(void)state;
 	start(2, ROOM);
 	had = send(0, 5);
 	assert_in_range(had, 400, 600);
@@ -709,7 +684,6 @@ static void met__raised_meanwhile(void **state)
 {
 	uint32_t had, less;
 
-	(void)state;
 	start(2, ROOM);
 	had = send(0, 5);
 	tell(1, 64);
@@ -730,7 +704,6 @@ static void ask__no_answer(void **state)
 	uint32_t kept[8], asked = 0;
 	struct uccl_grant *x;
 
-	(void)state;
 	start(9, ROOM);
 	/* One after the other takes what it can get, and is never heard again. */
 	for (int i = 0; i < 8; i++, now += 20 * MS)
@@ -762,7 +735,6 @@ static void ask__no_answer(void **state)
 /* Nobody is asked for what nobody needs, and a shortage that is over is forgotten. PROTOCOL R141 */
 static void ask__only_if_needed(void **state)
 {
-	(void)state;
 	start(2, ROOM);
 	assert_true(s.ask_at == UCCL_NEVER);
 	send(0, 5);
@@ -782,7 +754,6 @@ static void ask__only_if_needed(void **state)
 /* However many are quiet, few are looked at in a millisecond. */
 static void ask__few_at_a_time(void **state)
 {
-	(void)state;
 	start(MANY, 20000);
 	for (int i = 0; i < 20; i++, now += MS) {
 		int asked = 0;
@@ -800,7 +771,6 @@ static void ask__few_at_a_time(void **state)
 /* Packets of different sizes: each slot costs what it takes of the queue. */
 static void resize__sizes(void **state)
 {
-	(void)state;
 	start(1, ROOM);
 	uccl_slots_open(&s, &g[1], ROOM / 10, 16384);
 	for (int i = 0; i < 20; i++, now += MS / 4) {
@@ -829,7 +799,6 @@ static void resize__usual(void **state)
 {
 	uint32_t served = 0;
 
-	(void)state;
 	start(100, 10);
 	for (int i = 0; i < 100; i++)
 		uccl_slots_want(&g[i], now);
@@ -868,7 +837,6 @@ static void resize__usual(void **state)
 /* Who has a turn takes its time, until another one has waited for long. PROTOCOL R178 */
 static void want__patience(void **state)
 {
-	(void)state;
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
 		uccl_slots_want(&g[i], now);
@@ -893,7 +861,6 @@ static void want__patience(void **state)
 /* Whatever happens, in whatever order: the books balance, and the queue is not promised twice. PROTOCOL R20 */
 static void all__by_chance(void **state)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 30; seed++) {
 		struct uccl_rng rng;
 		uint32_t room = seed % 6 ? 64u << seed % 5 : 1 + (uint32_t)seed / 6;
@@ -980,5 +947,5 @@ int main(void)
 		cmocka_unit_test(all__by_chance),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("slots", tests, NULL, NULL);
 }

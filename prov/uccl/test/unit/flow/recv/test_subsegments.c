@@ -2,12 +2,9 @@
 /* Segments that come in sub-segments, alone. What a flow makes of them is in test_subsegment. */
 #include "flow/recv/subsegments.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -21,7 +18,6 @@ static uint8_t chunk[MOST + 1], rec[UCCL_REC_LEN];
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_subsegments_init(&p, MOST);
 	for (unsigned int i = 0; i < sizeof(chunk); i++)
 		chunk[i] = (uint8_t)(i * 7 + i / 256);
@@ -32,7 +28,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	uccl_subsegments_fini(&p);
 	assert_int_equal(p.n, 0);
 	return 0;
@@ -75,7 +70,6 @@ static void take__whole(void **state)
 {
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 11);
 	for (uint8_t count = 2; count <= 64; count++) {
 		uint32_t total = MOST - (uint32_t)uccl_rng_below(&rng, 60);
@@ -108,7 +102,6 @@ static void take__another(void **state)
 {
 	const struct uccl_partial_segment *whole;
 
-	(void)state;
 	assert_int_equal(feed_as(CSN, 0, 2, MOST + 8, RTYPE, &whole), UCCL_DROP_RECORD);
 	assert_null(whole);
 	assert_int_equal(p.n, 0);
@@ -124,7 +117,6 @@ static void take__cut_anew(void **state)
 {
 	const struct uccl_partial_segment *whole;
 
-	(void)state;
 	assert_null(feed(CSN, 0, 2, 900));
 	assert_null(feed(CSN, 1, 3, 900));
 	assert_int_equal(p.n, 1);
@@ -139,7 +131,6 @@ static void untake__comes_again(void **state)
 {
 	const struct uccl_segment s = {.count = 1, .sub = 1, .subs = 2, .total = 900};
 
-	(void)state;
 	uccl_subsegments_untake(&p, CSN, &s);
 	assert_null(feed(CSN, 0, 2, 900));
 	assert_non_null(feed(CSN, 1, 2, 900));
@@ -152,7 +143,6 @@ static void take__few_are_kept(void **state)
 {
 	const struct uccl_partial_segment *whole;
 
-	(void)state;
 	for (uint64_t i = 1; i <= UCCL_KEPT_MAX; i++)
 		assert_null(feed(CSN + i, 0, 2, 900));
 	assert_int_equal(p.n, UCCL_KEPT_MAX);
@@ -171,7 +161,6 @@ static void tell__each_segment(void **state)
 	const struct uccl_partial_segment *whole;
 	uint32_t seen = 0;
 
-	(void)state;
 	assert_int_equal(uccl_subsegments_tell(&p, CSN, a, 4, &seen), 0);
 	assert_null(feed(CSN + 1, 0, 2, 900));
 	for (uint8_t k = 0; k < 3; k++)
@@ -197,7 +186,6 @@ static void tell__each_segment(void **state)
 
 static void end__others_stay(void **state)
 {
-	(void)state;
 	uccl_subsegments_end(&p, CSN);
 	assert_null(feed(CSN, 0, 2, 900));
 	assert_null(feed(CSN + 1, 0, 2, 900));
@@ -222,5 +210,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(end__others_stay, setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("pieces", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("subsegments", tests, NULL, NULL);
 }

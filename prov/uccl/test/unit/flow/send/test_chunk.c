@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/send/chunk.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include "base/rng.h"
 
@@ -15,7 +11,6 @@ static struct uccl_chunk c;
 
 static void init__sizes(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(c.bytes, 32 * KIB);
 	assert_int_equal(c.least, 4 * KIB);
@@ -49,7 +44,6 @@ static uint32_t mean(double chance, uint32_t n)
 
 static void fate__shrinks_and_grows(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(mean(0, 10000), 32 * KIB);
 	assert_int_equal(mean(1. / 16384, 100000), 32 * KIB);
@@ -64,7 +58,6 @@ static void fate__shrinks_and_grows(void **state)
 /* Seven in a row are chance, the eighth is not; but not the eighth of a thousand. */
 static void fate__chance(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	for (int i = 0; i < 7; i++)
 		uccl_chunk_fate(&c, true);
@@ -89,7 +82,6 @@ static void come(uint32_t packets)
 /* PROTOCOL R255 */
 static void init__brittle(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	assert_int_equal(c.bytes, 4 * KIB);
 	assert_int_equal(c.most, 32 * KIB);
@@ -98,7 +90,6 @@ static void init__brittle(void **state)
 /* Twice as large after as many packets each time, however many writes those are. PROTOCOL R255 */
 static void fate__brittle_grows(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	for (uint32_t kib = 4; kib < 32; kib *= 2) {
 		for (uint32_t n = 1; n < 512 * 4 / kib; n++)
@@ -114,7 +105,6 @@ static void fate__brittle_grows(void **state)
 /* One loss, and they are one packet; each try that ends so makes the next one come later. PROTOCOL R255 */
 static void fate__brittle_loss(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	for (uint32_t clean = 512; clean <= 65536; clean *= 2) {
 		come(clean - 1);
@@ -136,7 +126,6 @@ static void fate__brittle_loss(void **state)
 /* A loss between writes of a packet begins the wait anew. PROTOCOL R255 */
 static void fate__brittle_wait(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	come(511);
 	uccl_chunk_fate(&c, true);
@@ -149,7 +138,6 @@ static void fate__brittle_wait(void **state)
 /* Many are never lost: of a network that loses one packet in 256 nearly all writes are of one packet. */
 static void fate__brittle_seldom(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	mean(1. / 256, 20000);
 	assert_in_range(mean(1. / 256, 100000), 4 * KIB, 4 * KIB + 40);
@@ -159,7 +147,6 @@ static void fate__brittle_seldom(void **state)
 
 static void bytes__few_in_the_window(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 0, 100, 0, 0), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 0, 100, 0, 0), 32 * KIB);
@@ -170,7 +157,6 @@ static void bytes__few_in_the_window(void **state)
 /* So small that all slots hold less than eight windows they are not, whatever is lost. */
 static void bytes__few_slots(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	for (int i = 0; i < 100; i++)
 		uccl_chunk_fate(&c, true);
@@ -188,7 +174,6 @@ static void bytes__few_slots(void **state)
 /* Half as large while more than six of the largest wait in queues. PROTOCOL R277 */
 static void bytes__queues(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB + 1), 16 * KIB);
@@ -211,7 +196,6 @@ static void bytes__queues(void **state)
 /* Those that grew take no longer than a moment, and slots that are few make none larger. PROTOCOL R255 */
 static void bytes__brittle(void **state)
 {
-	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 1 << 20, 0), 4 * KIB);
 	come(4096);
@@ -239,5 +223,5 @@ int main(void)
 		cmocka_unit_test(bytes__brittle),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("chunk", tests, NULL, NULL);
 }

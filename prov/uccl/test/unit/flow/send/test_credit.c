@@ -2,12 +2,9 @@
 /* The books of credit alone: what leaves and what comes are numbers. */
 #include "flow/send/credit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #define KIB 1024u
 #define MIB (1024u * KIB)
@@ -16,14 +13,12 @@ static struct uccl_credit c;
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&c, 0, sizeof(c));
 	return 0;
 }
 
 static void spend__counted_once(void **state)
 {
-	(void)state;
 	uccl_credit_spend(&c, 1000);
 	uccl_credit_spend_free(&c, 8);
 	assert_int_equal(c.used, 1008);
@@ -33,7 +28,6 @@ static void spend__counted_once(void **state)
 /* PROTOCOL R65 */
 static void turn__never_back(void **state)
 {
-	(void)state;
 	assert_true(uccl_credit_turn(&c, 0));
 	assert_true(uccl_credit_turn(&c, 2));
 	assert_true(uccl_credit_turn(&c, 2));
@@ -44,7 +38,6 @@ static void turn__never_back(void **state)
 /* Asked before it runs out, but not again while much of what was asked for is still to go. PROTOCOL R60 */
 static void wants__before_it_runs_out(void **state)
 {
-	(void)state;
 	assert_false(uccl_credit_wants(&c, 0, 0));
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
 	assert_true(uccl_credit_wants(&c, 4 * MIB, 4 * MIB - 1));
@@ -75,7 +68,6 @@ static void tell_unanswered(uint64_t bytes)
  */
 static void tell__again(void **state)
 {
-	(void)state;
 	tell_unanswered(MIB);
 	tell_unanswered(MIB + 1);
 	uccl_credit_lost(&c, 1);
@@ -91,7 +83,6 @@ static void tell__again(void **state)
 /* Until it is told, the receiver takes what was lost for under way. */
 static void wants__lost_enough(void **state)
 {
-	(void)state;
 	uccl_credit_lost(&c, 16 * KIB - 1);
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 	uccl_credit_lost(&c, 1);
@@ -103,7 +94,6 @@ static void wants__lost_enough(void **state)
 /* What the receiver takes the next message for may be wrong by half. PROTOCOL R198 */
 static void misjudged__by_half(void **state)
 {
-	(void)state;
 	assert_false(uccl_credit_misjudged(&c, 1));
 	assert_true(uccl_credit_misjudged(&c, 2));
 	uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60);
@@ -122,7 +112,6 @@ static void misjudged__by_half(void **state)
 
 static void sane__no_count_leaps(void **state)
 {
-	(void)state;
 	assert_true(uccl_credit_sane(&c, 0, 0));
 	assert_true(uccl_credit_sane(&c, 1ull << 48, 1ull << 48));
 	assert_false(uccl_credit_sane(&c, (1ull << 48) + 1, 0));
@@ -138,7 +127,6 @@ static void sane__no_count_leaps(void **state)
 
 static void heard__never_less(void **state)
 {
-	(void)state;
 	assert_false(uccl_credit_heard(&c, 500, 0));
 	assert_true(uccl_credit_heard(&c, 400, 20));
 	assert_false(uccl_credit_heard(&c, 600, 10));
@@ -151,7 +139,6 @@ static void heard__never_less(void **state)
 /* A demand is answered even if it says nothing new: the grant may have been lost. PROTOCOL R21 */
 static void take_due__once(void **state)
 {
-	(void)state;
 	assert_false(uccl_credit_take_due(&c));
 	uccl_credit_heard(&c, 0, 0);
 	assert_true(uccl_credit_take_due(&c));

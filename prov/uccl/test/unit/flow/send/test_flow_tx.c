@@ -17,7 +17,6 @@ static void flow_tx__order(void **state)
 	static const uint8_t want[] = {UCCL_PKT_CLOSE_ACK, UCCL_PKT_CLOSE};
 	struct uccl_hdr h = {.type = UCCL_PKT_CLOSE};
 
-	(void)state;
 	start(pair_packets());
 	pair_record(&p, 0, 10);
 	uccl_flow_close(&p.side[0].f, p.now);
@@ -39,7 +38,6 @@ static void flow_tx__order(void **state)
 	assert_true(p.wire[0]->h.tail_len > 0); /* carries the acknowledgement that was asked for */
 	assert_int_equal(p.wire[1]->h.rtype, PAIR_RECORD);
 	assert_int_equal(p.wire[2]->h.rtype, PAIR_BULK);
-	pair_fini(&p);
 }
 
 /* The peer has closed: it does not listen any more. */
@@ -47,14 +45,12 @@ static void flow_tx__silent_after_close(void **state)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CLOSE};
 
-	(void)state;
 	start(pair_packets());
 	pair_feed(&p, 0, &h, NULL, NULL);
 	pair_record(&p, 0, 10);
 	p.side[0].f.rx.ack_tracker.now = true;
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CLOSE_ACK);
-	pair_fini(&p);
 }
 
 /* Control packets take the paths in turn. */
@@ -62,7 +58,6 @@ static void flow_tx__control_rotates(void **state)
 {
 	uint16_t last = UINT16_MAX;
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 8; i++) {
 		p.side[0].f.rx.ack_tracker.now = true;
@@ -71,7 +66,6 @@ static void flow_tx__control_rotates(void **state)
 		last = p.wire[0]->path;
 		lose_all();
 	}
-	pair_fini(&p);
 }
 
 /* A source goes back when it is acknowledged and every read of it has ended. */
@@ -80,7 +74,6 @@ static void flow_sent__holds_the_source(void **state)
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f;
 
-	(void)state;
 	c.tx_async = true;
 	start(c);
 	f = &p.side[0].f;
@@ -96,7 +89,6 @@ static void flow_sent__holds_the_source(void **state)
 	pair_run(&p, p.now + 6 * MS);
 	assert_int_equal(p.side[0].acked, 2);
 	assert_int_equal(f->sent.una, c.csn[0] + 2);
-	pair_fini(&p);
 }
 
 /* A NIC that copies packets but reads writes later: a source of writes goes back when the last is read. */
@@ -105,7 +97,6 @@ static void flow_sent__writes_only(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
 
-	(void)state;
 	c.tx_async = false;
 	c.write_async = true;
 	start(c);
@@ -125,7 +116,6 @@ static void flow_sent__writes_only(void **state)
 	pair_bulk(&p, 0, 256 * KIB);
 	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
 	assert_true(p.side[0].stats.rtx_packets > 0);
-	pair_fini(&p);
 }
 
 static void flow_sent__unknown(void **state)
@@ -133,7 +123,6 @@ static void flow_sent__unknown(void **state)
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f;
 
-	(void)state;
 	c.tx_async = true;
 	start(c);
 	f = &p.side[0].f;
@@ -152,7 +141,6 @@ static void flow_sent__unknown(void **state)
 	uccl_flow_sent(f, c.csn[0] + 1 + f->sent.cap, p.now);
 	assert_int_equal(uccl_sent_at(&f->sent, c.csn[0] + 1)->nic_reads, 1);
 	assert_true(pair_finish(&p, MS));
-	pair_fini(&p);
 }
 
 /* Acknowledged to the last and only a read is out: no time-out asks the peer for anything. */
@@ -160,7 +148,6 @@ static void flow_sent__no_probe_for_a_read(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.tx_async = true;
 	start(c);
 	p.sent_delay = 300 * US;
@@ -169,7 +156,6 @@ static void flow_sent__no_probe_for_a_read(void **state)
 	assert_int_equal(p.side[0].acked, 1);
 	assert_int_equal(p.side[0].stats.probes, 0);
 	assert_int_equal(p.side[0].f.loss.pto.backoff, 0);
-	pair_fini(&p);
 }
 
 static void soak(struct pair_cfg c, uint64_t seed, double loss, double dup, double reorder)
@@ -198,7 +184,6 @@ static void all__faults_by_chance(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 12; seed++) {
 		c.tx_async = seed & 1;
 		soak(c, seed, 0.02 * (double)(seed % 5), seed % 3 ? 0.02 : 0, seed % 2 ? 0.1 : 0);
@@ -209,7 +194,6 @@ static void all__numbers_wrap(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.csn[0] = (1ull << 32) - 200;
 	c.csn[1] = 0;
 	for (uint64_t seed = 1; seed <= 3; seed++)
@@ -235,7 +219,6 @@ static void want__asks(void **state)
 {
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	start(pair_packets());
 	granted(0, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
@@ -265,13 +248,11 @@ static void want__asks(void **state)
 	assert_true(pair_pump_one(&p, 0) >= 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
 	assert_true(p.wire[0]->h.flags & UCCL_FLAG_WANT);
-	pair_fini(&p);
 }
 
 /* Who grants hears with each packet that asks for an answer whether more comes. PROTOCOL R178 */
 static void want__says_whether_more_waits(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	granted(1, 0);
 	pair_record(&p, 0, 10);
@@ -282,13 +263,11 @@ static void want__says_whether_more_waits(void **state)
 		lose_all();
 		granted(1, i + 1);
 	}
-	pair_fini(&p);
 }
 
 /* Whose records followed each other says so though nothing waits now. PROTOCOL R246 */
 static void want__expects_more(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	granted(1, 0);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -301,14 +280,12 @@ static void want__expects_more(void **state)
 		lose_all();
 		granted(1, i + 1);
 	}
-	pair_fini(&p);
 }
 
 static void all__few_slots(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.slots = 3;
 	soak(c, 1, 0.05, 0.02, 0.1);
 	c.slots = 1;
@@ -318,7 +295,6 @@ static void all__few_slots(void **state)
 
 static void all__policies(void **state)
 {
-	(void)state;
 	for (const char *const *cc = uccl_cc_names(); *cc; cc++)
 		for (const char *const *ps = uccl_path_names(); *ps; ps++)
 			for (const char *const *cr = uccl_credit_names(); *cr; cr++) {
@@ -334,13 +310,11 @@ static void all__policies(void **state)
 /* Chunks 2 .. 9 are lost at first. */
 static void all__first_window_lost(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	p.filter = lose_all_data;
 	p.count = 100;
 	pair_bulk(&p, 0, 100 * KIB);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 /* Control goes where answers came from, and now and then elsewhere. */
@@ -350,7 +324,6 @@ static void tx_control_path__answering_ones(void **state)
 	uint32_t on[8] = {0};
 	struct uccl_flow *f;
 
-	(void)state;
 	c.paths = 8;
 	start(c);
 	f = &p.side[0].f;
@@ -366,29 +339,28 @@ static void tx_control_path__answering_ones(void **state)
 	assert_in_range(on[6], 60, 80);
 	for (int i = 0; i < 8; i++)
 		assert_true(on[i] > 0);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_tx__order),
-		cmocka_unit_test(flow_tx__silent_after_close),
-		cmocka_unit_test(flow_tx__control_rotates),
-		cmocka_unit_test(flow_sent__holds_the_source),
-		cmocka_unit_test(flow_sent__writes_only),
-		cmocka_unit_test(flow_sent__unknown),
-		cmocka_unit_test(flow_sent__no_probe_for_a_read),
-		cmocka_unit_test(all__faults_by_chance),
-		cmocka_unit_test(all__numbers_wrap),
-		cmocka_unit_test(want__asks),
-		cmocka_unit_test(want__says_whether_more_waits),
-		cmocka_unit_test(want__expects_more),
-		cmocka_unit_test(all__few_slots),
-		cmocka_unit_test(all__policies),
-		cmocka_unit_test(all__first_window_lost),
-		cmocka_unit_test(tx_control_path__answering_ones),
+		cmocka_unit_test_teardown(flow_tx__order, end),
+		cmocka_unit_test_teardown(flow_tx__silent_after_close, end),
+		cmocka_unit_test_teardown(flow_tx__control_rotates, end),
+		cmocka_unit_test_teardown(flow_sent__holds_the_source, end),
+		cmocka_unit_test_teardown(flow_sent__writes_only, end),
+		cmocka_unit_test_teardown(flow_sent__unknown, end),
+		cmocka_unit_test_teardown(flow_sent__no_probe_for_a_read, end),
+		cmocka_unit_test_teardown(all__faults_by_chance, end),
+		cmocka_unit_test_teardown(all__numbers_wrap, end),
+		cmocka_unit_test_teardown(want__asks, end),
+		cmocka_unit_test_teardown(want__says_whether_more_waits, end),
+		cmocka_unit_test_teardown(want__expects_more, end),
+		cmocka_unit_test_teardown(all__few_slots, end),
+		cmocka_unit_test_teardown(all__policies, end),
+		cmocka_unit_test_teardown(all__first_window_lost, end),
+		cmocka_unit_test_teardown(tx_control_path__answering_ones, end),
 	};
 
-	return cmocka_run_group_tests_name("tx", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("flow_tx", tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/send/pacer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/units.h"
 
@@ -66,7 +63,6 @@ static void next__line_rate(void **state)
 	uint64_t began, bytes = 0;
 	double rate;
 
-	(void)state;
 	c.window = 1024 * MIB;
 	start(LINK, &c);
 	heard(0, 0, 4096 * MIB);
@@ -87,7 +83,6 @@ static void next__line_rate(void **state)
 
 static void next__unknown_link(void **state)
 {
-	(void)state;
 	start(0, &usual);
 	heard(0, 0, 1024 * MIB);
 	/* As much as it may be ahead, at once. */
@@ -99,7 +94,6 @@ static void next__unknown_link(void **state)
 
 static void next__nobody_wants(void **state)
 {
-	(void)state;
 	start(LINK, &usual);
 	assert_int_equal(next(), -1);
 	assert_int_equal(uccl_pacer_expiry(&p, now), UCCL_NEVER);
@@ -113,7 +107,6 @@ static void next__lists(void **state)
 {
 	int i;
 
-	(void)state;
 	start(LINK, &usual);
 	heard(0, 64 * KIB, 64 * KIB); /* wants no more: only its idle window back */
 	heard(1, 0, MIB);
@@ -142,7 +135,6 @@ static void next__idle_below_a_grant(void **state)
 {
 	static const struct uccl_pull_cfg small = {.quantum = 64 * KIB, .idle = 32 * KIB, .window = MIB};
 
-	(void)state;
 	start(LINK, &small);
 	heard(0, 32 * KIB, 32 * KIB);
 	assert_int_equal(u[0].list, UCCL_PULL_IDLE);
@@ -162,7 +154,6 @@ static void next__idle_below_a_grant(void **state)
 
 static void next__turns(void **state)
 {
-	(void)state;
 	start(LINK, &usual);
 	for (int i = 0; i < 5; i++)
 		heard(i, 0, 1024 * MIB);
@@ -179,7 +170,6 @@ static void next__losses_come_first(void **state)
 {
 	static const int order[] = {4, 0, 1, 2, 3, 4, 0, 3, 1, 2};
 
-	(void)state;
 	start(LINK, &usual);
 	for (int i = 0; i < 5; i++)
 		heard(i, 0, 1024 * MIB);
@@ -222,7 +212,6 @@ static void next__losses_bring_no_more(void **state)
 	static const struct { int senders, liars; } cases[] = {{2, 1}, {8, 1}, {8, 4}, {N, N - 1}};
 	uint64_t n[N], line = LINK / 1000 * 970 / 8 / 1000 / usual.quantum; /* grants in a ms */
 
-	(void)state;
 	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
 		uint64_t sum = 0;
 
@@ -246,7 +235,6 @@ static void next__losses_take_no_room(void **state)
 {
 	uint64_t n[N], line = LINK / 1000 * 970 / 8 / 1000 / usual.quantum;
 
-	(void)state;
 	start(LINK, &usual);
 	lie(1, 1, 1000 * US, n);
 	assert_in_range(n[0], line * 99 / 100, line + 5);
@@ -303,7 +291,6 @@ static void next__wasters_come_last(void **state)
 	static const uint32_t losses[] = { 0, 256, 10, 3 };
 	uint64_t n[2];
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(liars); i++)
 		for (size_t k = 0; k < uccl_array_len(losses); k++) {
 			beside_wasters(liars[i], losses[k], n);
@@ -318,7 +305,6 @@ static void next__waster_again(void **state)
 {
 	uint64_t before;
 
-	(void)state;
 	start(LINK, &usual);
 	uccl_pacer_heard(&p, &u[0], 10 * MIB, 20 * MIB, true, now);
 	heard(1, 0, 100 * MIB);
@@ -338,7 +324,6 @@ static void next__waster_again(void **state)
 /* PROTOCOL R62 */
 static void next__ahead(void **state)
 {
-	(void)state;
 	start(LINK, &usual);
 	heard(0, 0, 1024 * MIB);
 	while (u[0].granted < usual.window)
@@ -356,7 +341,6 @@ static void next__all_ahead(void **state)
 {
 	uint64_t sum = 0, until;
 
-	(void)state;
 	start(LINK, &usual);
 	until = now + 400 * US;
 	for (int i = 0; i < N; i++)
@@ -378,7 +362,6 @@ static void next__silent_ones_are_written_off(void **state)
 {
 	int i;
 
-	(void)state;
 	start(LINK, &usual);
 	for (i = 0; i < 8; i++)
 		heard(i, 0, 1024 * MIB);
@@ -406,7 +389,6 @@ static void heard__speculation_comes_first(void **state)
 {
 	uint64_t began;
 
-	(void)state;
 	start(LINK, &usual);
 	began = now;
 	for (int i = 0; i < 4; i++)
@@ -428,7 +410,6 @@ static void next__late(void **state)
 {
 	int n = 0;
 
-	(void)state;
 	start(LINK, &usual);
 	heard(0, 0, 1024 * MIB);
 	wait_next();
@@ -457,7 +438,6 @@ static uint64_t told(void)
 /* Who wants more is let go, until three are; then all are held to their grants. PROTOCOL R65 */
 static void converge__turns(void **state)
 {
-	(void)state;
 	start(LINK, &converge);
 	/* A held one, of which nobody knows. */
 	heard(0, 32 * KIB, 64 * KIB);
@@ -511,7 +491,6 @@ static void converge__ends(void **state)
 {
 	uint64_t began;
 
-	(void)state;
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
 		heard(i, 0, MIB);
@@ -547,7 +526,6 @@ static void converge__ends(void **state)
 /* A sender that goes on as if it were free has not heard of it. PROTOCOL R65 */
 static void converge__told_again(void **state)
 {
-	(void)state;
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
 		heard(i, 65 * KIB, 0);
@@ -568,7 +546,6 @@ static void converge__told_again(void **state)
 /* Who is asked for something gets its credit as if it had said so, and has heard no more than before. PROTOCOL R248 */
 static void asked__wants_it(void **state)
 {
-	(void)state;
 	start(LINK, &usual);
 	uccl_pacer_asked(&p, &u[3], MIB, now);
 	assert_int_equal(u[3].demand, MIB);
@@ -585,7 +562,6 @@ static void asked__wants_it(void **state)
 
 static void asked__told_again(void **state)
 {
-	(void)state;
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
 		heard(i, 65 * KIB, 0);
@@ -607,7 +583,6 @@ static void asked__told_again(void **state)
 
 static void converge__fini(void **state)
 {
-	(void)state;
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
 		heard(i, 0, MIB);
@@ -625,7 +600,6 @@ static void converge__fini(void **state)
 
 static void fini__others_go_on(void **state)
 {
-	(void)state;
 	start(LINK, &usual);
 	for (int i = 0; i < 3; i++)
 		heard(i, 0, 1024 * MIB);
@@ -647,7 +621,6 @@ static void pacer_next__slow_link(void **state)
 {
 	uint64_t began, ideal = 50 * 32 * KIB * 8 * 1000 / 970; /* ns at 1 Gbit/s */
 
-	(void)state;
 	start(1000000000, &usual);
 	began = now;
 	for (uint64_t i = 0; i < 50; i++) {
@@ -698,7 +671,6 @@ static void sends(int i, uint64_t ends, uint64_t demand)
 /* PROTOCOL R199 */
 static void rank__lowest_first(void **state)
 {
-	(void)state;
 	start_ranked(by_left, &usual);
 	sends(0, 64 * MIB, 64 * MIB);
 	sends(1, 512 * KIB, 512 * KIB);
@@ -721,7 +693,6 @@ static void rank__lowest_first(void **state)
 /* A sender says how long its message is: what makes no sense is as good as nothing. PROTOCOL R198 */
 static void rank__of_what_is_said(void **state)
 {
-	(void)state;
 	start_ranked(by_left, &usual);
 	/* Of more than is wanted, and of what has come already. */
 	sends(0, UINT64_MAX, 2 * MIB);
@@ -744,7 +715,6 @@ static void rank__the_long_one_ends(void **state)
 	uint64_t came = 0;
 	int turns = 0;
 
-	(void)state;
 	c.fair = 10;
 	start_ranked(by_left, &c);
 	sends(0, 64 * MIB, 64 * MIB);
@@ -770,7 +740,6 @@ static void rank__at_once(void **state)
 	struct uccl_pull_cfg c = usual;
 	bool seen[5] = {false};
 
-	(void)state;
 	c.at_once = 2;
 	/* All that one may be ahead is less than what all may. */
 	c.window = c.idle + 4 * c.quantum;
@@ -798,7 +767,6 @@ static void rank__at_once(void **state)
 /* A policy that ranks by turns is fair, whatever else it is. */
 static void rank__by_turns(void **state)
 {
-	(void)state;
 	start_ranked(by_turn, &usual);
 	for (int i = 0; i < 4; i++)
 		sends(i, (uint64_t)(i + 1) * 16 * MIB, (uint64_t)(i + 1) * 16 * MIB);
@@ -817,7 +785,6 @@ static void pacer_next__late_clock(void **state)
 {
 	uint64_t took[2];
 
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		start(LINK, &usual);
 		now += k ? 4000000000000000000ull : 0;
@@ -839,7 +806,6 @@ static void pacer_link__part(void **state)
 {
 	uint64_t took[2], grants = 100;
 
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		start(LINK, &usual);
 		if (k)
@@ -890,5 +856,5 @@ int main(void)
 		cmocka_unit_test(pacer_link__part),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("pacer", tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
 /* What the peer grants, alone: its blocks are made up. */
 #include "flow/send/peer_limits.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include "base/units.h"
 
@@ -16,7 +12,6 @@ static struct uccl_peer_limits g;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_peer_limits_init(&g, 256, 100, FIRST);
 	return 0;
 }
@@ -30,7 +25,6 @@ static bool heard(uint64_t cum, uint32_t ts, uint16_t slots, uint64_t now)
 
 static void init__of_the_handshake(void **state)
 {
-	(void)state;
 	assert_int_equal(g.slots, 256);
 	assert_int_equal(g.msg_limit, 100);
 	assert_false(g.envelopes_only);
@@ -40,7 +34,6 @@ static void init__of_the_handshake(void **state)
 /* Any time is news at first, and the clock of the other host may wrap. */
 static void heard__the_later_one(void **state)
 {
-	(void)state;
 	assert_true(heard(FIRST, UINT32_MAX - 5, 50, 1));
 	assert_int_equal(g.slots, 50);
 	assert_false(heard(FIRST, UINT32_MAX - 6, 60, 2));
@@ -55,7 +48,6 @@ static void heard__the_later_one(void **state)
 /* Who acknowledges more is later, whatever the clock shows, and who acknowledges less never is. PROTOCOL R19 */
 static void heard__further_on(void **state)
 {
-	(void)state;
 	assert_false(heard(FIRST - 1, 9, 60, 1));
 	assert_true(heard(FIRST + 3, 9, 60, 1));
 	assert_true(heard(FIRST + 4, 1, 40, 2));
@@ -72,7 +64,6 @@ static void heard__no_clock_for_ever(void **state)
 {
 	uint64_t now = 7;
 
-	(void)state;
 	assert_true(heard(FIRST, 1u << 30, 60, now));
 	assert_false(heard(FIRST, 5, 40, now + 10 * UCCL_NS_PER_S - 1));
 	/* What was not believed does not put that off. */
@@ -85,7 +76,6 @@ static void heard__message_numbers(void **state)
 {
 	struct uccl_ack a = {.slots = 7, .turn = 3, .msg_limit = 200, .rcv_short = true};
 
-	(void)state;
 	assert_true(uccl_peer_limits_heard(&g, &a, FIRST, 1, 1));
 	assert_int_equal(g.slots, 7);
 	assert_int_equal(g.turn, 3);
@@ -113,7 +103,6 @@ static void heard__message_numbers(void **state)
 /* Said once for each turn, when no more is in flight than it allows. PROTOCOL R142 */
 static void meet__once_for_a_turn(void **state)
 {
-	(void)state;
 	heard(FIRST, 1, 4, 1);
 	g.turn = 1;
 	assert_false(uccl_peer_limits_meet(&g, 5));
@@ -142,7 +131,6 @@ static void wanted__more_and_more_seldom(void **state)
 	uint64_t ms = UCCL_NS_PER_MS, spread = 0, now = 5;
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 7);
 	assert_true(heard(FIRST, 1, 0, 1));
 	assert_int_equal(g.want_at, 0);
@@ -165,7 +153,6 @@ static void wanted__answered(void **state)
 	uint64_t ms = UCCL_NS_PER_MS, at;
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 7);
 	assert_true(heard(FIRST, 1, 0, 1));
 	uccl_peer_limits_wanted(&g, 2 * ms, &rng, 5 * ms);
@@ -194,7 +181,6 @@ static void more__soon(void **state)
 {
 	uint64_t ms = UCCL_NS_PER_MS, now = 0;
 
-	(void)state;
 	assert_false(uccl_peer_limits_expects(&g));
 	for (int i = 0; i < 4; i++) {
 		uccl_peer_limits_last(&g, now);
@@ -224,5 +210,5 @@ int main(void)
 		cmocka_unit_test_setup(more__soon, setup),
 	};
 
-	return cmocka_run_group_tests_name("granted", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("peer_limits", tests, NULL, NULL);
 }

@@ -2,12 +2,9 @@
 /* The queues of what is to be sent, alone. */
 #include "flow/send/sendq.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -23,7 +20,6 @@ static uint32_t nitems;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_sendq_init(&q, false);
 	memset(items, 0, sizeof(items));
 	nitems = 0;
@@ -63,7 +59,6 @@ static void add__by_kind(void **state)
 {
 	struct uccl_item *small, *longer, *range;
 
-	(void)state;
 	assert_true(uccl_sendq_empty(&q));
 	small = add(false, UCCL_CONTROL_BYTES);
 	assert_false(uccl_sendq_empty(&q));
@@ -93,7 +88,6 @@ static void long_first__in_order(void **state)
 {
 	struct uccl_item *a, *b, *c, *d;
 
-	(void)state;
 	q.order = UINT32_MAX - 1;
 	a = add(false, RECORD);
 	b = add(false, 8);
@@ -114,7 +108,6 @@ static void long_first__in_order(void **state)
 
 static void turn__records_alone_owe_nothing(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 200; i++) {
 		assert_false(uccl_sendq_turn(&q));
 		uccl_sendq_record(&q, add(false, RECORD), RECORD);
@@ -128,7 +121,6 @@ static void turn__at_the_limit(void **state)
 {
 	int n = 0;
 
-	(void)state;
 	add(true, 1u << 30);
 	uccl_sendq_record(&q, add(false, RECORD), UCCL_SENDQ_AHEAD - 1);
 	assert_false(uccl_sendq_turn(&q));
@@ -147,7 +139,6 @@ static void turn__at_the_limit(void **state)
 
 static void turn__ends_with_the_last_range(void **state)
 {
-	(void)state;
 	add(true, CHUNK);
 	uccl_sendq_record(&q, add(false, RECORD), UCCL_SENDQ_AHEAD);
 	assert_true(uccl_sendq_turn(&q));
@@ -170,7 +161,6 @@ static void share__turns(void **state)
 	struct uccl_item *a, *b, *c;
 	uint64_t sent = 0;
 
-	(void)state;
 	a = add(true, 10u << 20);
 	b = add(true, 2u << 20);
 	c = add(true, 100u << 20);
@@ -206,7 +196,6 @@ static void share__ends_with_its_turn(void **state)
 {
 	struct uccl_item *a = add(true, UCCL_SENDQ_TURN), *b = add(true, CHUNK);
 
-	(void)state;
 	while (a->queued)
 		assert_ptr_equal(bulk(), a);
 	assert_ptr_equal(bulk(), b);
@@ -215,7 +204,6 @@ static void share__ends_with_its_turn(void **state)
 
 static void bytes__of_the_beginning(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_sendq_bytes(&q, 64), 0);
 	for (int i = 0; i < 10; i++) {
 		add(false, 8);
@@ -239,7 +227,6 @@ static void pass__short_ones(void **state)
 {
 	struct uccl_item *a, *b, *c, *d;
 
-	(void)state;
 	q.shortest = true;
 	a = add(true, 100 * CHUNK);
 	b = add(true, 60 * CHUNK);
@@ -275,7 +262,6 @@ static void pass__bounded(void **state)
 	struct uccl_item *long_one;
 	uint64_t passed = 0;
 
-	(void)state;
 	q.shortest = true;
 	long_one = add(true, 64u << 20);
 	for (int i = 0; i < 40; i++) {
@@ -293,7 +279,6 @@ static void left__of_what_leaves_next(void **state)
 {
 	struct uccl_item *range;
 
-	(void)state;
 	assert_int_equal(uccl_sendq_left(&q, 64), 0);
 	range = add(true, 8 * CHUNK);
 	range->more = 1000;
@@ -319,7 +304,6 @@ static void all__by_chance(void **state)
 	uint64_t since[3];
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 3);
 	for (int i = 0; i < 3; i++)
 		had[i] = add(true, 1u << 30);

@@ -2,13 +2,10 @@
 /* The log of what was sent, alone, beside a plain array of what was done. */
 #include "flow/send/sent.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -24,14 +21,12 @@ static struct uccl_sent_log l;
 
 static int setup(void **state)
 {
-	(void)state;
 	item = (struct uccl_item){.rtype = 7};
 	return uccl_sent_init(&l, WINDOW, FIRST) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	uccl_sent_fini(&l);
 	return 0;
 }
@@ -59,7 +54,6 @@ static void init__nothing_was_sent(void **state)
 {
 	uint64_t csn;
 
-	(void)state;
 	assert_true(l.una == FIRST && l.nxt == FIRST && l.high_acked == FIRST);
 	assert_false(uccl_sent_waits(&l));
 	assert_false(uccl_sent_outstanding(&l));
@@ -70,7 +64,6 @@ static void init__nothing_was_sent(void **state)
 
 static void grow__at_full(void **state)
 {
-	(void)state;
 	for (uint32_t n = 0; n < WINDOW; n++) {
 		assert_int_equal(l.cap, n <= 64 ? 64 : n <= 128 ? 128 : 256);
 		add(n);
@@ -89,7 +82,6 @@ static void grow__at_full(void **state)
 /* Queues are moved in their order, though their rings have wrapped. */
 static void grow__keeps_the_queues(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 200; i++) {
 		uint64_t csn = add(i % 2 ? 10 : LONG_BYTES);
 
@@ -118,7 +110,6 @@ static void grow__no_memory(void **state)
 	struct uccl_sent_log was;
 	bool room;
 
-	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	skip(); /* such a build needs more address space than any limit leaves */
 #endif
@@ -148,7 +139,6 @@ static void lost__small_ones_first(void **state)
 {
 	uint64_t n;
 
-	(void)state;
 	add(LONG_BYTES);
 	n = add(UCCL_CONTROL_BYTES + 1);
 	add(UCCL_CONTROL_BYTES);
@@ -184,7 +174,6 @@ static void lost__came_after_all(void **state)
 {
 	uint64_t n, csn;
 
-	(void)state;
 	n = add(LONG_BYTES);
 	add(LONG_BYTES);
 	uccl_sent_lost(&l, n, false);
@@ -215,7 +204,6 @@ static void lost__place_of_another(void **state)
 {
 	uint64_t csn;
 
-	(void)state;
 	add(LONG_BYTES);
 	uccl_sent_lost(&l, FIRST, false);
 	uccl_sent_acked(&l, FIRST);
@@ -247,7 +235,6 @@ static void wait__new_ones(void **state)
 	struct uccl_sent *e;
 	uint64_t n, csn;
 
-	(void)state;
 	n = add(LONG_BYTES);
 	uccl_sent_wait(&l, n);
 	e = uccl_sent_next(&l, &csn);
@@ -276,7 +263,6 @@ static void divide__one_segment(void **state)
 	uint32_t news;
 	uint64_t n, csn;
 
-	(void)state;
 	n = add(LONG_BYTES);
 	uccl_sent_wait(&l, n);
 	e = uccl_sent_next(&l, &csn);
@@ -322,7 +308,6 @@ static void divide__of_a_train(void **state)
 {
 	const struct uccl_run_cfg first = {.pseq = 1};
 
-	(void)state;
 	for (int whole = 0; whole < 2; whole++)
 		for (int flies = 0; flies < 2; flies++) {
 			uint64_t n = add(4 * 800), csn;
@@ -363,7 +348,6 @@ static void next_later__each_in_turn(void **state)
 {
 	uint64_t n, csn;
 
-	(void)state;
 	n = add(LONG_BYTES);
 	add(LONG_BYTES);
 	add(LONG_BYTES);
@@ -387,7 +371,6 @@ static void again__counts(void **state)
 	struct uccl_sent *e;
 	uint64_t n;
 
-	(void)state;
 	n = add(10);
 	e = uccl_sent_at(&l, n);
 	for (int i = 2; i < 300; i++) {
@@ -403,7 +386,6 @@ static void read__holds_the_edge(void **state)
 {
 	uint64_t n;
 
-	(void)state;
 	n = add(10);
 	add(10);
 	uccl_sent_read(uccl_sent_at(&l, n));
@@ -435,7 +417,6 @@ static void add__a_place_used_before(void **state)
 {
 	struct uccl_sent *e = uccl_sent_at(&l, FIRST + 64);
 
-	(void)state;
 	memset(e, 0xff, sizeof(*e));
 	for (int i = 0; i < 64; i++) {
 		add(0);
@@ -465,7 +446,6 @@ static void from__moves_its_beginning(void **state)
 	uint8_t want[UCCL_REC_LEN];
 	struct uccl_sent *e;
 
-	(void)state;
 	for (int i = 0; i < UCCL_REC_LEN; i++)
 		item.rec[i] = want[i] = (uint8_t)(i + 1);
 	uccl_put64(item.rec + 8, 0xfffffffffull);
@@ -634,7 +614,6 @@ static void all__any_order(void **state)
 {
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 11);
 	edge = end = 0;
 	losses = 0;
@@ -674,7 +653,6 @@ static void check__sees_each(void **state)
 	struct uccl_sent_log keep;
 	struct uccl_sent *e, kept;
 
-	(void)state;
 	add(10);
 	add(10);
 	keep = l;

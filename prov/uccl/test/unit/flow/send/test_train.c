@@ -2,11 +2,7 @@
 /* The judge of trains alone: a model of a network says what becomes of each chunk. */
 #include "flow/send/train.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,15 +57,12 @@ static void step(bool (*lose)(bool single, const void *arg), const void *arg)
 
 static bool lose_never(bool single, const void *arg)
 {
-	(void)single;
-	(void)arg;
 	return false;
 }
 
 /* Every chunk, alike. */
 static bool lose_chance(bool single, const void *arg)
 {
-	(void)single;
 	return uccl_rng_chance(&m.net, *(const double *)arg);
 }
 
@@ -99,7 +92,6 @@ static void single__broken_trains(void **state)
 {
 	static const struct broken kinds[] = {{1, 0}, {0.97, 0.01}, {0.85, 0}, {0.6, 0}, {1, 0.05}, {0.5, 0.03}};
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++)
 		for (size_t k = 0; k < uccl_array_len(kinds); k++) {
 			uint64_t n;
@@ -121,7 +113,6 @@ static void single__breaks_later(void **state)
 {
 	struct broken b = {.trains = 0.9};
 
-	(void)state;
 	model_new(1);
 	for (int i = 0; i < 100000; i++)
 		step(lose_never, NULL);
@@ -133,7 +124,6 @@ static void lost__ordinary(void **state)
 {
 	static const double p[] = {0.001, 0.01, 0.05, 0.1};
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 30; seed++)
 		for (size_t k = 0; k < uccl_array_len(p); k++) {
 			model_new(seed);
@@ -164,7 +154,6 @@ static bool lose_bad(bool single, const void *arg)
 {
 	struct bad *b = (struct bad *)(uintptr_t)arg;
 
-	(void)single;
 	if (b->overflow) {
 		if (m.nxt % 64 == 0)
 			b->fits = uccl_rng_below(&m.net, 65);
@@ -180,7 +169,6 @@ static void lost__no_false_alarm(void **state)
 	static const double share[] = {0.05, 0.1, 0.2, 0.3, 0.5, 0.8}, burst[] = {1, 4, 44, 200};
 	uint64_t runs = 0, tests = 0, alarms = 0;
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 3000; seed++) {
 		struct bad b = {.share = share[seed % 6],
 				.burst = burst[seed / 6 % 4],
@@ -208,7 +196,6 @@ static void single__innocent(void **state)
 {
 	double p = 0.5;
 
-	(void)state;
 	model_new(3);
 	for (int i = 0; i < 3000; i++)
 		step(lose_chance, &p);
@@ -227,7 +214,6 @@ static void lost__little_worse(void **state)
 {
 	struct broken few = {.trains = 0.015}, little = {.trains = 0.5, .singles = 0.25};
 
-	(void)state;
 	model_new(5);
 	assert_true(chunks_until_off(&few, 20000) == UINT64_MAX);
 	assert_int_equal(m.stats.train_tests, 0);
@@ -264,7 +250,6 @@ static void trial__fails(void **state)
 	struct broken b = {.trains = 1};
 	uint64_t off = UCCL_TRAIN_OFF_NS;
 
-	(void)state;
 	turn_off();
 	assert_int_equal(pass(off - 7 * SECOND, lose_trains, &b), 0);
 	for (int i = 0; i < 9; i++) {
@@ -285,19 +270,16 @@ static void trial__fails(void **state)
 /* All but one of the trial are lost: it failed. One is lost, as any network may: it did not. */
 static bool lose_all_but_first(bool single, const void *arg)
 {
-	(void)arg;
 	return !single && m.t.state == UCCL_TRAINS_TRIED && m.nxt != m.t.first;
 }
 
 static bool lose_first(bool single, const void *arg)
 {
-	(void)arg;
 	return !single && m.t.state == UCCL_TRAINS_TRIED && m.nxt == m.t.first;
 }
 
 static void trial__partly(void **state)
 {
-	(void)state;
 	turn_off();
 	pass(UCCL_TRAIN_OFF_NS + 14 * SECOND, lose_all_but_first, NULL);
 	assert_int_equal(m.t.state, UCCL_TRAINS_OFF);
@@ -313,7 +295,6 @@ static void trial__succeeds(void **state)
 {
 	struct broken b = {.trains = 1};
 
-	(void)state;
 	turn_off();
 	pass(UCCL_TRAIN_OFF_NS + 14 * SECOND, lose_never, NULL);
 	assert_int_equal(m.t.state, UCCL_TRAINS_ON);
@@ -343,7 +324,6 @@ static bool ask(uint64_t csn, uint64_t una, uint16_t path, bool more)
 /* What does not leave in one train, or could not be many, is no trial; and it is not tried again at once. */
 static void trial__together(void **state)
 {
-	(void)state;
 	turn_off();
 	m.now += UCCL_TRAIN_OFF_NS;
 	assert_true(ask(5000, 5000, 1, false));
@@ -393,7 +373,6 @@ static void bytes__short(void **state)
 {
 	struct uccl_train t = { 0 }, begins = { .brief = true };
 
-	(void)state;
 	assert_int_equal(packets(&t, 900, 360000), 60);
 	assert_int_equal(packets(&t, 900, 360001), 15);
 	assert_int_equal(packets(&t, 900, 0), 15);
@@ -428,5 +407,5 @@ int main(void)
 		cmocka_unit_test(bytes__short),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("train", tests, NULL, NULL);
 }

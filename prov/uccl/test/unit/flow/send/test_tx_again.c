@@ -22,7 +22,6 @@ static void tx_retransmit__not_gated(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 1;
 	c.cc = &cc_set;
 	c.credit = &credit_set;
@@ -42,14 +41,12 @@ static void tx_retransmit__not_gated(void **state)
 		assert_true(p.wire[i]->h.flags & UCCL_FLAG_RTX);
 		assert_true(p.wire[i]->h.flags & UCCL_FLAG_AR);
 	}
-	pair_fini(&p);
 }
 
 static void tx_retransmit__within_slots(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	pair_bulk(&p, 0, 20 * KIB);
@@ -59,7 +56,6 @@ static void tx_retransmit__within_slots(void **state)
 	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 5);
 	assert_int_equal(p.side[0].f.sent.inflight_chunks, 5);
-	pair_fini(&p);
 }
 
 /* What was acknowledged while it waited is not sent again. */
@@ -69,7 +65,6 @@ static void tx_retransmit__acknowledged_meanwhile(void **state)
 	struct uccl_ack a;
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	pair_bulk(&p, 0, 20 * KIB);
@@ -84,7 +79,6 @@ static void tx_retransmit__acknowledged_meanwhile(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(pair_pump_one(&p, 0), 4);
 	assert_int_equal(p.wire[0]->h.csn, (uint32_t)c.csn[0] + 10);
-	pair_fini(&p);
 }
 
 /* All of it was: nothing is sent, and nothing is asked for later. */
@@ -94,7 +88,6 @@ static void tx_retransmit__all_acknowledged(void **state)
 	struct uccl_ack a;
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	pair_bulk(&p, 0, 20 * KIB);
@@ -108,7 +101,6 @@ static void tx_retransmit__all_acknowledged(void **state)
 	pair_run(&p, p.now + UCCL_NS_PER_S);
 	assert_int_equal(p.side[0].stats.probes, 0);
 	assert_int_equal(p.side[0].stats.tx_packets, 20);
-	pair_fini(&p);
 }
 
 static void tx_rewrite__subsegments(void **state)
@@ -116,7 +108,6 @@ static void tx_rewrite__subsegments(void **state)
 	struct uccl_segment s;
 	int n = 0;
 
-	(void)state;
 	start(pair_direct());
 	pair_bulk(&p, 0, 4000);
 	pair_pump_one(&p, 0);
@@ -142,7 +133,6 @@ static void tx_rewrite__subsegments(void **state)
 	}
 	assert_int_equal(n, 4);
 	assert_true(pair_finish(&p, 50 * MS));
-	pair_fini(&p);
 }
 
 /* What leaves next: its type, and of segments which one of which chunk. */
@@ -180,7 +170,6 @@ static void tx_rewrite__in_a_row(void **state)
 	uint64_t n = c.csn[0];
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	pair_bulk(&p, 0, 16 * KIB);
@@ -207,7 +196,6 @@ static void tx_rewrite__in_a_row(void **state)
 	a.npaths = 0;
 	pair_feed(&p, 0, &h, NULL, &a);
 	one_leaves(UCCL_PKT_SEGMENT, n + 3, 0);
-	pair_fini(&p);
 }
 
 static void count_segments(struct pair *q, struct pair_pkt *k)
@@ -221,7 +209,6 @@ static void tx_rewrite__within_slots(void **state)
 	struct pair_cfg c = pair_direct();
 	uint32_t most = 0;
 
-	(void)state;
 	c.slots = 3;
 	start(c);
 	p.side[1].f.cfg.slots_rx = 3;
@@ -244,7 +231,6 @@ static void tx_rewrite__within_slots(void **state)
 	assert_int_equal(p.count, 8);
 	/* None but those about the writes: the first one's answer came before one sample's variation allows a proof. */
 	assert_int_equal(p.side[0].stats.probes, 2);
-	pair_fini(&p);
 }
 
 /* The path of the first segment carries nothing more, from the last of those on for which there were places. */
@@ -263,7 +249,6 @@ static void tx_rewrite__path_dies_within_slots(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.slots = 3;
 	start(c);
 	p.side[1].f.cfg.slots_rx = 3;
@@ -274,7 +259,6 @@ static void tx_rewrite__path_dies_within_slots(void **state)
 		pair_lose(&p, (uint32_t)pair_find_write(&p, 1));
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_true(p.count > 0);
-	pair_fini(&p);
 }
 
 /* What comes after all, while some of it waits for places, holds none of them. */
@@ -286,7 +270,6 @@ static void tx_rewrite__came_while_it_waits(void **state)
 	uint64_t n = c.csn[0];
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	pair_bulk(&p, 0, 16 * KIB);
@@ -306,7 +289,6 @@ static void tx_rewrite__came_while_it_waits(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(uccl_sent_packets(&f->sent), 0);
 	one_leaves(UCCL_PKT_SEGMENT, n + 2, 0);
-	pair_fini(&p);
 }
 
 /* A descriptor passes what is begun and waits for places, which writes have that wait for it. PROTOCOL R166 */
@@ -317,7 +299,6 @@ static void tx_rewrite__descriptor_passes(void **state)
 	uint64_t n = c.csn[0];
 	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 1;
 	start(c);
 	pair_bulk(&p, 0, 16 * KIB);
@@ -338,19 +319,16 @@ static void tx_rewrite__descriptor_passes(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	one_leaves(UCCL_PKT_DESC, n + 5, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
-	pair_fini(&p);
 }
 
 /* A direct write is never sent as a direct write again. */
 static void tx_rewrite__never_written_twice(void **state)
 {
-	(void)state;
 	start(pair_direct());
 	p.faults.loss = 0.3;
 	pair_bulk(&p, 0, 256 * KIB);
 	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
 	assert_int_equal(p.side[0].stats.writes_tx, 64);
-	pair_fini(&p);
 }
 
 static void lose_first_chunks(struct pair *q, struct pair_pkt *k)
@@ -367,7 +345,6 @@ static void tx_retransmit__spends_paced_credit(void **state)
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	c.credit = &credit_pull;
 	c.paths = 1;
 	credit_limit = 12 * KIB;
@@ -383,12 +360,10 @@ static void tx_retransmit__spends_paced_credit(void **state)
 	/* The receiver knows of all 16: 12 came, 4 never will. */
 	assert_int_equal(p.side[1].f.credit.received + p.side[1].f.credit.peer_lost, 16 * KIB);
 	assert_int_equal(p.side[1].f.credit.pull.received, 16 * KIB);
-	pair_fini(&p);
 }
 
 static void narrow(struct pair *q, struct pair_pkt *k)
 {
-	(void)q;
 	if (UCCL_HDR_LEN + k->h.payload_len > 1472)
 		k->fate = PAIR_DROP;
 }
@@ -403,7 +378,6 @@ static void tx_retransmit__subsegments_spend_once(void **state)
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	c.credit = &credit_pull;
 	c.chunk_bytes = 8 * KIB;
 	c.mtu = UCCL_HDR_LEN + 8 * KIB;
@@ -435,7 +409,6 @@ static void tx_retransmit__unwritten_spends_once(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	c.credit = &credit_pull;
 	c.cc = &cc_set;
 	cc_gap_ns = 0;
@@ -478,7 +451,6 @@ static void tx_retransmit__descriptor_first(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	c.credit = &credit_pull;
 	c.paths = 1;
 	credit_limit = 32 * KIB;
@@ -490,7 +462,6 @@ static void tx_retransmit__descriptor_first(void **state)
 	assert_int_equal(p.count, 2);
 	assert_true(pair_done(&p));
 	assert_int_equal(f->credit.lost, 4 * KIB);
-	pair_fini(&p);
 }
 
 /* The first descriptor. */
@@ -510,7 +481,6 @@ static void tx_retransmit__descriptor_past_slots(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.paths = 1;
 	c.slots = 64;
 	start(c);
@@ -523,7 +493,6 @@ static void tx_retransmit__descriptor_past_slots(void **state)
 	assert_int_equal(p.count, 1);
 	assert_int_equal(p.side[0].f.limits.slots, 8);
 	assert_true(pair_done(&p));
-	pair_fini(&p);
 }
 
 /*
@@ -559,7 +528,6 @@ static void lose_but_one(uint32_t records)
 /* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
 static void tx_retransmit__waits_for_paced_credit(void **state)
 {
-	(void)state;
 	lose_but_one(0);
 	assert_int_equal(p.side[0].f.credit.lost, 18 * KIB);
 	/* The last one is in flight: nothing but the demand leaves. */
@@ -569,7 +537,6 @@ static void tx_retransmit__waits_for_paced_credit(void **state)
 	assert_int_equal(uccl_get64(p.wire[0]->h.rec + 8), 18 * KIB);
 	credit_limit = 23 * KIB;
 	assert_int_equal(pair_pump_one(&p, 0), 3);
-	pair_fini(&p);
 }
 
 /* Small records that were lost pass longer chunks that wait for credit, in their order. PROTOCOL R63 */
@@ -577,7 +544,6 @@ static void tx_retransmit__small_ones_first(void **state)
 {
 	uint64_t first;
 
-	(void)state;
 	lose_but_one(4);
 	first = p.cfg.csn[0];
 	assert_int_equal(p.side[0].f.credit.lost, 20 * KIB + 16);
@@ -591,7 +557,6 @@ static void tx_retransmit__small_ones_first(void **state)
 	credit_limit += 3 * KIB;
 	assert_int_equal(pair_pump_one(&p, 0), 3);
 	assert_int_equal(p.wire[3]->h.csn, (uint32_t)first);
-	pair_fini(&p);
 }
 
 /* What is lost goes next where something was heard of lately, not where the policy would try. */
@@ -602,7 +567,6 @@ static void tx_rtx_path__lately_answered(void **state)
 	struct uccl_flow *f;
 	int again = 0;
 
-	(void)state;
 	c.paths = 64;
 	c.labels = 256;
 	start(c);
@@ -625,7 +589,6 @@ static void tx_rtx_path__lately_answered(void **state)
 			again++;
 		}
 	} while (again < 100);
-	pair_fini(&p);
 }
 
 /* What was lost in a silence goes where an answer came from, until that path has enough to do. */
@@ -635,7 +598,6 @@ static void tx_rtx_path__where_it_answered(void **state)
 	struct uccl_flow *f;
 	uint32_t there = 0;
 
-	(void)state;
 	c.slots = 200;
 	c.paths = 32;
 	c.labels = 32;
@@ -670,7 +632,6 @@ static void tx_rtx_path__where_it_answered(void **state)
 	}
 	assert_true(there >= 64 && there < 150);
 	assert_true(pair_finish(&p, 100 * MS));
-	pair_fini(&p);
 }
 
 static void lose_payload(struct pair *q, struct pair_pkt *k)
@@ -711,7 +672,6 @@ static void tx_retransmit__rests(void **state)
 	struct pair_cfg c = pair_packets();
 	uint64_t probes;
 
-	(void)state;
 	assert_in_range(leaves_in_vain(&c, &probes), 50 * 17, 80 * 17);
 	assert_in_range(probes, 100, 200);
 	c.cc = &uccl_cc_nscc;
@@ -735,7 +695,6 @@ static void tx_retransmit__nothing_new_meanwhile(void **state)
 	uint64_t end;
 	uint32_t n;
 
-	(void)state;
 	start(c);
 	p.filter = lose_payload;
 	pair_bulk(&p, 0, 16 * KIB);
@@ -757,7 +716,6 @@ static void tx_retransmit__nothing_new_meanwhile(void **state)
 	assert_true(uccl_flow_expiry(&p.side[0].f) > end);
 	p.filter = NULL;
 	assert_true(pair_finish(&p, UCCL_RTO_MAX_NS + 10 * MS));
-	pair_fini(&p);
 }
 
 static void lose_every_fourth(struct pair *q, struct pair_pkt *k)
@@ -771,7 +729,6 @@ static void tx_retransmit__empty_ones_count(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	start(c);
 	p.filter = lose_every_fourth;
 	for (int i = 0; i < 200; i++) {
@@ -780,7 +737,6 @@ static void tx_retransmit__empty_ones_count(void **state)
 		assert_in_range(p.side[0].f.loss.persistent_loss.rounds, 0, 1);
 	}
 	assert_true(p.side[0].stats.rtx_packets >= 50);
-	pair_fini(&p);
 }
 
 /* Of a train, lost again and again but for one packet, something gets through. */
@@ -799,7 +755,6 @@ static void tx_retransmit__segments_count(void **state)
 	struct pair_cfg c = pair_trains();
 	uint64_t last = 0, end;
 
-	(void)state;
 	c.segments = true;
 	start(c);
 	p.filter = lose_all_but_one;
@@ -811,36 +766,35 @@ static void tx_retransmit__segments_count(void **state)
 		assert_true(p.now < end);
 	}
 	assert_true(p.side[0].stats.rtx_packets >= 40);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_rewrite__subsegments),
-		cmocka_unit_test(tx_rewrite__in_a_row),
-		cmocka_unit_test(tx_rewrite__within_slots),
-		cmocka_unit_test(tx_rewrite__path_dies_within_slots),
-		cmocka_unit_test(tx_rewrite__came_while_it_waits),
-		cmocka_unit_test(tx_rewrite__descriptor_passes),
-		cmocka_unit_test(tx_rewrite__never_written_twice),
-		cmocka_unit_test(tx_retransmit__not_gated),
-		cmocka_unit_test(tx_retransmit__within_slots),
-		cmocka_unit_test(tx_retransmit__acknowledged_meanwhile),
-		cmocka_unit_test(tx_retransmit__all_acknowledged),
-		cmocka_unit_test(tx_retransmit__spends_paced_credit),
-		cmocka_unit_test(tx_retransmit__subsegments_spend_once),
-		cmocka_unit_test(tx_retransmit__unwritten_spends_once),
-		cmocka_unit_test(tx_retransmit__descriptor_first),
-		cmocka_unit_test(tx_retransmit__descriptor_past_slots),
-		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
-		cmocka_unit_test(tx_retransmit__small_ones_first),
-		cmocka_unit_test(tx_retransmit__rests),
-		cmocka_unit_test(tx_retransmit__nothing_new_meanwhile),
-		cmocka_unit_test(tx_retransmit__empty_ones_count),
-		cmocka_unit_test(tx_retransmit__segments_count),
-		cmocka_unit_test(tx_rtx_path__lately_answered),
-		cmocka_unit_test(tx_rtx_path__where_it_answered),
+		cmocka_unit_test_teardown(tx_rewrite__subsegments, end),
+		cmocka_unit_test_teardown(tx_rewrite__in_a_row, end),
+		cmocka_unit_test_teardown(tx_rewrite__within_slots, end),
+		cmocka_unit_test_teardown(tx_rewrite__path_dies_within_slots, end),
+		cmocka_unit_test_teardown(tx_rewrite__came_while_it_waits, end),
+		cmocka_unit_test_teardown(tx_rewrite__descriptor_passes, end),
+		cmocka_unit_test_teardown(tx_rewrite__never_written_twice, end),
+		cmocka_unit_test_teardown(tx_retransmit__not_gated, end),
+		cmocka_unit_test_teardown(tx_retransmit__within_slots, end),
+		cmocka_unit_test_teardown(tx_retransmit__acknowledged_meanwhile, end),
+		cmocka_unit_test_teardown(tx_retransmit__all_acknowledged, end),
+		cmocka_unit_test_teardown(tx_retransmit__spends_paced_credit, end),
+		cmocka_unit_test_teardown(tx_retransmit__subsegments_spend_once, end),
+		cmocka_unit_test_teardown(tx_retransmit__unwritten_spends_once, end),
+		cmocka_unit_test_teardown(tx_retransmit__descriptor_first, end),
+		cmocka_unit_test_teardown(tx_retransmit__descriptor_past_slots, end),
+		cmocka_unit_test_teardown(tx_retransmit__waits_for_paced_credit, end),
+		cmocka_unit_test_teardown(tx_retransmit__small_ones_first, end),
+		cmocka_unit_test_teardown(tx_retransmit__rests, end),
+		cmocka_unit_test_teardown(tx_retransmit__nothing_new_meanwhile, end),
+		cmocka_unit_test_teardown(tx_retransmit__empty_ones_count, end),
+		cmocka_unit_test_teardown(tx_retransmit__segments_count, end),
+		cmocka_unit_test_teardown(tx_rtx_path__lately_answered, end),
+		cmocka_unit_test_teardown(tx_rtx_path__where_it_answered, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_again", tests, NULL, NULL);

@@ -4,7 +4,6 @@
 
 static void tx_ar__when(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	pair_record(&p, 0, 10)->item.want_ack = false;
 	pair_record(&p, 0, 10)->item.want_ack = true;
@@ -23,7 +22,6 @@ static void tx_ar__when(void **state)
 	pair_record(&p, 0, 10)->item.want_ack = false;
 	pair_pump_one(&p, 0);
 	assert_false(p.side[0].f.loss.pto.ar);
-	pair_fini(&p);
 }
 
 /* Who is answered each time has nothing to ask for: an acknowledgement would only leave before the answer. */
@@ -31,7 +29,6 @@ static void tx_ar__of_what_is_in_flight(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	start(c);
 	for (int round = 0; round < 3; round++) {
 		pair_bulk(&p, 0, 100 * KIB)->item.want_ack = false;
@@ -41,14 +38,12 @@ static void tx_ar__of_what_is_in_flight(void **state)
 		pair_run(&p, p.now + MS);
 		assert_int_equal(p.side[0].f.sent.inflight_bytes, 0);
 	}
-	pair_fini(&p);
 }
 
 static void tx_ar__last_slot(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.slots = 4;
 	start(c);
 	for (int i = 0; i < 6; i++)
@@ -56,7 +51,6 @@ static void tx_ar__last_slot(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 4);
 	assert_false(p.wire[0]->h.flags & UCCL_FLAG_AR);
 	assert_true(p.wire[3]->h.flags & UCCL_FLAG_AR);
-	pair_fini(&p);
 }
 
 /* Nothing else would ask for it: the window is smaller than the distance between two questions. */
@@ -64,7 +58,6 @@ static void tx_ar__full_window(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.cc = &cc_set;
 	cc_bytes = 8 * KIB;
 	cc_gap_ns = 0;
@@ -82,7 +75,6 @@ static void tx_ar__full_window(void **state)
 	pair_bulk(&p, 0, 8 * KIB)->item.want_ack = false;
 	assert_int_equal(pair_pump_one(&p, 0), 8);
 	assert_int_equal(p.wire[7]->h.flags, 0);
-	pair_fini(&p);
 }
 
 static void lose_some(struct pair *q, struct pair_pkt *k)
@@ -100,20 +92,17 @@ static void lose_some(struct pair *q, struct pair_pkt *k)
 /* What is lost goes again by itself: the train may have been the reason. New packets form trains, as before. */
 static void tx_single__again(void **state)
 {
-	(void)state;
 	start(pair_trains());
 	p.filter = lose_some;
 	pair_bulk(&p, 0, 20 * KIB);
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_in_range(p.count, 10, 12);
-	pair_fini(&p);
 }
 
 static void tx_single__probe(void **state)
 {
 	int i;
 
-	(void)state;
 	start(pair_trains());
 	uccl_flow_keepalive(&p.side[0].f, p.now);
 	assert_true(pair_pump_one(&p, 0) >= 1);
@@ -126,7 +115,6 @@ static void tx_single__probe(void **state)
 	i = pair_find(&p, 0, UCCL_PKT_ACK);
 	assert_true(i >= 0);
 	assert_false(p.wire[i]->single);
-	pair_fini(&p);
 }
 
 #define QUEUE 77
@@ -161,7 +149,6 @@ static void queue_bulk(uint32_t len)
 /* What an item names the queue for goes there, when it leaves first; everything else goes where it always did. */
 static void tx_chunk__queue(void **state)
 {
-	(void)state;
 	for (int way = 0; way < 4; way++) {
 		struct pair_cfg c = way & 1 ? pair_trains() : pair_packets();
 
@@ -204,7 +191,6 @@ static void tx_chunk__queue_takes_no_subsegments(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.chunk_bytes = 8192;
 	c.mtu = UCCL_HDR_LEN + 8192;
 	c.find_mtu = true;
@@ -213,16 +199,19 @@ static void tx_chunk__queue_takes_no_subsegments(void **state)
 	queue_bulk(1000 * KIB);
 	assert_true(pair_finish(&p, 100000 * MS));
 	assert_true(p.count > 60);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_ar__when),	    cmocka_unit_test(tx_ar__of_what_is_in_flight),
-		cmocka_unit_test(tx_ar__last_slot), cmocka_unit_test(tx_ar__full_window),
-		cmocka_unit_test(tx_single__again), cmocka_unit_test(tx_single__probe),
-		cmocka_unit_test(tx_chunk__queue),  cmocka_unit_test(tx_chunk__queue_takes_no_subsegments),
+		cmocka_unit_test_teardown(tx_ar__when, end),
+		cmocka_unit_test_teardown(tx_ar__of_what_is_in_flight, end),
+		cmocka_unit_test_teardown(tx_ar__last_slot, end),
+		cmocka_unit_test_teardown(tx_ar__full_window, end),
+		cmocka_unit_test_teardown(tx_single__again, end),
+		cmocka_unit_test_teardown(tx_single__probe, end),
+		cmocka_unit_test_teardown(tx_chunk__queue, end),
+		cmocka_unit_test_teardown(tx_chunk__queue_takes_no_subsegments, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_chunk", tests, NULL, NULL);

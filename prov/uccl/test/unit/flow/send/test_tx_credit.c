@@ -7,7 +7,6 @@ static void tx_credit__demand(void **state)
 	struct pair_cfg c = pair_packets();
 	int i;
 
-	(void)state;
 	c.credit = &credit_set;
 	credit_limit = 4096;
 	start(c);
@@ -18,7 +17,6 @@ static void tx_credit__demand(void **state)
 	assert_int_equal(uccl_get64(p.wire[i]->h.rec), 20 * KIB);
 	/* Not again at once. */
 	assert_int_equal(pair_pump_one(&p, 0), 0);
-	pair_fini(&p);
 }
 
 /* With a pacer the demand leaves before the credit is used up, as the answer takes a round trip. PROTOCOL R60 */
@@ -27,7 +25,6 @@ static void tx_credit__asks_ahead(void **state)
 	struct pair_cfg c = pair_packets();
 	int i;
 
-	(void)state;
 	c.credit = &credit_pull;
 	c.slots = 8;
 	credit_limit = 12 * KIB;
@@ -48,12 +45,10 @@ static void tx_credit__asks_ahead(void **state)
 	pair_bulk(&p, 0, 20 * KIB);
 	pair_pump_one(&p, 0);
 	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
-	pair_fini(&p);
 }
 
 static uint64_t whole_4k(const void *cs)
 {
-	(void)cs;
 	return 4 * KIB;
 }
 
@@ -81,7 +76,6 @@ static void tx_credit__what_fits_goes_whole(void **state)
 {
 	bool asked;
 
-	(void)state;
 	assert_int_equal(whole_sent(8 * KIB, &asked), 8);
 	assert_false(asked);
 	assert_int_equal(whole_sent(8 * KIB + 1, &asked), 4);
@@ -94,7 +88,6 @@ static void tx_credit__what_was_asked_for_waits(void **state)
 	struct uccl_credit_ops whole = credit_pull;
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	whole.whole = whole_4k;
 	c.credit = &whole;
 	c.slots = 100;
@@ -104,7 +97,6 @@ static void tx_credit__what_was_asked_for_waits(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 1 + 4);
 	credit_limit = 18 * KIB;
 	assert_int_equal(pair_pump_one(&p, 0), 14);
-	pair_fini(&p);
 }
 
 static uint64_t rank_any(const struct uccl_sender *s)
@@ -120,7 +112,6 @@ static void tx_credit__tells_the_message(void **state)
 	struct pair_cfg c = pair_packets();
 	struct pair_obj *o;
 
-	(void)state;
 	c.credit = &credit_pull;
 	credit_limit = 4 * KIB;
 	for (int k = 0; k < 2; k++) {
@@ -157,7 +148,6 @@ static void tx_credit__tells_losses(void **state)
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	c.credit = &credit_pull;
 	credit_limit = 1 << 20;
 	start(c);
@@ -173,7 +163,6 @@ static void tx_credit__tells_losses(void **state)
 	assert_true(pair_find(&p, 1, UCCL_PKT_DEMAND) >= 0);
 	assert_int_equal(uccl_get64(p.wire[pair_find(&p, 1, UCCL_PKT_DEMAND)]->h.rec + 8), 16384);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
-	pair_fini(&p);
 }
 
 /* Everything acknowledged, no credit, the demand lost: nothing but its own timer gets the flow going again. */
@@ -181,7 +170,6 @@ static void tx_credit__demand_again(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.credit = &credit_set;
 	credit_limit = 4096;
 	start(c);
@@ -197,7 +185,6 @@ static void tx_credit__demand_again(void **state)
 	}
 	credit_limit = UINT64_MAX;
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* What is lost, of a demand and of its answer, does not wait for a time-out. PROTOCOL R21 */
@@ -207,7 +194,6 @@ static void tx_credit__demand_soon(void **state)
 	uint64_t told;
 	int at;
 
-	(void)state;
 	c.credit = &credit_set;
 	credit_limit = 8 * KIB;
 	start(c);
@@ -225,7 +211,6 @@ static void tx_credit__demand_soon(void **state)
 	assert_in_range(p.now - told, 1, uccl_times_pto(&p.side[0].f.loss.times));
 	credit_limit = UINT64_MAX;
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* DEMANDs that leave within 10 s, while nothing comes back; something waits for an acknowledgement, or nothing does. */
@@ -261,7 +246,6 @@ static unsigned int demands_of_silence(const struct uccl_credit_ops *ops, bool i
 /* A peer that answers nothing, as one that is stopped, is asked now and then. PROTOCOL R21 */
 static void tx_credit__silence(void **state)
 {
-	(void)state;
 	assert_in_range(demands_of_silence(&credit_set, false), 60, 80);
 	assert_in_range(demands_of_silence(&credit_set, true), 1, 8);
 	assert_in_range(demands_of_silence(&credit_pull, false), 60, 80);
@@ -273,7 +257,6 @@ static void tx_credit__records_ask_too(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.credit = &credit_set;
 	credit_limit = 2000;
 	start(c);
@@ -288,14 +271,12 @@ static void tx_credit__records_ask_too(void **state)
 	credit_limit = 0;
 	pair_record(&p, 0, 256);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 static void tx_credit__direct_writes_ask_too(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.credit = &credit_set;
 	credit_limit = 8192;
 	start(c);
@@ -304,7 +285,6 @@ static void tx_credit__direct_writes_ask_too(void **state)
 	assert_true(p.side[1].f.credit.demand == 64 * KIB);
 	credit_limit = UINT64_MAX;
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 static void lose_credits(struct pair *q, struct pair_pkt *k)
@@ -320,7 +300,6 @@ static void tx_credit__lost_ones_never_stall(void **state)
 	static const struct uccl_credit_ops *const credits[] = {&uccl_credit_window, &uccl_credit_eqds,
 								 &uccl_credit_auto};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(share); i++)
 		for (unsigned int kind = 0; kind < 2 * uccl_array_len(credits); kind++) {
 			struct pair_cfg c = kind & 1 ? pair_direct() : pair_packets();
@@ -349,18 +328,18 @@ static void tx_credit__lost_ones_never_stall(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_credit__demand),
-		cmocka_unit_test(tx_credit__asks_ahead),
-		cmocka_unit_test(tx_credit__what_fits_goes_whole),
-		cmocka_unit_test(tx_credit__what_was_asked_for_waits),
-		cmocka_unit_test(tx_credit__tells_the_message),
-		cmocka_unit_test(tx_credit__tells_losses),
-		cmocka_unit_test(tx_credit__demand_again),
-		cmocka_unit_test(tx_credit__demand_soon),
-		cmocka_unit_test(tx_credit__silence),
-		cmocka_unit_test(tx_credit__records_ask_too),
-		cmocka_unit_test(tx_credit__direct_writes_ask_too),
-		cmocka_unit_test(tx_credit__lost_ones_never_stall),
+		cmocka_unit_test_teardown(tx_credit__demand, end),
+		cmocka_unit_test_teardown(tx_credit__asks_ahead, end),
+		cmocka_unit_test_teardown(tx_credit__what_fits_goes_whole, end),
+		cmocka_unit_test_teardown(tx_credit__what_was_asked_for_waits, end),
+		cmocka_unit_test_teardown(tx_credit__tells_the_message, end),
+		cmocka_unit_test_teardown(tx_credit__tells_losses, end),
+		cmocka_unit_test_teardown(tx_credit__demand_again, end),
+		cmocka_unit_test_teardown(tx_credit__demand_soon, end),
+		cmocka_unit_test_teardown(tx_credit__silence, end),
+		cmocka_unit_test_teardown(tx_credit__records_ask_too, end),
+		cmocka_unit_test_teardown(tx_credit__direct_writes_ask_too, end),
+		cmocka_unit_test_teardown(tx_credit__lost_ones_never_stall, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_credit", tests, NULL, NULL);

@@ -19,7 +19,6 @@ static void lose_tenth(struct pair *q, struct pair_pkt *k)
 
 static void item_payload__iovs(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	for (int segments = 1; segments <= 8; segments++) {
 		struct pair_obj *o = pair_make(&p, 0, 5000 + (uint32_t)segments, true, segments);
@@ -27,7 +26,6 @@ static void item_payload__iovs(void **state)
 		uccl_flow_submit(&p.side[0].f, &o->item);
 	}
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* Chunks are cut at the end of each part; empty parts are stepped over, `skip` begins inside one. */
@@ -36,7 +34,6 @@ static void item_payload__cuts(void **state)
 	static const uint32_t want[] = {1024, 476, 24, 1024, 976};
 	struct pair_obj *o;
 
-	(void)state;
 	start(pair_packets());
 	o = pair_make(&p, 0, 3524, true, 1);
 	o->iov[0].iov_len = 1500;
@@ -50,7 +47,6 @@ static void item_payload__cuts(void **state)
 	for (uint32_t i = 0; i < p.nwire; i++)
 		assert_int_equal(p.wire[i]->h.payload_len, want[i]);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 static void item_payload__skip(void **state)
@@ -58,7 +54,6 @@ static void item_payload__skip(void **state)
 	struct pair_obj *o;
 	uint8_t front[700];
 
-	(void)state;
 	start(pair_packets());
 	o = pair_make(&p, 0, 3000, true, 1);
 	memset(front, 0, sizeof(front));
@@ -68,14 +63,12 @@ static void item_payload__skip(void **state)
 	o->item.skip = sizeof(front);
 	uccl_flow_submit(&p.side[0].f, &o->item);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 static void tx_record__small_ones_pass_a_full_window(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	start_window(c, 2048);
 	pair_bulk(&p, 0, 10 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 2);
@@ -85,7 +78,6 @@ static void tx_record__small_ones_pass_a_full_window(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 0);
 	assert_false(p.side[0].f.app_limited);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* A grant behind large records that the window holds back: the other direction waits for it. */
@@ -93,7 +85,6 @@ static void tx_record__small_ones_pass_held_records(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	start_window(c, 2048);
 	for (int i = 0; i < 4; i++)
 		pair_record(&p, 0, KIB);
@@ -107,7 +98,6 @@ static void tx_record__small_ones_pass_held_records(void **state)
 	assert_int_equal(p.wire[3]->h.payload_len, 4);
 	assert_false(p.side[0].f.app_limited);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* Where nothing is held back, nobody is overtaken. */
@@ -115,14 +105,12 @@ static void tx_record__in_order(void **state)
 {
 	static const uint16_t len[] = {KIB, 3, 500, 0, 256, 257};
 
-	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 6; i++)
 		pair_record(&p, 0, len[i]);
 	assert_int_equal(pair_pump_one(&p, 0), 6);
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(p.wire[i]->h.payload_len, len[i]);
-	pair_fini(&p);
 }
 
 /* Records that go on and on and a long transfer share by bytes, whatever the records' size. PROTOCOL R130 */
@@ -133,7 +121,6 @@ static void tx_new__records_and_bulk_take_turns(void **state)
 		int n;
 	} records[] = {{0, 8000}, {200, 3000}, {KIB, 1000}};
 
-	(void)state;
 	for (size_t k = 0; k < uccl_array_len(records); k++) {
 		struct pair_cfg c = pair_packets();
 		int64_t ahead = 0, bulk = 0;
@@ -162,7 +149,6 @@ static void tx_new__bulk_turn_held_back(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.window = c.slots = 4096;
 	start_window(c, 250 * KIB);
 	pair_bulk(&p, 0, 64 * KIB);
@@ -178,7 +164,6 @@ static void tx_new__bulk_turn_held_back(void **state)
 	/* Nobody is forgotten. */
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_false(p.side[0].f.sendq.bulk_turn);
-	pair_fini(&p);
 }
 
 /* Bulk's turn, and it waits for room for a whole train: records that would fit do not take that away. */
@@ -187,7 +172,6 @@ static void tx_new__bulk_turn_waits_for_its_train(void **state)
 	struct pair_cfg c = pair_packets();
 	int n;
 
-	(void)state;
 	c.window = c.slots = 4096;
 	c.train_bytes = 32 * KIB;
 	start_window(c, 250 * KIB);
@@ -201,12 +185,10 @@ static void tx_new__bulk_turn_waits_for_its_train(void **state)
 		assert_int_equal(p.wire[i]->h.rtype, PAIR_BULK);
 	assert_true(p.side[0].f.sendq.bulk_turn);
 	assert_true(pair_finish(&p, 100 * MS));
-	pair_fini(&p);
 }
 
 static void tx_record__before_bulk(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	pair_bulk(&p, 0, 4 * KIB);
 	pair_record(&p, 0, 7);
@@ -215,7 +197,6 @@ static void tx_record__before_bulk(void **state)
 	assert_int_equal(p.wire[0]->h.payload_len, 7);
 	assert_int_equal(p.wire[1]->h.payload_len, 8);
 	assert_int_equal(p.wire[2]->h.payload_len, 1024);
-	pair_fini(&p);
 }
 
 static void tx_bulk__round_robin(void **state)
@@ -223,7 +204,6 @@ static void tx_bulk__round_robin(void **state)
 	struct pair_cfg c = pair_packets();
 	uint32_t turns = 0, last = UINT32_MAX, run = 0;
 
-	(void)state;
 	c.window = 4096;
 	c.slots = 4096;
 	c.chunk_bytes = 16 * KIB;
@@ -243,7 +223,6 @@ static void tx_bulk__round_robin(void **state)
 		assert_true(run <= 256); /* 4 MiB a turn */
 	}
 	assert_int_equal(turns, 12);
-	pair_fini(&p);
 }
 
 /* A path policy that writes down what it is told of each chunk. */
@@ -253,11 +232,6 @@ static int nchosen;
 static uint16_t note_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
 			    const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
-	(void)ps;
-	(void)paths;
-	(void)n;
-	(void)rng;
-	(void)now;
 	chosen[nchosen++ % 64] = *chunk;
 	return usable[0];
 }
@@ -270,7 +244,6 @@ static void tx_new__left_of_a_message(void **state)
 	struct pair_cfg c = pair_packets();
 	struct pair_obj *o;
 
-	(void)state;
 	c.pathsel = &path_note;
 	start(c);
 	o = pair_make(&p, 0, 600, false, 1);
@@ -292,7 +265,6 @@ static void tx_new__left_of_a_message(void **state)
 	for (int i = 1; i < nchosen; i++)
 		assert_int_equal(chosen[i - 1].left - chosen[i].left, chosen[i - 1].bytes);
 	assert_true(pair_finish(&p, 100 * MS));
-	pair_fini(&p);
 }
 
 static void tx_bulk__pacing_below_one_chunk(void **state)
@@ -300,7 +272,6 @@ static void tx_bulk__pacing_below_one_chunk(void **state)
 	struct pair_cfg c = pair_packets();
 	uint64_t began;
 
-	(void)state;
 	c.cc = &cc_set;
 	cc_bytes = 100;
 	cc_gap_ns = 500 * US;
@@ -317,7 +288,6 @@ static void tx_bulk__pacing_below_one_chunk(void **state)
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_true(p.now - began >= 9 * 500 * US);
 	assert_true(p.now - began < 10 * 500 * US);
-	pair_fini(&p);
 }
 
 #define EACH 808u
@@ -349,7 +319,6 @@ static void tx_bulk__share_a_train(void **state)
 	struct uccl_tx t;
 	uint16_t path = 0;
 
-	(void)state;
 	start(padded(40000));
 	for (int i = 0; i < 3; i++)
 		shared_submit(SHARED, EACH);
@@ -374,13 +343,11 @@ static void tx_bulk__share_a_train(void **state)
 		shared_submit(SHARED, EACH);
 	p.filter = lose_tenth;
 	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 /* Whose packets have another length, or who does not fit the train or the window, or if trains are in doubt. */
 static void tx_bulk__shares_not(void **state)
 {
-	(void)state;
 	for (int k = 0; k < 5; k++) {
 		struct uccl_tx t;
 		int n = 0;
@@ -443,7 +410,6 @@ static void tx_bulk__long_ones_join(void **state)
 		{ 360, 360, 1 }, { 999, 999, 1 }, { 359, 679, 2 }, { 200, 600, 2 }, { 1, 497, 2 },
 	};
 
-	(void)state;
 	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
 		struct joined n;
 
@@ -472,7 +438,6 @@ static void tx_bulk__long_ones_join_not(void **state)
 {
 	enum { PADS_NOT, TOO_SHORT, WINDOW, TWO_PIECES, MORE, OTHER_LENGTH, DOUBT, FIT_TRAINS, JOIN };
 
-	(void)state;
 	for (int k = PADS_NOT; k <= JOIN; k++) {
 		struct pair_cfg c = padded(k == TOO_SHORT ? 12000 : 10000);
 		uint32_t len = k == FIT_TRAINS ? 9200 : 25200;
@@ -504,23 +469,23 @@ static void tx_bulk__long_ones_join_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(item_payload__iovs),
-		cmocka_unit_test(item_payload__cuts),
-		cmocka_unit_test(item_payload__skip),
-		cmocka_unit_test(tx_record__small_ones_pass_a_full_window),
-		cmocka_unit_test(tx_record__small_ones_pass_held_records),
-		cmocka_unit_test(tx_record__in_order),
-		cmocka_unit_test(tx_new__records_and_bulk_take_turns),
-		cmocka_unit_test(tx_new__bulk_turn_held_back),
-		cmocka_unit_test(tx_new__bulk_turn_waits_for_its_train),
-		cmocka_unit_test(tx_record__before_bulk),
-		cmocka_unit_test(tx_bulk__round_robin),
-		cmocka_unit_test(tx_new__left_of_a_message),
-		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
-		cmocka_unit_test(tx_bulk__share_a_train),
-		cmocka_unit_test(tx_bulk__shares_not),
-		cmocka_unit_test(tx_bulk__long_ones_join),
-		cmocka_unit_test(tx_bulk__long_ones_join_not),
+		cmocka_unit_test_teardown(item_payload__iovs, end),
+		cmocka_unit_test_teardown(item_payload__cuts, end),
+		cmocka_unit_test_teardown(item_payload__skip, end),
+		cmocka_unit_test_teardown(tx_record__small_ones_pass_a_full_window, end),
+		cmocka_unit_test_teardown(tx_record__small_ones_pass_held_records, end),
+		cmocka_unit_test_teardown(tx_record__in_order, end),
+		cmocka_unit_test_teardown(tx_new__records_and_bulk_take_turns, end),
+		cmocka_unit_test_teardown(tx_new__bulk_turn_held_back, end),
+		cmocka_unit_test_teardown(tx_new__bulk_turn_waits_for_its_train, end),
+		cmocka_unit_test_teardown(tx_record__before_bulk, end),
+		cmocka_unit_test_teardown(tx_bulk__round_robin, end),
+		cmocka_unit_test_teardown(tx_new__left_of_a_message, end),
+		cmocka_unit_test_teardown(tx_bulk__pacing_below_one_chunk, end),
+		cmocka_unit_test_teardown(tx_bulk__share_a_train, end),
+		cmocka_unit_test_teardown(tx_bulk__shares_not, end),
+		cmocka_unit_test_teardown(tx_bulk__long_ones_join, end),
+		cmocka_unit_test_teardown(tx_bulk__long_ones_join_not, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_new", tests, NULL, NULL);

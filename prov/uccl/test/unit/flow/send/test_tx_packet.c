@@ -14,7 +14,6 @@ static const struct uccl_ack *ack_of(const struct pair_pkt *k)
 
 static void tx_ack__behind_data(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed_raw(p.cfg.csn[1], 2, 9, 0);
 	feed_raw(p.cfg.csn[1] + 2, 1, 5, 0);
@@ -40,13 +39,11 @@ static void tx_ack__behind_data(void **state)
 	pair_record(&p, 0, 100);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[1]->h.tail_len, 0);
-	pair_fini(&p);
 }
 
 /* What begins a message of packets of one length has none: it would be longer than those behind it. PROTOCOL R259 */
 static void tx_ack__not_within_a_train(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	for (uint32_t i = 0; i < 4; i++) {
 		struct pair_obj *o = pair_make(&p, 0, 300, false, 1);
@@ -58,13 +55,11 @@ static void tx_ack__not_within_a_train(void **state)
 		assert_int_equal(pair_pump_one(&p, 0), 1);
 		assert_int_equal(p.wire[i]->h.tail_len > 0, i < 3);
 	}
-	pair_fini(&p);
 }
 
 /* How long the packet waited here, so that the sender can take it off. */
 static void tx_ack__turnaround(void **state)
 {
-	(void)state;
 	start(pair_packets());
 	feed_raw(p.cfg.csn[1], 0, 1, 0);
 	p.now += 640;
@@ -72,14 +67,12 @@ static void tx_ack__turnaround(void **state)
 	pair_pump_one(&p, 0);
 	assert_int_equal(ack_of(p.wire[0])->paths[0].delay, 10);
 	assert_int_equal(ack_of(p.wire[0])->paths[0].echo, uccl_ts(p.now - 640));
-	pair_fini(&p);
 }
 
 static void tx_ack__no_room_behind_data(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.mtu = UCCL_HDR_LEN + c.chunk_bytes;
 	start(c);
 	feed_raw(c.csn[1], 0, 1, UCCL_FLAG_AR);
@@ -90,7 +83,6 @@ static void tx_ack__no_room_behind_data(void **state)
 	assert_int_equal(p.wire[0]->h.tail_len, 0);
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_ACK);
 	assert_int_equal(ack_of(p.wire[1])->cum, (uint32_t)c.csn[1] + 2);
-	pair_fini(&p);
 }
 
 /* The whole block does not fit into one packet: as much of it as does, and no packet without end after packet. */
@@ -98,7 +90,6 @@ static void tx_ack__small_packets(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.mtu = 256;
 	c.chunk_bytes = 64;
 	c.paths = 32;
@@ -112,14 +103,12 @@ static void tx_ack__small_packets(void **state)
 	assert_true(p.wire[0]->len <= 256);
 	assert_int_equal(ack_of(p.wire[0])->cum, (uint32_t)c.csn[1]);
 	assert_true(ack_of(p.wire[0])->npaths > 0);
-	pair_fini(&p);
 }
 
 static void tx_ack__small_packets_finish(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.mtu = 256;
 	c.chunk_bytes = 128;
 	c.paths = 32;
@@ -133,7 +122,6 @@ static void tx_ack__small_packets_finish(void **state)
 	pair_bulk(&p, 0, 300 * KIB);
 	pair_bulk(&p, 1, 300 * KIB);
 	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
-	pair_fini(&p);
 }
 
 static void tx_ack__more_paths_than_lines(void **state)
@@ -141,7 +129,6 @@ static void tx_ack__more_paths_than_lines(void **state)
 	struct pair_cfg c = pair_packets();
 	uint32_t seen = 0;
 
-	(void)state;
 	c.paths = 30;
 	c.labels = 64;
 	start(c);
@@ -160,14 +147,12 @@ static void tx_ack__more_paths_than_lines(void **state)
 	}
 	assert_int_equal(seen, (1u << 30) - 1);
 	assert_int_equal(p.side[0].f.rx.ack_tracker.ndirty, 0);
-	pair_fini(&p);
 }
 
 static void tx_ack__bitmap(void **state)
 {
 	const struct uccl_ack *a;
 
-	(void)state;
 	start(pair_packets());
 	feed_raw(p.cfg.csn[1] + 1, 0, 1, 0);
 	feed_raw(p.cfg.csn[1] + 64, 0, 2, 0);
@@ -181,14 +166,12 @@ static void tx_ack__bitmap(void **state)
 	assert_true(a->sack[1] == 1);
 	assert_true(a->sack[2] == 0);
 	assert_true(a->sack[3] == 1ull << 62);
-	pair_fini(&p);
 }
 
 static void tx_packet__numbers_per_path(void **state)
 {
 	struct uccl_flow *f;
 
-	(void)state;
 	start(pair_packets());
 	f = &p.side[0].f;
 	pair_bulk(&p, 0, 128 * KIB);
@@ -207,7 +190,6 @@ static void tx_packet__numbers_per_path(void **state)
 	assert_int_equal(f->paths.list[1].tx_packets, 32);
 	assert_int_equal(f->paths.list[1].tx_bytes, 32 * KIB);
 	assert_int_equal(f->paths.list[1].inflight, 32 * KIB);
-	pair_fini(&p);
 }
 
 /* A PROBE of a path that may be dead tells what is owed, and owes it still. */
@@ -215,7 +197,6 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 {
 	struct uccl_flow *f;
 
-	(void)state;
 	start(pair_packets());
 	f = &p.side[0].f;
 	pair_record(&p, 1, 10);
@@ -232,22 +213,21 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	assert_int_equal(p.wire[1]->h.tail_len, uccl_ack_len(1, 0, 0));
 	assert_false(f->rx.ack_tracker.now);
 	assert_int_equal(f->rx.ack_tracker.ndirty, 0);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_ack__behind_data),
-		cmocka_unit_test(tx_ack__not_within_a_train),
-		cmocka_unit_test(tx_ack__turnaround),
-		cmocka_unit_test(tx_ack__no_room_behind_data),
-		cmocka_unit_test(tx_ack__small_packets),
-		cmocka_unit_test(tx_ack__small_packets_finish),
-		cmocka_unit_test(tx_ack__more_paths_than_lines),
-		cmocka_unit_test(tx_ack__bitmap),
-		cmocka_unit_test(tx_packet__numbers_per_path),
-		cmocka_unit_test(tx_ack__not_paid_by_a_doubtful_path),
+		cmocka_unit_test_teardown(tx_ack__behind_data, end),
+		cmocka_unit_test_teardown(tx_ack__not_within_a_train, end),
+		cmocka_unit_test_teardown(tx_ack__turnaround, end),
+		cmocka_unit_test_teardown(tx_ack__no_room_behind_data, end),
+		cmocka_unit_test_teardown(tx_ack__small_packets, end),
+		cmocka_unit_test_teardown(tx_ack__small_packets_finish, end),
+		cmocka_unit_test_teardown(tx_ack__more_paths_than_lines, end),
+		cmocka_unit_test_teardown(tx_ack__bitmap, end),
+		cmocka_unit_test_teardown(tx_packet__numbers_per_path, end),
+		cmocka_unit_test_teardown(tx_ack__not_paid_by_a_doubtful_path, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_packet", tests, NULL, NULL);

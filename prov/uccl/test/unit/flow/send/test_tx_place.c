@@ -6,7 +6,6 @@ static void tx_room__grows_to_the_window(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.window = 2048;
 	c.slots = 4096;
 	start(c);
@@ -17,7 +16,6 @@ static void tx_room__grows_to_the_window(void **state)
 	assert_int_equal(p.side[0].f.sent.cap, 2048);
 	assert_int_equal(p.side[0].f.sent.nxt - p.side[0].f.sent.una, 2048);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 /* It grows while some chunks wait to be sent again. */
@@ -27,7 +25,6 @@ static void tx_room__keeps_what_is_lost(void **state)
 	struct uccl_ack a;
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 
-	(void)state;
 	c.window = 256;
 	c.slots = 60;
 	c.paths = 1;
@@ -55,14 +52,12 @@ static void tx_room__keeps_what_is_lost(void **state)
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 59);
 	assert_int_equal(p.side[0].f.sent.cap, 128);
-	pair_fini(&p);
 }
 
 static void tx_room__window_edge(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
-	(void)state;
 	c.window = 64;
 	c.slots = 1000;
 	start(c);
@@ -87,7 +82,6 @@ static void tx_room__window_edge(void **state)
 	pair_arrive(&p, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 6);
 	assert_true(pair_finish(&p, 10 * MS));
-	pair_fini(&p);
 }
 
 static void tx_room__slots(void **state)
@@ -96,7 +90,6 @@ static void tx_room__slots(void **state)
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	(void)state;
 	c.slots = 10;
 	start(c);
 	for (int i = 0; i < 40; i++)
@@ -120,7 +113,6 @@ static void tx_room__slots(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
-	pair_fini(&p);
 }
 
 /* Packets from `i` on that share a path. */
@@ -135,7 +127,6 @@ static uint32_t run_from(uint32_t i)
 
 static void tx_burst__begins_with_the_message(void **state)
 {
-	(void)state;
 	start(pair_trains());
 	/* Two fill a burst; the third finds too little left of it. */
 	for (int i = 0; i < 3; i++)
@@ -150,14 +141,12 @@ static void tx_burst__begins_with_the_message(void **state)
 	pair_bulk(&p, 0, 40 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 41);
 	assert_int_equal(run_from(0), 41);
-	pair_fini(&p);
 }
 
 static void tx_burst__even_shares(void **state)
 {
 	uint32_t n;
 
-	(void)state;
 	start(pair_trains());
 	pair_record(&p, 0, 1024);
 	pair_bulk(&p, 0, 79 * KIB);
@@ -171,7 +160,6 @@ static void tx_burst__even_shares(void **state)
 	pair_bulk(&p, 0, 40 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 40);
 	assert_int_equal(run_from(0), 8);
-	pair_fini(&p);
 }
 
 /* What goes one way is a part of what is in flight, from 8 to 32 KiB. */
@@ -180,7 +168,6 @@ static void tx_burst__grows(void **state)
 	struct pair_cfg c = pair_packets();
 	uint32_t at = 0, want;
 
-	(void)state;
 	c.window = c.slots = 8192;
 	c.cc = &uccl_cc_none;
 	start(c);
@@ -191,7 +178,6 @@ static void tx_burst__grows(void **state)
 		assert_in_range(run_from(at), want, want + 1);
 		at += run_from(at);
 	}
-	pair_fini(&p);
 }
 
 /*
@@ -202,7 +188,6 @@ static void tx_burst__goes_on_in_a_stream(void **state)
 {
 	struct pair_cfg c = pair_trains();
 
-	(void)state;
 	start(c);
 	pair_bulk(&p, 0, 128 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 128);
@@ -239,7 +224,6 @@ static void tx_burst__goes_on_in_a_stream(void **state)
 	pair_bulk(&p, 0, 40 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 80);
 	assert_int_equal(run_from(0), 40);
-	pair_fini(&p);
 }
 
 /* Acknowledgement of all before `n` chunks of the first message arrives; what leaves now. */
@@ -256,7 +240,6 @@ static void tx_want__whole_trains(void **state)
 {
 	struct pair_cfg c = pair_trains();
 
-	(void)state;
 	c.cc = &cc_set;
 	cc_bytes = 512 * KIB;
 	cc_gap_ns = 0;
@@ -278,7 +261,6 @@ static void tx_want__whole_trains(void **state)
 	pair_bulk(&p, 0, 700 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 192);
 	assert_int_equal(acked_then_sent(1), 1);
-	pair_fini(&p);
 }
 
 static int asked(void)
@@ -295,7 +277,6 @@ static void tx_burst__short(void **state)
 {
 	struct pair_cfg c = pair_trains();
 
-	(void)state;
 	for (int brief = 0; brief < 2; brief++) {
 		uint32_t each = brief ? 16 : 64;
 
@@ -318,13 +299,11 @@ static void tx_burst__short(void **state)
 	p.side[0].f.train.brief = true;
 	assert_int_equal(acked_then_sent(64), 64);
 	assert_int_equal(run_from(0), 16);
-	pair_fini(&p);
 }
 
 /* They begin short where the link's rate is known and real, and stay so while the network bounds them. PROTOCOL R288 */
 static void tx_burst__begins(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct pair_cfg c = pair_trains();
 		struct uccl_flow *f = &p.side[0].f;
@@ -343,7 +322,6 @@ static void tx_burst__told_of_everything(void **state)
 	struct uccl_tx tx;
 	int writes = 0, began = 0;
 
-	(void)state;
 	start(pair_direct());
 	pair_bulk(&p, 0, 20 * KIB);
 	for (;;) {
@@ -360,39 +338,36 @@ static void tx_burst__told_of_everything(void **state)
 	pair_record(&p, 0, 100);
 	assert_int_equal(uccl_flow_tx(&p.side[0].f, &tx, p.now), 1);
 	assert_false(tx.burst);
-	pair_fini(&p);
 }
 
 static void tx_want__slots(void **state)
 {
 	struct pair_cfg c = pair_trains();
 
-	(void)state;
 	c.slots = 512;
 	start(c);
 	pair_bulk(&p, 0, 700 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 512);
 	assert_int_equal(acked_then_sent(63), 0);
 	assert_int_equal(acked_then_sent(64), 64);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_room__grows_to_the_window),
-		cmocka_unit_test(tx_room__keeps_what_is_lost),
-		cmocka_unit_test(tx_room__window_edge),
-		cmocka_unit_test(tx_room__slots),
-		cmocka_unit_test(tx_burst__begins_with_the_message),
-		cmocka_unit_test(tx_burst__even_shares),
-		cmocka_unit_test(tx_burst__grows),
-		cmocka_unit_test(tx_burst__goes_on_in_a_stream),
-		cmocka_unit_test(tx_want__whole_trains),
-		cmocka_unit_test(tx_burst__short),
-		cmocka_unit_test(tx_burst__begins),
-		cmocka_unit_test(tx_burst__told_of_everything),
-		cmocka_unit_test(tx_want__slots),
+		cmocka_unit_test_teardown(tx_room__grows_to_the_window, end),
+		cmocka_unit_test_teardown(tx_room__keeps_what_is_lost, end),
+		cmocka_unit_test_teardown(tx_room__window_edge, end),
+		cmocka_unit_test_teardown(tx_room__slots, end),
+		cmocka_unit_test_teardown(tx_burst__begins_with_the_message, end),
+		cmocka_unit_test_teardown(tx_burst__even_shares, end),
+		cmocka_unit_test_teardown(tx_burst__grows, end),
+		cmocka_unit_test_teardown(tx_burst__goes_on_in_a_stream, end),
+		cmocka_unit_test_teardown(tx_want__whole_trains, end),
+		cmocka_unit_test_teardown(tx_burst__short, end),
+		cmocka_unit_test_teardown(tx_burst__begins, end),
+		cmocka_unit_test_teardown(tx_burst__told_of_everything, end),
+		cmocka_unit_test_teardown(tx_want__slots, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_place", tests, NULL, NULL);

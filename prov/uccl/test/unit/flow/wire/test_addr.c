@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/addr.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -32,7 +28,6 @@ static void addr_encode__layout(void **state)
 	struct uccl_addr a = sample();
 	uint8_t out[UCCL_ADDR_LEN];
 
-	(void)state;
 	uccl_addr_encode(out, &a);
 	assert_memory_equal(out, "CLUC", 4);
 	assert_int_equal(uccl_get16(out + 4), 1);
@@ -48,7 +43,6 @@ static void addr_decode__round_trip(void **state)
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
 
-	(void)state;
 	uccl_addr_encode(out, &a);
 	memset(&d, 0xff, sizeof(d));
 	assert_int_equal(uccl_addr_decode(&d, out), 0);
@@ -61,7 +55,6 @@ static void addr_encode__rdma(void **state)
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
 
-	(void)state;
 	for (uint32_t pad = 1; pad < 0x10000; pad += 0x3f) {
 		a.nic.pad = (uint16_t)pad;
 		uccl_addr_encode(out, &a);
@@ -78,7 +71,6 @@ static void addr_decode__damaged(void **state)
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
 
-	(void)state;
 	uccl_addr_encode(out, &a);
 	for (int bit = 0; bit < UCCL_ADDR_LEN * 8; bit++) {
 		out[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -103,7 +95,6 @@ static void addr_decode__foreign(void **state)
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
 
-	(void)state;
 	uccl_addr_encode(out, &a);
 	out[0] ^= 1;
 	resum(out);
@@ -127,7 +118,6 @@ static void nic_addr_equal__place_only(void **state)
 {
 	struct uccl_addr a = sample(), b = sample();
 
-	(void)state;
 	b.nic.scope = 9;
 	b.incarnation = 1;
 	assert_true(uccl_nic_addr_equal(&a.nic, &b.nic));
@@ -143,7 +133,6 @@ static void nic_addr_equal__rdma(void **state)
 {
 	struct uccl_addr a = sample(), b = sample();
 
-	(void)state;
 	a.nic.pad = 7;
 	assert_false(uccl_nic_addr_equal(&a.nic, &b.nic));
 	assert_false(uccl_nic_addr_equal(&b.nic, &a.nic));
@@ -157,7 +146,6 @@ static void addr_keyless__without_incarnation(void **state)
 {
 	struct uccl_addr a = sample();
 
-	(void)state;
 	assert_false(uccl_addr_keyless(&a));
 	a.incarnation = 0;
 	assert_true(uccl_addr_keyless(&a));
@@ -172,5 +160,5 @@ int main(void)
 		cmocka_unit_test(nic_addr_equal__rdma),	      cmocka_unit_test(addr_keyless__without_incarnation),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("addr", tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/conn.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <string.h>
 
@@ -45,7 +41,6 @@ static struct uccl_params params(int i)
 
 static int start(void **state)
 {
-	(void)state;
 	now = 1000 * UCCL_NS_PER_S;
 	memset(l, 0, sizeof(l));
 	for (int i = 0; i < 2; i++) {
@@ -130,7 +125,6 @@ static void conn_start__once(void **state)
 {
 	struct pkt k;
 
-	(void)state;
 	assert_int_equal(conn[0].state, UCCL_CONN_IDLE);
 	assert_true(uccl_conn_expiry(&conn[0]) == UCCL_NEVER);
 	assert_false(take(0, &k));
@@ -149,7 +143,6 @@ static void conn_expire__back_off(void **state)
 	uint64_t gap = 5 * MS;
 	struct pkt k;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &k);
 	for (int i = 0; i < 20; i++) {
@@ -170,7 +163,6 @@ static void conn_delay__first_hello(void **state)
 {
 	struct pkt k;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	uccl_conn_delay(&conn[0], now + 70 * MS);
 	assert_false(take(0, &k));
@@ -190,7 +182,6 @@ static void conn_expire__by_place(void **state)
 	uint64_t began = now, last = now;
 	struct pkt k;
 
-	(void)state;
 	place.incarnation = 0;
 	uccl_conn_init(&conn[0], &place, &mine, 0x1234, 0x5678);
 	uccl_conn_start(&conn[0], now);
@@ -212,7 +203,6 @@ static void conn_expire__many_hellos_at_first(void **state)
 	int hellos = 0;
 	struct pkt k;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	for (; now <= end; now = uccl_conn_expiry(&conn[0])) {
 		uccl_conn_expire(&conn[0], now);
@@ -226,7 +216,6 @@ static void conn_expire__init_backs_off(void **state)
 {
 	struct pkt k;
 
-	(void)state;
 	until_init(&k);
 	for (uint64_t gap = 5 * MS; gap < 160 * MS; gap *= 2) {
 		assert_int_equal(uccl_conn_expiry(&conn[0]), now + gap);
@@ -243,7 +232,6 @@ static void conn_expire__new_cookie(void **state)
 	struct pkt k;
 	int inits = 1;
 
-	(void)state;
 	until_init(&k);
 	for (int i = 0; i < 6; i++) {
 		now = uccl_conn_expiry(&conn[0]);
@@ -261,7 +249,6 @@ static void conn_tx__hello(void **state)
 {
 	struct pkt k;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	assert_true(take(0, &k));
 	assert_int_equal(k.len, UCCL_HDR_LEN);
@@ -286,7 +273,6 @@ static void conn_tx__hello_rdma(void **state)
 {
 	struct pkt k;
 
-	(void)state;
 	l[0].local.nic.scope = 9; /* IPv6's, which means nothing to others */
 	uccl_conn_start(&conn[0], now);
 	assert_true(take(0, &k));
@@ -305,7 +291,6 @@ static void conn_tx__labels_rotate(void **state)
 	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	for (int i = 0; i < 16; i++) {
 		assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
@@ -322,7 +307,6 @@ static void conn_tx__hello_only(void **state)
 	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx = {.hello = false};
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
 	assert_true(tx.hello);
@@ -337,7 +321,6 @@ static void conn_tx__no_key(void **state)
 {
 	struct pkt k;
 
-	(void)state;
 	until_init(&k);
 	assert_int_equal(k.h.payload_len, UCCL_INIT_PAYLOAD);
 	for (int i = 0; i < 2; i++)
@@ -351,7 +334,6 @@ static void conn_cookie__states(void **state)
 						      UCCL_CONN_DEAD};
 	struct pkt hello, cookie;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
 	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
@@ -370,7 +352,6 @@ static void conn_cookie__not_ours(void **state)
 {
 	struct pkt hello, cookie;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
 	answer(1, &hello, &cookie);
@@ -386,7 +367,6 @@ static void conn_cookie__another_incarnation(void **state)
 {
 	struct pkt hello, cookie, k;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
 	l[1].local.incarnation++;
@@ -404,7 +384,6 @@ static void conn_cookie__by_place(void **state)
 	struct uccl_addr place = l[1].local;
 	struct pkt hello, cookie, k;
 
-	(void)state;
 	place.incarnation = 0;
 	uccl_conn_init(&conn[0], &place, &mine, 0x1234, 0x5678);
 	uccl_conn_start(&conn[0], now);
@@ -427,7 +406,6 @@ static void conn_cookie__unproven(void **state)
 {
 	struct pkt hello, cookie, lie, k;
 
-	(void)state;
 	for (int lives = 0; lives < 2; lives++) {
 		start(state);
 		conn[0].mine.security = UCCL_SECURITY_CONTROL;
@@ -457,7 +435,6 @@ static void conn_cookie__unproven(void **state)
 /* One HELLO of four is of the former version, and says that its sender speaks ours. PROTOCOL R333 R334 */
 static void conn_tx__former_hello(void **state)
 {
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	for (int i = 0; i < 16; i++) {
 		struct pkt hello, cookie;
@@ -510,7 +487,6 @@ static void conn_cookie__learns_the_incarnation(void **state)
 {
 	struct pkt hello, cookie;
 
-	(void)state;
 	conn[0].remote.incarnation = 0;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
@@ -551,7 +527,6 @@ static void conn_open__contradictions(void **state)
 {
 	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
 
-	(void)state;
 	in.from.incarnation++;
 	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_STATE);
 	assert_int_equal(conn[1].state, UCCL_CONN_IDLE);
@@ -598,7 +573,6 @@ static void conn_open__replay(void **state)
 	struct uccl_init in;
 	struct pkt init, k, again;
 
-	(void)state;
 	until_init(&init);
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
@@ -619,7 +593,6 @@ static void conn_superseded__by_the_later_only(void **state)
 {
 	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
 
-	(void)state;
 	in.asked_ns = now + 1;
 	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
 	uccl_conn_start(&conn[1], now);
@@ -644,7 +617,6 @@ static void listener_hello__reply(void **state)
 {
 	struct pkt hello, cookie;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
 	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
@@ -671,7 +643,6 @@ static void listener_hello__rdma(void **state)
 	struct pkt hello, cookie, init;
 	struct uccl_init in;
 
-	(void)state;
 	rdma();
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
@@ -715,7 +686,6 @@ static void listener_hello__elsewhere(void **state)
 {
 	struct pkt hello, reply;
 
-	(void)state;
 	row_of_1();
 	for (uint64_t i = 0; i < 5; i++) {
 		conn[0].remote.incarnation = l[1].local.incarnation + i - 1;
@@ -761,7 +731,6 @@ static void conn_elsewhere__begins_again(void **state)
 {
 	struct pkt told, k;
 
-	(void)state;
 	until_elsewhere(&told);
 	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COUNT);
 	assert_int_equal(conn[0].remote.nic.port, 7002);
@@ -780,7 +749,6 @@ static void conn_elsewhere__malformed(void **state)
 {
 	struct pkt told;
 
-	(void)state;
 	until_elsewhere(&told);
 	told.data[32] ^= 1; /* nonce */
 	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COOKIE);
@@ -812,7 +780,6 @@ static void listener_hello__other_kind(void **state)
 {
 	struct pkt hello, cookie;
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
 	hello.src.pad = 0xc000;
@@ -831,7 +798,6 @@ static void listener_hello__malformed(void **state)
 	struct uccl_nic_addr to;
 	uint8_t reply[UCCL_HDR_LEN];
 
-	(void)state;
 	uccl_conn_start(&conn[0], now);
 	take(0, &hello);
 	h = hello.h;
@@ -855,7 +821,6 @@ static void listener_init__good(void **state)
 	struct uccl_init in;
 	struct pkt init;
 
-	(void)state;
 	until_init(&init);
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 	assert_true(uccl_nic_addr_equal(&in.from.nic, &l[0].local.nic));
@@ -877,7 +842,6 @@ static void listener_init__cookie_age(void **state)
 	struct uccl_init in;
 	struct pkt init;
 
-	(void)state;
 	until_init(&init);
 	now += LIFE_NS;
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
@@ -897,7 +861,6 @@ static void listener_init__cookie_of_another(void **state)
 	struct uccl_init in;
 	struct pkt init, hello, cookie;
 
-	(void)state;
 	until_init(&init);
 	/* Another host sends what it overheard. */
 	init.src.ip[15]++;
@@ -977,7 +940,6 @@ static void listener_init__every_bit(void **state)
 	struct uccl_init in;
 	struct pkt init;
 
-	(void)state;
 	until_init(&init);
 	l[1].keyless = true;
 	for (uint32_t bit = 32 * 8; bit < init.len * 8; bit++) {
@@ -1027,7 +989,6 @@ static void listener_init__stale(void **state)
 	struct uccl_init in;
 	struct pkt init;
 
-	(void)state;
 	until_init(&init);
 	l[1].local.incarnation++;
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_STALE);
@@ -1124,7 +1085,6 @@ static void check_ack__good(void **state)
 	struct uccl_init in;
 	struct pkt ack;
 
-	(void)state;
 	until_ack(&ack);
 	now += 100;
 	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
@@ -1164,7 +1124,6 @@ static void check_ack__keyless(void **state)
 	struct uccl_init in;
 	struct pkt ack;
 
-	(void)state;
 	l[1].keyless = true;
 	memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
 	conn[0].remote.incarnation = 0;
@@ -1178,7 +1137,6 @@ static void check_ack__elsewhere(void **state)
 	struct uccl_init in;
 	struct pkt ack;
 
-	(void)state;
 	until_ack(&ack);
 	ack.src.ip[15]++;
 	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_SOURCE);
@@ -1196,7 +1154,6 @@ static void all__simultaneous(void **state)
 	struct pkt hello[2], cookie[2], init[2], ack[2];
 	struct uccl_init in;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		uccl_conn_start(&conn[i], now);
 		assert_true(take(i, &hello[i]));
@@ -1297,7 +1254,6 @@ static void security__no_downgrade(void **state)
 	struct pkt init;
 	const uint32_t at = UCCL_HDR_LEN + UCCL_ADDR_LEN + 29, text = UCCL_HDR_LEN + UCCL_ADDR_LEN + UCCL_PARAMS_LEN;
 
-	(void)state;
 	secure(0, UCCL_SECURITY_CONTROL);
 	until_init(&init);
 	assert_int_equal(init.data[at], UCCL_SECURITY_CONTROL);
@@ -1314,7 +1270,6 @@ static void security__keyless(void **state)
 	struct uccl_init in;
 	struct pkt init, ack;
 
-	(void)state;
 	secure(0, UCCL_SECURITY_CONTROL);
 	secure(1, UCCL_SECURITY_CONTROL);
 	l[1].keyless = true;
@@ -1441,5 +1396,5 @@ int main(void)
 		cmocka_unit_test_setup(params__slices, start),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("conn", tests, NULL, NULL);
 }

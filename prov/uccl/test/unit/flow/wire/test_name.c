@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/name.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <string.h>
 
@@ -40,7 +36,6 @@ static void name_ask__layout(void **state)
 {
 	uint8_t ask[UCCL_NAME_LEN], zero[UCCL_ADDR_LEN] = {0};
 
-	(void)state;
 	uccl_name_ask(ask, NONCE);
 	assert_memory_equal(ask, "UCNM\1\1\0\0", 8);
 	assert_true(uccl_get64(ask + 8) == NONCE);
@@ -52,7 +47,6 @@ static void name_answer__layout(void **state)
 	struct uccl_addr a = sample(), back;
 	uint8_t answer[UCCL_NAME_LEN], address[UCCL_ADDR_LEN];
 
-	(void)state;
 	answer_of(answer, &a);
 	uccl_addr_encode(address, &a);
 	assert_memory_equal(answer, "UCNM\1\2\0\0", 8);
@@ -67,7 +61,6 @@ static void name_answer__every_byte(void **state)
 {
 	uint8_t good[UCCL_NAME_LEN], bad[UCCL_NAME_LEN], out[UCCL_NAME_LEN], address[UCCL_ADDR_LEN] = {0};
 
-	(void)state;
 	uccl_name_ask(good, NONCE);
 	for (size_t i = 0; i < sizeof(good); i++) {
 		enum uccl_drop want = i < 5 ? UCCL_DROP_MAGIC : i == 5 ? UCCL_DROP_TYPE : UCCL_DROP_RECORD;
@@ -91,7 +84,6 @@ static void name_answer__not_an_answer(void **state)
 	struct uccl_addr a = sample();
 	uint8_t answer[UCCL_NAME_LEN], address[UCCL_ADDR_LEN] = {0};
 
-	(void)state;
 	answer_of(answer, &a);
 	assert_int_equal(uccl_name_answer(answer, answer, sizeof(answer), address), UCCL_DROP_TYPE);
 }
@@ -101,7 +93,6 @@ static void name_read__every_byte(void **state)
 	uint8_t good[UCCL_NAME_LEN], bad[UCCL_NAME_LEN];
 	struct uccl_addr a = sample(), out;
 
-	(void)state;
 	answer_of(good, &a);
 	for (size_t i = 0; i < sizeof(good); i++) {
 		enum uccl_drop want = i < 5 ? UCCL_DROP_MAGIC : i == 5 ? UCCL_DROP_TYPE : UCCL_DROP_RECORD;
@@ -124,7 +115,6 @@ static void name_read__other_addresses(void **state)
 	struct uccl_addr a = sample(), out;
 	uint8_t answer[UCCL_NAME_LEN];
 
-	(void)state;
 	a.nic.pad = 0;
 	answer_of(answer, &a);
 	assert_int_equal(uccl_name_read(&out, answer, sizeof(answer), NONCE), UCCL_DROP_RECORD);
@@ -145,5 +135,5 @@ int main(void)
 		cmocka_unit_test(name_read__other_addresses),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("name", tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/seal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +14,6 @@ static int begin(void **state)
 {
 	uint8_t ab[UCCL_LONG_KEY], ba[UCCL_LONG_KEY];
 
-	(void)state;
 	memset(ab, 0x31, sizeof(ab));
 	memset(ba, 0x92, sizeof(ba));
 	uccl_seal_init(&a, ab, ba);
@@ -50,7 +45,6 @@ static void seal_put__well_formed(void **state)
 	struct uccl_hdr h;
 	uint32_t n;
 
-	(void)state;
 	for (uint16_t payload = 0; payload < 2000; payload = (uint16_t)(payload + 331)) {
 		for (uint16_t tail = 0; tail <= UCCL_TAIL_MAX; tail = (uint16_t)(tail + 64)) {
 			n = packet(p, payload, tail);
@@ -68,7 +62,6 @@ static void seal_check__every_bit(void **state)
 	uint8_t p[1000];
 	uint32_t n = packet(p, 100, 40);
 
-	(void)state;
 	for (uint32_t bit = 0; bit < 8 * n; bit++) {
 		p[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_int_equal(uccl_seal_check(&b, p, n), UCCL_DROP_SEAL);
@@ -83,7 +76,6 @@ static void seal_check__truncated(void **state)
 	uint8_t p[1000], *exact;
 	uint32_t n = packet(p, 100, 40);
 
-	(void)state;
 	for (uint32_t len = 0; len < n; len++) {
 		exact = malloc(len + 1); /* so that a sanitizer sees what is read beyond */
 		memcpy(exact, p, len);
@@ -97,7 +89,6 @@ static void seal_check__unsealed(void **state)
 	uint8_t p[UCCL_HDR_LEN + UCCL_SEAL_LEN + 8] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_PROBE};
 
-	(void)state;
 	uccl_hdr_encode(p, &h);
 	assert_int_equal(uccl_seal_check(&b, p, sizeof(p)), UCCL_DROP_SEAL);
 }
@@ -108,7 +99,6 @@ static void seal_check__reflected(void **state)
 	uint8_t p[1000];
 	uint32_t n = packet(p, 10, 0);
 
-	(void)state;
 	assert_int_equal(uccl_seal_check(&a, p, n), UCCL_DROP_SEAL);
 }
 
@@ -119,7 +109,6 @@ static void seal_check__replayed(void **state)
 	uint32_t n = packet(first, 10, 0);
 	int i;
 
-	(void)state;
 	assert_int_equal(uccl_seal_check(&b, first, n), UCCL_DROP_COUNT);
 	for (i = 0; i < 3 * UCCL_SEAL_WINDOW; i++) {
 		if (i < 200 || i % 1000 == 0)
@@ -136,7 +125,6 @@ static void seal_check__late(void **state)
 	static uint8_t p[UCCL_SEAL_WINDOW + 10][UCCL_HDR_LEN + UCCL_SEAL_LEN];
 	uint32_t n = 0, last = UCCL_SEAL_WINDOW + 9, edge = last - (UCCL_SEAL_WINDOW - 64);
 
-	(void)state;
 	for (uint32_t i = 0; i <= last; i++)
 		n = packet(p[i], 0, 0);
 	assert_int_equal(uccl_seal_check(&b, p[last], n), UCCL_DROP_COUNT);
@@ -154,7 +142,6 @@ static void seal_check__leap(void **state)
 	uint8_t old[100], p[100];
 	uint32_t n = packet(old, 0, 0);
 
-	(void)state;
 	for (int i = 0; i < 3000; i++)
 		n = packet(p, 0, 0);
 	for (uint64_t leap = 1; leap < 1ull << 40; leap = leap * 3 + 7) {
@@ -183,5 +170,5 @@ int main(void)
 		cmocka_unit_test_setup(seal_check__leap, begin),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("seal", tests, NULL, NULL);
 }

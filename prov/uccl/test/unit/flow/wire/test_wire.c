@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +44,6 @@ static void hdr_encode__layout(void **state)
 	struct uccl_hdr h = header();
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	uccl_hdr_encode(out, &h);
 	assert_memory_equal(out, want, sizeof(want));
 	assert_memory_equal(out + 32, rec, UCCL_REC_LEN);
@@ -60,7 +55,6 @@ static void hdr_encode__without_record(void **state)
 	struct uccl_hdr h = header();
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	memset(out, 0xff, sizeof(out));
 	h.rec = NULL;
 	uccl_hdr_encode(out, &h);
@@ -77,7 +71,6 @@ static void hdr_decode__round_trip(void **state)
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	uccl_hdr_encode(out, &h);
 	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
 	assert_int_equal(d.type, h.type);
@@ -98,7 +91,6 @@ static void hdr_decode__short(void **state)
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	h.payload_len = h.tail_len = 0;
 	uccl_hdr_encode(out, &h);
 	assert_int_equal(uccl_hdr_decode(&d, out, 0), UCCL_DROP_SHORT);
@@ -111,7 +103,6 @@ static void hdr_decode__magic_and_version(void **state)
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		uccl_hdr_encode(out, &h);
 		out[i] ^= 0x40;
@@ -139,7 +130,6 @@ static void hdr_decode__types(void **state)
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	for (unsigned int t = 0; t < 256; t++) {
 		bool known = memchr(types, (int)t, sizeof(types));
 
@@ -155,7 +145,6 @@ static void hdr_decode__lengths(void **state)
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	uccl_hdr_encode(out, &h);
 	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h) - 1), UCCL_DROP_LENGTH);
 	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h) + 1), UCCL_DROP_LENGTH);
@@ -177,7 +166,6 @@ static void hdr_decode__path(void **state)
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
 
-	(void)state;
 	h.path = UCCL_PATHS_MAX - 1;
 	uccl_hdr_encode(out, &h);
 	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
@@ -211,7 +199,6 @@ static void quote_decode__segments(void **state)
 	uint8_t buf[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {7};
 	struct uccl_hdr q, h = {.type = UCCL_PKT_CHUNK, .path = 3, .token = 1ull << 60, .pseq = 77, .rec = rec};
 
-	(void)state;
 	h.payload_len = 1000;
 	uccl_hdr_encode(buf, &h);
 	for (uint32_t len = 0; len <= sizeof(buf); len++) {
@@ -246,7 +233,6 @@ static void quote_decode__segments(void **state)
 
 static void ack_len__sizes(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_ack_len(0, 0, 0), 16);
 	assert_int_equal(uccl_ack_len(1, 0, 0), 32);
 	assert_int_equal(uccl_ack_len(0, 1, 0), 24);
@@ -257,7 +243,6 @@ static void ack_len__sizes(void **state)
 /* As many as there is room for, in whatever else is told, and one more would be too long. */
 static void ack_segments_fit__every_room(void **state)
 {
-	(void)state;
 	for (uint8_t lines = 0; lines <= UCCL_ACK_PATHS_MAX; lines++)
 		for (uint8_t words = 0; words <= UCCL_ACK_WORDS_MAX; words++)
 			for (uint32_t room = 0; room <= UCCL_TAIL_MAX + 20; room++) {
@@ -276,7 +261,6 @@ static void ack_encode__round_trip(void **state)
 	static const uint8_t sizes[][2] = {{0, 0}, {1, 0}, {0, 1}, {5, 7}, {UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX}};
 	uint8_t out[UCCL_TAIL_MAX];
 
-	(void)state;
 	for (unsigned int n = 0; n < uccl_array_len(sizes); n++) {
 		struct uccl_ack a = block(sizes[n][0], sizes[n][1]), d;
 		uint32_t len;
@@ -326,7 +310,6 @@ static void ack_encode__slots_leave_room_for_the_flag(void **state)
 	struct uccl_ack a = block(0, 0), d;
 	uint8_t out[UCCL_TAIL_MAX];
 
-	(void)state;
 	a.slots = UCCL_SLOTS_MAX;
 	uccl_ack_encode(out, &a);
 	assert_int_equal(uccl_ack_decode(&d, out, UCCL_ACK_FIXED), UCCL_DROP_COUNT);
@@ -340,7 +323,6 @@ static void ack_decode__short(void **state)
 	struct uccl_ack a = block(0, 0), d;
 	uint8_t out[UCCL_TAIL_MAX];
 
-	(void)state;
 	uccl_ack_encode(out, &a);
 	for (uint32_t n = 0; n < UCCL_ACK_FIXED; n++) {
 		uint8_t *exact = malloc(n + 1);
@@ -358,7 +340,6 @@ static void ack_decode__counts(void **state)
 	uint8_t out[4096] = {0};
 	uint32_t len = uccl_ack_encode(out, &a);
 
-	(void)state;
 	assert_int_equal(uccl_ack_decode(&d, out, len - 1), UCCL_DROP_LENGTH);
 	assert_int_equal(uccl_ack_decode(&d, out, len + 1), UCCL_DROP_LENGTH);
 	/* More than the decoded block holds, although the length agrees. */
@@ -376,7 +357,6 @@ static void ack_decode__path(void **state)
 	uint8_t out[UCCL_TAIL_MAX];
 	uint32_t len;
 
-	(void)state;
 	a.paths[1].path = UCCL_PATHS_MAX;
 	len = uccl_ack_encode(out, &a);
 	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_PATH);
@@ -389,7 +369,6 @@ static void ack_decode__segments(void **state)
 	uint8_t out[4096] = {0};
 	uint32_t len;
 
-	(void)state;
 	a.nsegments = 3;
 	for (uint8_t i = 0; i < 3; i++)
 		a.segments[i] = (struct uccl_ack_segments){.ahead = (uint16_t)(i * 2u), .have = 1};
@@ -409,7 +388,6 @@ static void ack_decode__segments(void **state)
 
 static void ts__wraps(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_ts(63), 0);
 	assert_int_equal(uccl_ts(64), 1);
 	assert_int_equal(uccl_ts((1ull << 38) + 640), 10);
@@ -417,7 +395,6 @@ static void ts__wraps(void **state)
 
 static void imm__layout(void **state)
 {
-	(void)state;
 	assert_int_equal(uccl_imm(0x123456789abcull, 0xf), 0xf789abcu);
 	assert_int_equal(uccl_imm(1ull << 24, 2), 0x2000000u);
 	assert_int_equal(uccl_imm(5, 0x12), 0x2000005u);
@@ -430,7 +407,6 @@ static void desc_encode__round_trip(void **state)
 	struct uccl_desc e;
 	uint8_t out[UCCL_REC_LEN];
 
-	(void)state;
 	uccl_desc_encode(out, &d);
 	assert_int_equal(uccl_desc_decode(&e, out), UCCL_DROP_COUNT);
 	assert_int_equal(e.id, 5);
@@ -465,7 +441,6 @@ static void desc_decode__malformed(void **state)
 	struct uccl_desc e;
 	uint8_t out[UCCL_REC_LEN];
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(v); i++) {
 		uccl_desc_encode(out, &v[i].d);
 		assert_int_equal(uccl_desc_decode(&e, out), v[i].good ? UCCL_DROP_COUNT : UCCL_DROP_RECORD);
@@ -480,7 +455,6 @@ static void segment_encode__layout(void **state)
 					   {5, 40, 7, 8, 0x44, 0x33, 0x02, 0}};
 	uint8_t whole[UCCL_REC_LEN], out[UCCL_REC_LEN];
 
-	(void)state;
 	for (uint8_t i = 0; i < UCCL_REC_LEN; i++)
 		whole[i] = (uint8_t)(100 + i);
 	for (int i = 0; i < 3; i++) {
@@ -516,7 +490,6 @@ static void segment_decode__every_cut(void **state)
 	uint8_t out[UCCL_REC_LEN];
 	struct uccl_segment d;
 
-	(void)state;
 	for (uint32_t total = 0; total <= 600; total++)
 		for (uint32_t count = 0; count <= 66; count++) {
 			uint32_t sum = 0;
@@ -547,7 +520,6 @@ static void segment_decode__every_sub(void **state)
 	uint8_t out[UCCL_REC_LEN];
 	struct uccl_segment d;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		uint32_t total = cut_len(of[i].total, of[i].index, of[i].count);
 
@@ -580,7 +552,6 @@ static void segment_decode__too_long(void **state)
 	const uint8_t whole[UCCL_REC_LEN] = {0};
 	uint8_t out[UCCL_REC_LEN];
 
-	(void)state;
 	uccl_segment_encode(out, whole, &s);
 	assert_int_equal(uccl_segment_decode(&d, out, 8), UCCL_DROP_RECORD);
 	s.total = 40u * 65528;
@@ -621,7 +592,6 @@ static void segment_row__every_bit(void **state)
 	static uint8_t data[ROW_LEN];
 	struct uccl_hdr h;
 
-	(void)state;
 	for (uint32_t bit = 0; bit < 8 * UCCL_HDR_LEN; bit++)
 		for (uint32_t i = 1; i < 5; i++) {
 			uint8_t flag = bit == 32 ? UCCL_FLAG_AR : bit == 34 ? UCCL_FLAG_WANT : 0;
@@ -639,7 +609,6 @@ static void segment_row__every_length(void **state)
 	struct uccl_hdr h, first;
 	uint8_t data[ROW_LEN];
 
-	(void)state;
 	for (uint32_t len = ROW_EACH; len < ROW_LEN; len++) {
 		uint8_t *exact = malloc(len);
 
@@ -673,7 +642,6 @@ static void rec_set_bulk__layout(void **state)
 	static const uint8_t want[16] = {4, 3, 2, 1, 8, 7, 6, 5, 0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 9};
 	uint8_t out[UCCL_REC_LEN];
 
-	(void)state;
 	uccl_rec_set_bulk(out, 0x01020304, 0x05060708, 0x090a0b0c0d0e0f10);
 	assert_memory_equal(out, want, sizeof(want));
 }
@@ -711,5 +679,5 @@ int main(void)
 		cmocka_unit_test(rec_set_bulk__layout),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

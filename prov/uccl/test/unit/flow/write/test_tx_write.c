@@ -15,7 +15,6 @@ static void tx_desc__then_its_writes(void **state)
 {
 	struct uccl_desc d;
 
-	(void)state;
 	start(pair_direct());
 	pair_bulk(&p, 0, 200 * KIB); /* 50 writes: 32 and 18 */
 	pair_record(&p, 0, 10);
@@ -34,7 +33,6 @@ static void tx_desc__then_its_writes(void **state)
 	assert_int_equal(d.len, 72 * KIB);
 	assert_int_equal(d.offset, 128 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
-	pair_fini(&p);
 }
 
 /* No more than there are slots for. */
@@ -43,7 +41,6 @@ static void tx_desc__slots(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_desc d;
 
-	(void)state;
 	c.slots = 8;
 	start(c);
 	pair_bulk(&p, 0, 200 * KIB);
@@ -52,7 +49,6 @@ static void tx_desc__slots(void **state)
 	assert_int_equal(d.count, 7);
 	assert_int_equal(writes_on_wire(1), 7);
 	assert_true(pair_finish(&p, 50 * MS));
-	pair_fini(&p);
 }
 
 /* Nor more than the receiver can hold. */
@@ -61,7 +57,6 @@ static void tx_desc__window(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_desc d;
 
-	(void)state;
 	c.window = 64;
 	c.slots = 1000;
 	start(c);
@@ -73,7 +68,6 @@ static void tx_desc__window(void **state)
 	assert_int_equal(d.count, 30); /* after one descriptor of 32, and itself */
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 0);
-	pair_fini(&p);
 }
 
 /* More than 4 GiB in one piece: sums of 32 bits would wrap. */
@@ -84,7 +78,6 @@ static void tx_desc__huge(void **state)
 	struct uccl_desc d;
 	struct uccl_tx tx;
 
-	(void)state;
 	start(pair_direct());
 	f = &p.side[0].f;
 	o = pair_make(&p, 0, 8192, true, 1);
@@ -97,7 +90,6 @@ static void tx_desc__huge(void **state)
 	assert_int_equal(uccl_flow_tx(f, &tx, p.now), 1);
 	assert_int_equal(tx.kind, UCCL_TX_WRITE);
 	assert_int_equal(tx.payload_len, 4096);
-	pair_fini(&p);
 }
 
 /* A peer with small packets: a chunk must not need more segments than there may be. */
@@ -105,7 +97,6 @@ static void tx_desc__small_packets(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.mtu = 256;
 	c.chunk_bytes = 128;
 	c.write_bytes = 32 * KIB;
@@ -114,7 +105,6 @@ static void tx_desc__small_packets(void **state)
 	pair_bulk(&p, 0, 500 * KIB);
 	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
 	assert_true(p.side[0].stats.rtx_packets > 0);
-	pair_fini(&p);
 }
 
 /* Bytes of the first write of a message; everything arrives. */
@@ -134,7 +124,6 @@ static void tx_write__size(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.write_bytes = 8 * KIB;
 	c.cc = &cc_set;
 	cc_bytes = 32 * KIB;
@@ -151,7 +140,6 @@ static void tx_write__size(void **state)
 	assert_int_equal(write_size(), 8 * KIB);
 	cc_bytes = 20 * KIB;
 	assert_int_equal(write_size(), 4 * KIB);
-	pair_fini(&p);
 }
 
 /* They are half as long while the network holds back more than six, at the rate at which it delivers. PROTOCOL R277 */
@@ -160,7 +148,6 @@ static void tx_write__queues(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f = &p.side[0].f;
 
-	(void)state;
 	c.write_bytes = 8 * KIB;
 	start(c);
 	assert_int_equal(write_size(), 8 * KIB);
@@ -172,7 +159,6 @@ static void tx_write__queues(void **state)
 	f->loss.ack_delay.min_rtt_ns = 1000;
 	f->loss.ack_delay.srtt_ns = 1001 + 48 * KIB;
 	assert_int_equal(write_size(), 4 * KIB);
-	pair_fini(&p);
 }
 
 /*
@@ -183,7 +169,6 @@ static void tx_write__brittle(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.write_bytes = 8 * KIB;
 	c.write_brittle = true;
 	start(c);
@@ -206,7 +191,6 @@ static void tx_write__brittle(void **state)
 	for (int i = 0; i < 8; i++)
 		write_size();
 	assert_int_equal(write_size(), 4 * KIB);
-	pair_fini(&p);
 }
 
 static void tx_write__fields(void **state)
@@ -214,7 +198,6 @@ static void tx_write__fields(void **state)
 	struct pair_obj *o;
 	const struct pair_pkt *k;
 
-	(void)state;
 	start(pair_direct());
 	o = pair_bulk(&p, 0, 10000);
 	pair_pump_one(&p, 0);
@@ -226,7 +209,6 @@ static void tx_write__fields(void **state)
 		assert_int_equal(k->path, i / 2); /* a choice per 8 KiB */
 		pair_arrive(&p, (uint32_t)pair_find_write(&p, 1));
 	}
-	pair_fini(&p);
 }
 
 /* A descriptor is not what finds out whether a path works. */
@@ -236,7 +218,6 @@ static void tx_desc__where_it_answered(void **state)
 	const struct pair_pkt *k;
 	int there = 0;
 
-	(void)state;
 	c.paths = 64;
 	c.labels = 256;
 	start(c);
@@ -250,7 +231,6 @@ static void tx_desc__where_it_answered(void **state)
 	}
 	/* All but the first, of which nothing is known, and one in eight. */
 	assert_true(there >= 6);
-	pair_fini(&p);
 }
 
 /* What was written before it came is not reported: on a slow path it would hold up the reports of all quick ones. */
@@ -259,7 +239,6 @@ static void tx_desc__on_the_quickest(void **state)
 	struct pair_cfg c = pair_direct();
 	struct uccl_paths *s;
 
-	(void)state;
 	c.paths = 8;
 	start(c);
 	pair_bulk(&p, 0, 400000);
@@ -274,7 +253,6 @@ static void tx_desc__on_the_quickest(void **state)
 	for (uint32_t i = 0; i < p.nwire; i++)
 		if (p.wire[i]->h.type == UCCL_PKT_DESC)
 			assert_int_equal(p.wire[i]->path, s->control[1]);
-	pair_fini(&p);
 }
 
 /* Large writes have a choice each, however many make 32 KiB. */
@@ -283,7 +261,6 @@ static void tx_write__choice_each(void **state)
 	struct pair_cfg c = pair_direct();
 	uint16_t last = (uint16_t)(c.paths - 1);
 
-	(void)state;
 	c.write_bytes = 16 * KIB;
 	start(c);
 	pair_bulk(&p, 0, 64 * KIB);
@@ -295,7 +272,6 @@ static void tx_write__choice_each(void **state)
 		last = k->path;
 		pair_arrive(&p, (uint32_t)pair_find_write(&p, 1));
 	}
-	pair_fini(&p);
 }
 
 /* The peer acknowledges the last one announced at once, as if it had been asked. PROTOCOL R273 */
@@ -303,7 +279,6 @@ static void tx_write__last_one_asks(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.cc = &cc_set;
 	cc_bytes = 40 * KIB;
 	start(c);
@@ -318,7 +293,6 @@ static void tx_write__last_one_asks(void **state)
 	pair_pump_one(&p, 0);
 	assert_int_equal(writes_on_wire(1), 16);
 	assert_true(p.side[0].f.loss.pto.ar);
-	pair_fini(&p);
 }
 
 /* Writes that wait for the window must not keep acknowledgements and credits back: both sides would wait for each
@@ -327,7 +301,6 @@ static void tx_write__held_back_lets_others_pass(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.cc = &cc_set;
 	cc_bytes = 4096;
 	cc_gap_ns = 0;
@@ -343,14 +316,12 @@ static void tx_write__held_back_lets_others_pass(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(on_wire(1, UCCL_PKT_ACK), 1);
 	assert_false(p.side[0].f.app_limited);
-	pair_fini(&p);
 }
 
 static void tx_write__both_ways_at_full_window(void **state)
 {
 	struct pair_cfg c = pair_direct();
 
-	(void)state;
 	c.cc = &cc_set;
 	cc_bytes = 8192;
 	cc_gap_ns = 0;
@@ -360,27 +331,26 @@ static void tx_write__both_ways_at_full_window(void **state)
 	/* 32 round trips of 20 us and some; no timer of a millisecond has a part in it. */
 	assert_true(pair_finish(&p, 5 * MS));
 	assert_int_equal(p.side[0].stats.probes + p.side[1].stats.probes, 0);
-	pair_fini(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_desc__then_its_writes),
-		cmocka_unit_test(tx_desc__slots),
-		cmocka_unit_test(tx_desc__window),
-		cmocka_unit_test(tx_desc__huge),
-		cmocka_unit_test(tx_desc__small_packets),
-		cmocka_unit_test(tx_write__size),
-		cmocka_unit_test(tx_write__queues),
-		cmocka_unit_test(tx_write__brittle),
-		cmocka_unit_test(tx_write__fields),
-		cmocka_unit_test(tx_desc__where_it_answered),
-		cmocka_unit_test(tx_desc__on_the_quickest),
-		cmocka_unit_test(tx_write__choice_each),
-		cmocka_unit_test(tx_write__last_one_asks),
-		cmocka_unit_test(tx_write__held_back_lets_others_pass),
-		cmocka_unit_test(tx_write__both_ways_at_full_window),
+		cmocka_unit_test_teardown(tx_desc__then_its_writes, end),
+		cmocka_unit_test_teardown(tx_desc__slots, end),
+		cmocka_unit_test_teardown(tx_desc__window, end),
+		cmocka_unit_test_teardown(tx_desc__huge, end),
+		cmocka_unit_test_teardown(tx_desc__small_packets, end),
+		cmocka_unit_test_teardown(tx_write__size, end),
+		cmocka_unit_test_teardown(tx_write__queues, end),
+		cmocka_unit_test_teardown(tx_write__brittle, end),
+		cmocka_unit_test_teardown(tx_write__fields, end),
+		cmocka_unit_test_teardown(tx_desc__where_it_answered, end),
+		cmocka_unit_test_teardown(tx_desc__on_the_quickest, end),
+		cmocka_unit_test_teardown(tx_write__choice_each, end),
+		cmocka_unit_test_teardown(tx_write__last_one_asks, end),
+		cmocka_unit_test_teardown(tx_write__held_back_lets_others_pass, end),
+		cmocka_unit_test_teardown(tx_write__both_ways_at_full_window, end),
 	};
 
 	return cmocka_run_group_tests_name("tx_write", tests, NULL, NULL);

@@ -2,12 +2,9 @@
 /* Where direct writes land, alone: no flow, no message. */
 #include "flow/write/write_rx.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #define WINDOW 128
 #define PATHS 4
@@ -28,7 +25,6 @@ static void note_settled(struct uccl_write_rx *of, uint32_t id, uint32_t gen, ui
 	assert_ptr_equal(of, &l);
 	assert_int_equal(gen, GEN);
 	assert_in_range(id, ID, ID + 9);
-	(void)now;
 	settled++;
 }
 
@@ -59,25 +55,21 @@ static int start(uint32_t write_bytes, bool fifo)
 
 static int setup(void **state)
 {
-	(void)state;
 	return start(WRITE, false);
 }
 
 static int setup_fifo(void **state)
 {
-	(void)state;
 	return start(WRITE, true);
 }
 
 static int setup_none(void **state)
 {
-	(void)state;
 	return start(0, false);
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	uccl_write_rx_fini(&l);
 	uccl_arrived_fini(&rcv);
 	return 0;
@@ -144,7 +136,6 @@ static void init__without_direct_writes(void **state)
 	struct uccl_desc d = desc_of(1, WRITE);
 	struct uccl_rewrite w = rewrite_of(FIRST, 0, 0);
 
-	(void)state;
 	assert_null(l.slots);
 	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_STATE);
 	assert_int_equal(uccl_write_rx_rewrite(&l, &w, true, 0), UCCL_DROP_STATE);
@@ -159,7 +150,6 @@ static void check__refuses(void **state)
 {
 	struct uccl_desc d = desc_of(1, WRITE + 1);
 
-	(void)state;
 	/* Larger writes than were agreed on. */
 	d.chunk = WRITE + 1;
 	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_RECORD);
@@ -189,7 +179,6 @@ static void announce__chunks_behind_it(void **state)
 	struct uccl_rx_desc *rd;
 	uint64_t off;
 
-	(void)state;
 	uccl_write_rx_announce(&l, FIRST, &d);
 	announce(FIRST + 50, 2);
 	assert_null(uccl_write_rx_desc(&l, FIRST));
@@ -208,7 +197,6 @@ static void announce__chunks_behind_it(void **state)
 /* A descriptor ends with its last chunk, and leaves the others. */
 static void take__one_by_one(void **state)
 {
-	(void)state;
 	announce(FIRST, 2);
 	announce(FIRST + 50, 1);
 	uccl_write_rx_take(&l, uccl_write_rx_desc(&l, FIRST + 1));
@@ -225,7 +213,6 @@ static void hold__until_released(void **state)
 {
 	struct uccl_rx_slot held;
 
-	(void)state;
 	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
 	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 5000));
 	assert_false(uccl_write_rx_release(&l, FIRST + 2, &held));
@@ -242,7 +229,6 @@ static void hold__until_released(void **state)
 
 static void hold__doubled(void **state)
 {
-	(void)state;
 	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 0));
 	assert_false(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 1));
 	assert_true(l.off);
@@ -253,7 +239,6 @@ static void forget__place_of_a_later_one(void **state)
 {
 	struct uccl_rx_slot held;
 
-	(void)state;
 	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 7));
 	uccl_write_rx_forget(&l, FIRST + 1);
 	assert_false(uccl_write_rx_release(&l, FIRST + 1 + WINDOW, &held));
@@ -263,7 +248,6 @@ static void forget__place_of_a_later_one(void **state)
 
 static void came__settles_its_own(void **state)
 {
-	(void)state;
 	doubts(FIRST, 3, 1);
 	assert_int_equal(l.ndoubts, 3);
 	assert_int_equal(stats.doubtful, 3);
@@ -278,7 +262,6 @@ static void came__settles_its_own(void **state)
 
 static void came__fifo_settles_earlier_ones(void **state)
 {
-	(void)state;
 	doubts(FIRST, 6, 2); /* path 0: 1, 3, 5; path 1: 2, 4, 6 */
 	assert_false(uccl_write_rx_came(&l, FIRST + 7, 2, false, 0));
 	assert_int_equal(settled, 0);
@@ -293,7 +276,6 @@ static void came__fifo_settles_earlier_ones(void **state)
 /* One step backwards ends it for good, and settles nothing itself. */
 static void came__overtaken(void **state)
 {
-	(void)state;
 	doubts(FIRST, 2, 1);
 	assert_false(uccl_write_rx_came(&l, FIRST + 50, 0, true, 0));
 	assert_false(l.fifo);
@@ -310,7 +292,6 @@ static void came__overtaken(void **state)
 
 static void again__with_a_doubt_or_doubled(void **state)
 {
-	(void)state;
 	assert_true(uccl_write_rx_again(&l, FIRST + 1, true));
 	assert_false(l.off);
 	assert_false(uccl_write_rx_again(&l, FIRST + 1, false));
@@ -321,14 +302,12 @@ static void again__with_a_doubt_or_doubled(void **state)
 /* The chunk 0 is no free place of the list. */
 static void again__number_zero(void **state)
 {
-	(void)state;
 	assert_false(uccl_write_rx_again(&l, 0, false));
 	assert_int_equal(stats.dup_writes, 1);
 }
 
 static void forgive__expected_once(void **state)
 {
-	(void)state;
 	doubts(FIRST, 3, 1);
 	uccl_write_rx_forgive(&l, ID, GEN + 1);
 	uccl_write_rx_forgive(&l, ID + 1, GEN);
@@ -346,7 +325,6 @@ static void forgive__expected_once(void **state)
 /* Of more places that were closed the latest are remembered. */
 static void forgive__list_is_full(void **state)
 {
-	(void)state;
 	for (uint64_t i = 0; i < UCCL_LATE_MAX + 2; i++) {
 		announce(FIRST, 1);
 		assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
@@ -380,7 +358,6 @@ static void rewrite__refused(void **state)
 		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = UINT64_MAX, .len = 2}, UCCL_DROP_RANGE},
 	};
 
-	(void)state;
 	announce(FIRST, 2);
 	for (unsigned int i = 0; i < uccl_array_len(t); i++)
 		for (int is_whole = 0; is_whole < 2; is_whole++)
@@ -395,7 +372,6 @@ static void rewrite__doubt_with_the_last(void **state)
 {
 	const struct uccl_rewrite w = rewrite_of(FIRST + 1, 0, 1);
 
-	(void)state;
 	announce(FIRST, 1);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(uccl_write_rx_rewrite(&l, &w, false, 0), UCCL_DROP_COUNT);
@@ -408,7 +384,6 @@ static void rewrite__doubt_with_the_last(void **state)
 /* What delivery refuses was not there; what it throws away was, and leaves no doubt. */
 static void rewrite_end__refused(void **state)
 {
-	(void)state;
 	announce(FIRST, 1);
 	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_MEMORY, false), UCCL_DROP_COUNT);
 	assert_int_equal(l.ndoubts, 0);
@@ -425,7 +400,6 @@ static void rewrite_end__refused(void **state)
 
 static void rewrite_end__fifo_passed(void **state)
 {
-	(void)state;
 	announce(FIRST, 2);
 	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
 	assert_int_equal(whole(FIRST + 2, 1, 0, UCCL_DROP_COUNT, true), UCCL_DROP_COUNT);
@@ -437,7 +411,6 @@ static void rewrite_end__fifo_passed(void **state)
 /* A message has more doubts than there is room for: one path is fenced, once, and what came now comes again. */
 static void rewrite__no_room_for_doubts(void **state)
 {
-	(void)state;
 	all_in_doubt();
 	announce(FIRST, 1);
 	for (int i = 0; i < 3; i++)
@@ -452,7 +425,6 @@ static void rewrite__no_room_for_doubts(void **state)
 /* A fence that is done in the call makes room at once. */
 static void rewrite__room_at_once(void **state)
 {
-	(void)state;
 	all_in_doubt();
 	fence_at_once = true;
 	announce(FIRST, 1);
@@ -463,7 +435,6 @@ static void rewrite__room_at_once(void **state)
 
 static void fenced__that_path_only(void **state)
 {
-	(void)state;
 	doubts(FIRST, 6, 3);
 	uccl_write_rx_fenced(&l, 3, 0);
 	assert_int_equal(settled, 0);
@@ -479,7 +450,6 @@ static void fenced__that_path_only(void **state)
 
 static void fence__each_path_of_the_message_once(void **state)
 {
-	(void)state;
 	doubts(FIRST, 6, 3);
 	uccl_write_rx_fence(&l, ID, GEN + 1, 0);
 	uccl_write_rx_fence(&l, ID + 1, GEN, 0);
@@ -500,7 +470,6 @@ static void age__before_the_numbers_come_again(void **state)
 {
 	uint64_t age = (1ull << UCCL_IMM_CSN_BITS) / 4, look;
 
-	(void)state;
 	doubts(FIRST, 2, 2);
 	look = FIRST + 1 + age + UCCL_WRITE_RX_SCAN;
 	look -= look % UCCL_WRITE_RX_SCAN;
@@ -545,5 +514,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(age__before_the_numbers_come_again, setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("landing", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("write_rx", tests, NULL, NULL);
 }

@@ -2,12 +2,9 @@
 /* Announced writes alone: an item is an address, its bytes are numbers. */
 #include "flow/write/write_tx.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #define KIB 1024u
 #define CSN ((1ull << 32) - 2)
@@ -18,7 +15,6 @@ static struct uccl_item *const item = (struct uccl_item *)(void *)&place;
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&a, 0, sizeof(a));
 	return 0;
 }
@@ -42,7 +38,6 @@ static void cut__edges(void **state)
 		{1ull << 50, UINT32_MAX, 32, 32, 32ull * UINT32_MAX},
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(t); i++) {
 		struct uccl_desc d = {0}, back;
 		uint8_t rec[UCCL_REC_LEN] = {0};
@@ -62,7 +57,6 @@ static void left__until_the_last(void **state)
 {
 	static const uint64_t from[] = {0, 1, 4 * KIB, (1ull << 40) + 5};
 
-	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(from); i++)
 		for (uint64_t run = 1; run < 40 * KIB; run += 1777) {
 			uint64_t off = from[i];
@@ -93,5 +87,5 @@ int main(void)
 		cmocka_unit_test_setup(left__until_the_last, setup),
 	};
 
-	return cmocka_run_group_tests_name("announced", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("write_tx", tests, NULL, NULL);
 }
