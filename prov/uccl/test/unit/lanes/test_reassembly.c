@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "lanes/reassembly.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +32,7 @@ static enum uccl_drop put(struct uccl_reassembly *b, uint8_t k, uint64_t off, ui
 }
 
 /* PROTOCOL R224 */
-static void stripe__by_length(void **state)
+TEST(stripe__by_length)
 {
 	static const struct {
 		uint64_t bytes;
@@ -50,20 +46,18 @@ static void stripe__by_length(void **state)
 		{2097151, false, 262144},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		assert_int_equal(lanes_stripe_bytes(v[i].bytes, v[i].units), v[i].unit);
 }
 
 /* Each of another lane. */
-static void put__short_units(void **state)
+TEST(put__short_units)
 {
 	const uint32_t unit = UCCL_STRIPE_LEAST;
 	struct uccl_reassembly *b = reassembly_new(dst + FROM, FROM, FROM + 3 * unit + 1, unit, 1, 2);
 	uint64_t end;
 	bool whole;
 
-	(void)state;
 	assert_non_null(b);
 	memset(dst, 0, sizeof(dst));
 	assert_int_equal(b->nstripes, 4);
@@ -78,13 +72,12 @@ static void put__short_units(void **state)
 	free(b);
 }
 
-static void put__whole_units(void **state)
+TEST(put__whole_units)
 {
 	struct uccl_reassembly *b = reassembly();
 	uint64_t end;
 	bool whole;
 
-	(void)state;
 	assert_int_equal(b->nstripes, 3);
 	assert_int_equal(reassembly_stripe(b, 2, &end), 1000);
 	assert_int_equal(end, LIMIT);
@@ -103,14 +96,13 @@ static void put__whole_units(void **state)
 }
 
 /* What the kernel merged comes as it is: a header before each part but the first. PROTOCOL R173 */
-static void put__parts_in_a_row(void **state)
+TEST(put__parts_in_a_row)
 {
 	uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
 	struct uccl_chunk_in in = {.data = row, .len = 2500, .segments = 3, .each = 1000};
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 
-	(void)state;
 	memset(row, 0xaa, sizeof(row));
 	for (uint32_t i = 0; i < 3; i++)
 		memcpy(row + i * (1000 + UCCL_HDR_LEN), src + FROM + i * 1000, i < 2 ? 1000 : 500);
@@ -121,7 +113,7 @@ static void put__parts_in_a_row(void **state)
 }
 
 /* PROTOCOL R181 */
-static void put__outside(void **state)
+TEST(put__outside)
 {
 	static const struct {
 		uint64_t off;
@@ -133,7 +125,6 @@ static void put__outside(void **state)
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct uccl_chunk_in in = {.data = src, .len = bad[i].len};
 
@@ -148,12 +139,11 @@ static void put__outside(void **state)
 }
 
 /* PROTOCOL R182 */
-static void put__once(void **state)
+TEST(put__once)
 {
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 
-	(void)state;
 	assert_int_equal(put(b, 0, FROM, 100, &whole), UCCL_DROP_COUNT);
 	/* Another lane, or the primary, brings none of this stripe, */
 	assert_int_equal(put(b, 1, FROM + 100, 100, &whole), UCCL_DROP_OVERLAP);
@@ -172,13 +162,12 @@ static void put__once(void **state)
 }
 
 /* As many bytes as there must be are not enough. PROTOCOL R182 */
-static void put__not_by_number(void **state)
+TEST(put__not_by_number)
 {
 	struct uccl_reassembly *b = reassembly();
 	uint32_t left = UNIT;
 	bool whole;
 
-	(void)state;
 	/* Every second of the first ten is a gap; then more than the runs that are kept. */
 	for (uint64_t at = FROM; at < FROM + 20; at += 2, left--)
 		assert_int_equal(put(b, 0, at, 1, &whole), UCCL_DROP_COUNT);
@@ -195,13 +184,12 @@ static void put__not_by_number(void **state)
 }
 
 /* More bytes than there are, of which nobody can see any more that they came. PROTOCOL R182 */
-static void put__not_too_many(void **state)
+TEST(put__not_too_many)
 {
 	const uint64_t at = FROM + 2 * UNIT;
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 
-	(void)state;
 	for (uint32_t i = 0; i < 5; i++)
 		assert_int_equal(put(b, 0, at + 20 * i, 10, &whole), UCCL_DROP_COUNT);
 	assert_int_equal(put(b, 0, at + 50, 10, &whole), UCCL_DROP_COUNT);
@@ -216,12 +204,11 @@ static void put__not_too_many(void **state)
 }
 
 /* PROTOCOL R182 */
-static void claim__primary_alone(void **state)
+TEST(claim__primary_alone)
 {
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 
-	(void)state;
 	assert_true(reassembly_claim(b));
 	assert_true(reassembly_claim(b));
 	for (uint64_t at = FROM; at < LIMIT; at += UNIT)
@@ -230,12 +217,11 @@ static void claim__primary_alone(void **state)
 }
 
 /* PROTOCOL R183 */
-static void shut__no_write(void **state)
+TEST(shut__no_write)
 {
 	struct uccl_reassembly *b = reassembly();
 	bool whole;
 
-	(void)state;
 	assert_int_equal(put(b, 0, FROM, 100, &whole), UCCL_DROP_COUNT);
 	reassembly_close(b, NULL);
 	for (uint8_t k = 0; k < UCCL_LANES_MAX; k++)
@@ -256,9 +242,8 @@ static void rest(uint32_t times)
 }
 
 /* It waits for each lane that is inside, and lets it run. PROTOCOL R183 */
-static void shut__waits(void **state)
+TEST(shut__waits)
 {
-	(void)state;
 	for (uint8_t k = 0; k < UCCL_LANES_MAX; k++) {
 		struct uccl_reassembly *b = reassembly();
 
@@ -275,11 +260,10 @@ static void shut__waits(void **state)
  * Bytes behind the end of a receive that is too short go nowhere, nor do those of a message that nobody wants; a
  * receive may have several pieces. PROTOCOL R266
  */
-static void put__where_there_is_room(void **state)
+TEST(put__where_there_is_room)
 {
 	const uint64_t limit = FROM + 1000;
 
-	(void)state;
 	for (uint64_t room = 0; room <= limit; room += FROM / 4) {
 		for (int pieces = 0; pieces < 2; pieces++) {
 			struct uccl_reassembly *b = reassembly();
@@ -307,22 +291,4 @@ static void put__where_there_is_room(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stripe__by_length),
-		cmocka_unit_test(put__short_units),
-		cmocka_unit_test(put__where_there_is_room),
-		cmocka_unit_test(put__whole_units),
-		cmocka_unit_test(put__parts_in_a_row),
-		cmocka_unit_test(put__outside),
-		cmocka_unit_test(put__once),
-		cmocka_unit_test(put__not_by_number),
-		cmocka_unit_test(put__not_too_many),
-		cmocka_unit_test(claim__primary_alone),
-		cmocka_unit_test(shut__no_write),
-		cmocka_unit_test(shut__waits),
-	};
-
-	return cmocka_run_group_tests_name("berth", tests, NULL, NULL);
-}
+TESTS_MAIN

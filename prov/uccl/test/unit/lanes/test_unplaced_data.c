@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "lanes/unplaced_data.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +42,7 @@ static enum uccl_drop put(struct uccl_lane_channel *k, struct uccl_peer *from, u
 }
 
 /* Each message of each peer apart, in the order in which its payload came. PROTOCOL R267 */
-static void unplaced__by_message(void **state)
+TEST(unplaced__by_message)
 {
 	static const struct {
 		struct uccl_peer *from;
@@ -55,7 +51,6 @@ static void unplaced__by_message(void **state)
 	struct uccl_lane_channel *k = park(UINT32_MAX);
 	struct uccl_unplaced_chunk *d;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		assert_int_equal(put(k, v[i].from, v[i].mseq, v[i].off, v[i].len), UCCL_DROP_COUNT);
 	assert_int_equal(channel.nunplaced, 4);
@@ -83,14 +78,13 @@ static void unplaced__by_message(void **state)
 }
 
 /* What the kernel merged: a header before each part but the first. PROTOCOL R173 */
-static void unplaced__parts_in_a_row(void **state)
+TEST(unplaced__parts_in_a_row)
 {
 	uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
 	struct uccl_chunk_in in = {.rec = rec, .data = row, .len = 2500, .segments = 3, .each = 1000};
 	struct uccl_lane_channel *k = park(UINT32_MAX);
 	struct uccl_unplaced_chunk *d;
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++)
 		memcpy(row + i * (1000 + UCCL_HDR_LEN), src + i * 1000, i < 2 ? 1000 : 500);
 	uccl_rec_set_bulk(rec, 9, 0, 0);
@@ -103,11 +97,10 @@ static void unplaced__parts_in_a_row(void **state)
 }
 
 /* Of each peer so much, small ones count more than their bytes; more comes again. PROTOCOL R268 */
-static void unplaced__bounded(void **state)
+TEST(unplaced__bounded)
 {
 	static const uint32_t len[] = {1, 4000};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct uccl_lane_channel *k = park(UINT32_MAX);
 		uint32_t most = UCCL_UNPLACED_MAX / (len[i] + UCCL_UNPLACED_COST);
@@ -128,14 +121,13 @@ static void unplaced__bounded(void **state)
  * All lanes have one account: whoever floods, with however many names, it is not exceeded, each flood leaves room for
  * those that come later, and all of it comes back. PROTOCOL R313
  */
-static void unplaced__bounded_in_all(void **state)
+TEST(unplaced__bounded_in_all)
 {
 	enum { MOST = 4 << 20, FLOODS = 40 };
 	static struct uccl_peer flood[FLOODS];
 	struct uccl_lane_channel *k = park(MOST), other;
 	uint64_t left = MOST;
 
-	(void)state;
 	other = (struct uccl_lane_channel){.unplaced = &all};
 	for (int i = 0; i < FLOODS; i++) {
 		uint64_t before = all.bytes;
@@ -163,14 +155,4 @@ static void unplaced__bounded_in_all(void **state)
 	assert_int_equal(channel.nunplaced + other.nunplaced, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unplaced__by_message),
-		cmocka_unit_test(unplaced__parts_in_a_row),
-		cmocka_unit_test(unplaced__bounded),
-		cmocka_unit_test(unplaced__bounded_in_all),
-	};
-
-	return cmocka_run_group_tests_name("park", tests, NULL, NULL);
-}
+TESTS_MAIN

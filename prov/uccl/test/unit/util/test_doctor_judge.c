@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "uccl_doctor_judge.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,9 +21,8 @@ static enum doctor_level only(const char *check)
 	return level;
 }
 
-static void reach__any_blocked_port_is_bad(void **state)
+TEST(reach__any_blocked_port_is_bad)
 {
-	(void)state;
 	doctor_judge_reach(&report, "h", 0, 16, 0, "", 1);
 	assert_int_equal(only("reach"), DOCTOR_OK);
 	doctor_judge_reach(&report, "h", 1, 16, 1, " 5", 1);
@@ -37,20 +32,18 @@ static void reach__any_blocked_port_is_bad(void **state)
 	assert_int_equal(only("reach"), DOCTOR_BAD);
 }
 
-static void live__error_is_a_warning(void **state)
+TEST(live__error_is_a_warning)
 {
-	(void)state;
 	doctor_judge_live(&report, "h", 0, 0);
 	assert_int_equal(only("liveness"), DOCTOR_OK);
 	doctor_judge_live(&report, "h", 0, ETIMEDOUT);
 	assert_int_equal(only("liveness"), DOCTOR_WARN);
 }
 
-static void times__far_is_a_note(void **state)
+TEST(times__far_is_a_note)
 {
 	struct doctor_spread near = { 10, 20, 900 }, far = { 9000, 9100, 9200 }, none = { 0 };
 
-	(void)state;
 	doctor_judge_times(&report, "h", 100, 100, near);
 	assert_int_equal(only("round-trip"), DOCTOR_OK);
 	doctor_judge_times(&report, "h", 100, 100, far);
@@ -59,9 +52,8 @@ static void times__far_is_a_note(void **state)
 	assert_int_equal(only("round-trip"), DOCTOR_OK); /* the losses are told elsewhere */
 }
 
-static void mtu__told_or_not(void **state)
+TEST(mtu__told_or_not)
 {
-	(void)state;
 	doctor_judge_mtu(&report, "h", 0, 1472, 1472, 1500, 28);
 	assert_int_equal(only("path-mtu"), DOCTOR_OK);
 	doctor_judge_mtu(&report, "h", 0, 1472, 1372, 1400, 28);
@@ -88,9 +80,8 @@ static enum doctor_level loss_of(uint32_t sent, uint32_t received, uint32_t dama
 	return level;
 }
 
-static void loss__by_share(void **state)
+TEST(loss__by_share)
 {
-	(void)state;
 	assert_int_equal(loss_of(2000, 2000, 0), DOCTOR_OK);
 	assert_int_equal(loss_of(2000, 1999, 0), DOCTOR_OK);
 	assert_int_equal(loss_of(2000, 1990, 0), DOCTOR_WARN);
@@ -99,12 +90,11 @@ static void loss__by_share(void **state)
 	assert_int_equal(loss_of(0, 0, 0), DOCTOR_BAD);
 }
 
-static void order__by_share(void **state)
+TEST(order__by_share)
 {
 	struct doctor_sent s = { .sent = 2000 };
 	struct doctor_tally t = { .received = 2000, .reordered = 1 };
 
-	(void)state;
 	doctor_judge_loss(&report, "h", 0, &s, &t);
 	assert_string_equal(report.finding[1].check, "order");
 	assert_int_equal(report.finding[1].level, DOCTOR_OK);
@@ -124,9 +114,8 @@ static enum doctor_level trains_of(uint32_t sent, uint32_t refused, uint32_t rec
 	return only("trains");
 }
 
-static void trains__compared_with_single_packets(void **state)
+TEST(trains__compared_with_single_packets)
 {
-	(void)state;
 	assert_int_equal(trains_of(2000, 0, 2000, 0, 0), DOCTOR_OK);
 	assert_int_equal(trains_of(2000, 0, 1000, 0, 0), DOCTOR_BAD);
 	assert_int_equal(trains_of(2000, 0, 0, 0, 0), DOCTOR_BAD);
@@ -139,12 +128,11 @@ static void trains__compared_with_single_packets(void **state)
 }
 
 /* What a full receive queue threw away says nothing about the way, or about trains. */
-static void overflowed__is_not_lost_on_the_way(void **state)
+TEST(overflowed__is_not_lost_on_the_way)
 {
 	struct doctor_sent s = { .sent = 2000 };
 	struct doctor_tally t = { .received = 1760, .overflowed = 240 };
 
-	(void)state;
 	assert_int_equal(doctor_overflowed(&s, &t), 240);
 	assert_true(doctor_loss(&s, &t) == 0);
 	doctor_judge_trains(&report, "h", 0, 40, &s, &t, 0);
@@ -170,9 +158,8 @@ static void overflowed__is_not_lost_on_the_way(void **state)
 	assert_true(doctor_loss(&s, &t) == 0);
 }
 
-static void queue__says_whose(void **state)
+TEST(queue__says_whose)
 {
-	(void)state;
 	doctor_judge_queue(&report, "h", 0, 4000, 0);
 	assert_int_equal(only("receive-queue"), DOCTOR_OK);
 	doctor_judge_queue(&report, "h", 0, 4000, 1);
@@ -194,11 +181,10 @@ static enum doctor_level ecn_of(uint32_t not_ect, uint32_t ect0, uint32_t ce)
 	return only("ecn");
 }
 
-static void ecn__cleared_or_marked(void **state)
+TEST(ecn__cleared_or_marked)
 {
 	struct doctor_tally none = { 0 };
 
-	(void)state;
 	assert_int_equal(ecn_of(0, 64, 0), DOCTOR_OK);
 	assert_int_equal(ecn_of(0, 60, 4), DOCTOR_NOTE);
 	assert_int_equal(ecn_of(64, 0, 0), DOCTOR_WARN);
@@ -220,11 +206,10 @@ static struct doctor_paths paths_of(int next_hops, int n, int first, int second,
 	return p;
 }
 
-static void paths__one_of_several_next_hops(void **state)
+TEST(paths__one_of_several_next_hops)
 {
 	struct doctor_paths p = paths_of(4, 16, 1, 1, true);
 
-	(void)state;
 	doctor_judge_paths(&report, "h", 0, &p, 0);
 	assert_non_null(strstr(report.finding[0].advice, "fib_multipath_hash_policy=1"));
 	assert_int_equal(only("paths"), DOCTOR_WARN);
@@ -237,22 +222,20 @@ static void paths__one_of_several_next_hops(void **state)
 	assert_int_equal(only("paths"), DOCTOR_OK);
 }
 
-static void paths__fewer_than_expected(void **state)
+TEST(paths__fewer_than_expected)
 {
 	struct doctor_paths p = paths_of(1, 16, 1, 2, true);
 
-	(void)state;
 	doctor_judge_paths(&report, "h", 0, &p, 2);
 	assert_int_equal(only("paths"), DOCTOR_OK);
 	doctor_judge_paths(&report, "h", 0, &p, 3);
 	assert_int_equal(only("paths"), DOCTOR_WARN);
 }
 
-static void paths__not_known_is_not_guessed(void **state)
+TEST(paths__not_known_is_not_guessed)
 {
 	struct doctor_paths p = paths_of(0, 16, 0, 0, false);
 
-	(void)state;
 	doctor_judge_paths(&report, "h", 0, &p, 4);
 	assert_non_null(strstr(report.finding[0].text, "not known"));
 	assert_int_equal(only("paths"), DOCTOR_NOTE);
@@ -262,23 +245,4 @@ static void paths__not_known_is_not_guessed(void **state)
 	assert_int_equal(only("paths"), DOCTOR_NOTE);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reach__any_blocked_port_is_bad),
-		cmocka_unit_test(live__error_is_a_warning),
-		cmocka_unit_test(times__far_is_a_note),
-		cmocka_unit_test(mtu__told_or_not),
-		cmocka_unit_test(loss__by_share),
-		cmocka_unit_test(order__by_share),
-		cmocka_unit_test(trains__compared_with_single_packets),
-		cmocka_unit_test(overflowed__is_not_lost_on_the_way),
-		cmocka_unit_test(queue__says_whose),
-		cmocka_unit_test(ecn__cleared_or_marked),
-		cmocka_unit_test(paths__one_of_several_next_hops),
-		cmocka_unit_test(paths__fewer_than_expected),
-		cmocka_unit_test(paths__not_known_is_not_guessed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

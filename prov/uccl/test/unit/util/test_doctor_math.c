@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "uccl_doctor_math.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
-static void tally__counts_each_once(void **state)
+TEST(tally__counts_each_once)
 {
 	struct doctor_tally t = { 0 };
 
-	(void)state;
 	doctor_tally_add(&t, 0, 0, 0, true);
 	doctor_tally_add(&t, 0, 1, 2, true);
 	doctor_tally_add(&t, 1, 2, 3, false);
@@ -29,11 +24,10 @@ static void tally__counts_each_once(void **state)
 	assert_int_equal(t.ecn[3], 1);
 }
 
-static void tally__order_is_of_each_source_port(void **state)
+TEST(tally__order_is_of_each_source_port)
 {
 	struct doctor_tally t = { 0 };
 
-	(void)state;
 	doctor_tally_add(&t, 0, 10, 0, true);
 	doctor_tally_add(&t, 1, 5, 0, true); /* another port may be later */
 	assert_int_equal(t.reordered, 0);
@@ -43,11 +37,10 @@ static void tally__order_is_of_each_source_port(void **state)
 	assert_int_equal(t.reordered, 2);
 }
 
-static void tally__numbers_out_of_range_are_left_out(void **state)
+TEST(tally__numbers_out_of_range_are_left_out)
 {
 	struct doctor_tally t = { 0 }, zero = { 0 };
 
-	(void)state;
 	doctor_tally_add(&t, DOCTOR_LABELS, 0, 0, true);
 	doctor_tally_add(&t, 65535, 0, 0, true);
 	doctor_tally_add(&t, 0, DOCTOR_TALLY_MAX, 0, true);
@@ -58,12 +51,11 @@ static void tally__numbers_out_of_range_are_left_out(void **state)
 	assert_int_equal(t.ecn[3], 1);
 }
 
-static void spread__small_numbers(void **state)
+TEST(spread__small_numbers)
 {
 	double one[] = { 7 }, two[] = { 9, 1 }, many[200];
 	struct doctor_spread s = doctor_spread(NULL, 0);
 
-	(void)state;
 	assert_true(s.least == 0 && s.median == 0 && s.p99 == 0);
 	s = doctor_spread(one, 1);
 	assert_true(s.least == 7 && s.median == 7 && s.p99 == 7);
@@ -80,46 +72,42 @@ static struct doctor_trail trail(bool arrived, int n, uint64_t a, uint64_t b, ui
 	return (struct doctor_trail){ .hop = { a, b, c }, .n = (uint8_t)n, .arrived = arrived };
 }
 
-static void variety__known_ways(void **state)
+TEST(variety__known_ways)
 {
 	struct doctor_trail t[] = { trail(true, 2, 1, 2, 0), trail(true, 2, 1, 3, 0), trail(true, 2, 1, 2, 0),
 				    trail(true, 3, 1, 2, 4) };
 	struct doctor_variety v = doctor_variety(t, 4);
 
-	(void)state;
 	assert_int_equal(v.distinct, 3); /* the last is longer than those like it */
 	assert_true(v.complete);
 	assert_false(v.nothing);
 }
 
-static void variety__neighbours_have_one(void **state)
+TEST(variety__neighbours_have_one)
 {
 	struct doctor_trail t[] = { trail(true, 0, 0, 0, 0), trail(true, 0, 0, 0, 0) };
 	struct doctor_variety v = doctor_variety(t, 2);
 
-	(void)state;
 	assert_int_equal(v.distinct, 1);
 	assert_true(v.complete);
 }
 
-static void variety__what_is_not_known_is_not_counted(void **state)
+TEST(variety__what_is_not_known_is_not_counted)
 {
 	struct doctor_trail t[] = { trail(true, 2, 1, 0, 0), trail(true, 2, 1, 3, 0), trail(true, 2, 1, 2, 0) };
 	struct doctor_variety v = doctor_variety(t, 3);
 
-	(void)state;
 	/* The first may be any of the others: never more than what is proven. */
 	assert_true(v.distinct >= 1 && v.distinct <= 2);
 	assert_false(v.complete);
 	assert_false(v.nothing);
 }
 
-static void variety__nothing_known(void **state)
+TEST(variety__nothing_known)
 {
 	struct doctor_trail t[] = { trail(false, 3, 0, 0, 0), trail(false, 3, 0, 0, 0) };
 	struct doctor_variety v = doctor_variety(t, 2);
 
-	(void)state;
 	assert_true(v.nothing);
 	assert_false(v.complete);
 	v = doctor_variety(t, 0);
@@ -127,9 +115,8 @@ static void variety__nothing_known(void **state)
 	assert_int_equal(v.distinct, 0);
 }
 
-static void halve__finds_the_edge(void **state)
+TEST(halve__finds_the_edge)
 {
-	(void)state;
 	for (uint32_t edge = 512; edge < 1472; edge += 13) {
 		uint32_t lo = 512, hi = 1472, next;
 		int steps = 0;
@@ -146,19 +133,4 @@ static void halve__finds_the_edge(void **state)
 	assert_int_equal(doctor_halve(10, 14, 4), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tally__counts_each_once),
-		cmocka_unit_test(tally__order_is_of_each_source_port),
-		cmocka_unit_test(tally__numbers_out_of_range_are_left_out),
-		cmocka_unit_test(spread__small_numbers),
-		cmocka_unit_test(variety__known_ways),
-		cmocka_unit_test(variety__neighbours_have_one),
-		cmocka_unit_test(variety__what_is_not_known_is_not_counted),
-		cmocka_unit_test(variety__nothing_known),
-		cmocka_unit_test(halve__finds_the_edge),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

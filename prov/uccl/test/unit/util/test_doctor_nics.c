@@ -2,6 +2,7 @@
 #include "../api/tree.h"
 
 #include "uccl_doctor_nics.h"
+#include "../tests.h"
 
 static void gpu_add(const char *device, const char *class, const char *vendor, const char *node)
 {
@@ -18,11 +19,10 @@ static void gpu_add(const char *device, const char *class, const char *vendor, c
 	tree_link(link, target);
 }
 
-static void gpus__what_computes(void **state)
+TEST_IN(gpus__what_computes, tree_make, tree_remove)
 {
 	struct doctor_gpu *list;
 
-	(void)state;
 	assert_int_equal(doctor_gpus(tree, NULL, &list), 0);
 	assert_null(list);
 	gpu_add("pci0000:80/0000:81:00.0", "0x030200\n", "0x10de\n", "1\n"); /* H200 */
@@ -48,11 +48,10 @@ static const char *way(const char *nic, uint64_t nic_nodes, const char *gpu, uin
 
 #define SWITCH "pci0000:15/0000:15:01.0/0000:16:00.0"
 
-static void way__from_near_to_far(void **state)
+TEST(way__from_near_to_far)
 {
 	static const char nic[] = "/sys/devices/" SWITCH "/0000:17:00.0/0000:18:00.0";
 
-	(void)state;
 	assert_string_equal(way(nic, 1, SWITCH "/0000:17:01.0/0000:19:00.0", 1), "PIX");
 	assert_string_equal(way(nic, 1, SWITCH "/0000:17:00.0/0000:18:00.1", 1), "PIX");
 	assert_string_equal(way(nic, 1, SWITCH "/0000:17:02.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0", 1), "PXB");
@@ -110,9 +109,8 @@ static const char *printed(bool json, bool with_gpu)
 	return text;
 }
 
-static void text__columns(void **state)
+TEST(text__columns)
 {
-	(void)state;
 	assert_string_equal(printed(false, true),
 			    "ORDER  NIC     BACKEND  SPEED  MTU    PCI           NUMA  DISTANCE  GPU\n"
 			    "1      mlx5_0  verbs    400G   4096   0000:16:00.0  0     10        0000:17:00.0 PHB\n"
@@ -122,9 +120,8 @@ static void text__columns(void **state)
 	assert_null(strstr(printed(false, false), "PHB"));
 }
 
-static void json__members(void **state)
+TEST(json__members)
 {
-	(void)state;
 	assert_string_equal(printed(true, true),
 			    "{\"program\":\"uccl_doctor\",\"version\":1,\"source\":\"sysfs\",\"here\":[0],\"nics\":[\n"
 			    "{\"order\":1,\"nic\":\"mlx5_0\",\"backend\":\"verbs\",\"link_bps\":400000000000,"
@@ -139,13 +136,12 @@ static void json__members(void **state)
 			    "\"numa\":[],\"distance\":32,\"gpu\":\"\",\"gpu_way\":\"\"}\n]}\n");
 }
 
-static void nearest__first_of_equals(void **state)
+TEST(nearest__first_of_equals)
 {
 	struct doctor_nic nic[3];
 	struct doctor_gpu gpu[3];
 	struct uccl_near near;
 
-	(void)state;
 	host_make(nic, &gpu[2], &near);
 	gpu[0] = gpu[1] = gpu[2];
 	strcpy(gpu[0].device, "/sys/devices/pci0000:80/0000:80:07.0/0000:82:00.0");
@@ -155,17 +151,4 @@ static void nearest__first_of_equals(void **state)
 	assert_null(doctor_gpu_nearest(&nic[0], gpu, 0));
 }
 
-#define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		each(gpus__what_computes),
-		cmocka_unit_test(way__from_near_to_far),
-		cmocka_unit_test(nearest__first_of_equals),
-		cmocka_unit_test(text__columns),
-		cmocka_unit_test(json__members),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

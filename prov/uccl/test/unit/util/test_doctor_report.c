@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "uccl_doctor_report.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,24 +39,21 @@ static void quoted_is(const char *text, const char *want)
 	free(got);
 }
 
-static void quoted__plain_and_escaped(void **state)
+TEST(quoted__plain_and_escaped)
 {
-	(void)state;
 	quoted_is("", "\"\"");
 	quoted_is("eth0", "\"eth0\"");
 	quoted_is("a\"b\\c", "\"a\\\"b\\\\c\"");
 	quoted_is("tab\tend\n\x01\x7f", "\"tab\\u0009end\\u000a\\u0001\\u007f\"");
 }
 
-static void quoted__utf8_is_kept(void **state)
+TEST(quoted__utf8_is_kept)
 {
-	(void)state;
 	quoted_is("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
-static void quoted__what_is_no_utf8_is_replaced(void **state)
+TEST(quoted__what_is_no_utf8_is_replaced)
 {
-	(void)state;
 	quoted_is("\xff", "\"\\ufffd\"");
 	quoted_is("\xc3", "\"\\ufffd\"");		/* cut off */
 	quoted_is("\xc0\x80", "\"\\ufffd\\ufffd\"");	/* overlong */
@@ -69,11 +62,10 @@ static void quoted__what_is_no_utf8_is_replaced(void **state)
 	quoted_is("a\x80z", "\"a\\ufffdz\"");
 }
 
-static void status__warn_and_bad_limit(void **state)
+TEST(status__warn_and_bad_limit)
 {
 	struct doctor_report r = { 0 };
 
-	(void)state;
 	assert_int_equal(doctor_status(&r), 0);
 	doctor_add(&r, DOCTOR_OK, "host", "mtu", "eth0", "1500 bytes");
 	doctor_add(&r, DOCTOR_NOTE, "host", "gro", "eth0", "off");
@@ -86,23 +78,21 @@ static void status__warn_and_bad_limit(void **state)
 	doctor_free(&r);
 }
 
-static void status__lost_findings_limit(void **state)
+TEST(status__lost_findings_limit)
 {
 	struct doctor_report r = { .short_of_memory = true };
 	char *json = printed(&r, doctor_print_json);
 
-	(void)state;
 	assert_int_equal(doctor_status(&r), 1);
 	assert_non_null(strstr(json, "\"complete\": false"));
 	free(json);
 }
 
-static void text__worst_first(void **state)
+TEST(text__worst_first)
 {
 	struct doctor_report r = { 0 };
 	char *text;
 
-	(void)state;
 	doctor_add(&r, DOCTOR_OK, "host", "one", NULL, "fine");
 	doctor_advise(doctor_add(&r, DOCTOR_WARN, "host", "two", "eth0", "so so"), "do %d things", 2);
 	doctor_add(&r, DOCTOR_BAD, "host", "three", NULL, "broken");
@@ -118,13 +108,12 @@ static void text__worst_first(void **state)
 	doctor_free(&r);
 }
 
-static void json__has_all_facts(void **state)
+TEST(json__has_all_facts)
 {
 	struct doctor_report r = { 0 };
 	struct doctor_finding *f = doctor_add(&r, DOCTOR_WARN, "host", "mtu", "e\"0", "%u bytes", 900u);
 	char *json;
 
-	(void)state;
 	doctor_advise(f, "more");
 	doctor_number(f, "mtu", 900);
 	doctor_number(f, "loss", 0.25);
@@ -147,11 +136,10 @@ static void json__has_all_facts(void **state)
 	doctor_free(&r);
 }
 
-static void add__keeps_what_came_before(void **state)
+TEST(add__keeps_what_came_before)
 {
 	struct doctor_report r = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		doctor_number(doctor_add(&r, DOCTOR_OK, "host", "n", NULL, "number %d", i), "i", i);
 	assert_int_equal(r.n, 1000);
@@ -161,13 +149,12 @@ static void add__keeps_what_came_before(void **state)
 	doctor_free(&r);
 }
 
-static void add__long_texts_are_cut(void **state)
+TEST(add__long_texts_are_cut)
 {
 	struct doctor_report r = { 0 };
 	char big[4096];
 	struct doctor_finding *f;
 
-	(void)state;
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	f = doctor_add(&r, DOCTOR_OK, big, big, big, "%s", big);
@@ -181,19 +168,4 @@ static void add__long_texts_are_cut(void **state)
 	doctor_free(&r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(quoted__plain_and_escaped),
-		cmocka_unit_test(quoted__utf8_is_kept),
-		cmocka_unit_test(quoted__what_is_no_utf8_is_replaced),
-		cmocka_unit_test(status__warn_and_bad_limit),
-		cmocka_unit_test(status__lost_findings_limit),
-		cmocka_unit_test(text__worst_first),
-		cmocka_unit_test(json__has_all_facts),
-		cmocka_unit_test(add__keeps_what_came_before),
-		cmocka_unit_test(add__long_texts_are_cut),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

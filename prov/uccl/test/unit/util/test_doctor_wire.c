@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "uccl_doctor_wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +39,10 @@ static struct doctor_run run_good(void)
 	return r;
 }
 
-static void head__refuses(void **state)
+TEST(head__refuses)
 {
 	enum doctor_msg_type type;
 
-	(void)state;
 	doctor_put_head(buf, DOCTOR_BYE, 0);
 	assert_int_equal(doctor_get_head(buf, &type), 0);
 	buf[0] ^= 1;
@@ -60,13 +55,12 @@ static void head__refuses(void **state)
 	assert_int_equal(doctor_get_head(buf, &type), -1);
 }
 
-static void hello__there_and_back(void **state)
+TEST(hello__there_and_back)
 {
 	struct doctor_hello h = hello_good(), got;
 	size_t n;
 	const uint8_t *b = body_of(doctor_put_hello(buf, &h), DOCTOR_HELLO, &n);
 
-	(void)state;
 	assert_true(doctor_get_hello(b, n, &got));
 	/* Not the structs: there is a gap in them. */
 	assert_true(h.token == got.token);
@@ -88,11 +82,10 @@ static bool hello_taken(const struct doctor_hello *h)
 	return doctor_get_hello(buf + DOCTOR_MSG_HEAD, len - DOCTOR_MSG_HEAD, &got);
 }
 
-static void hello__refuses(void **state)
+TEST(hello__refuses)
 {
 	struct doctor_hello h = hello_good();
 
-	(void)state;
 	h.version++;
 	assert_false(hello_taken(&h));
 	h.version = DOCTOR_VERSION - 1;
@@ -123,13 +116,12 @@ static bool run_taken(const struct doctor_run *r)
 	return doctor_get_run(b, n, &got);
 }
 
-static void run__there_and_back(void **state)
+TEST(run__there_and_back)
 {
 	struct doctor_run r = run_good(), got;
 	size_t n;
 	const uint8_t *b = body_of(doctor_put_run(buf, &r), DOCTOR_RUN, &n);
 
-	(void)state;
 	assert_true(doctor_get_run(b, n, &got));
 	assert_int_equal(got.by_listener, r.by_listener);
 	assert_int_equal(got.id, r.id);
@@ -144,11 +136,10 @@ static void run__there_and_back(void **state)
 }
 
 /* Nobody can have a listener send more than the bounds say. */
-static void run__refuses_what_is_too_much(void **state)
+TEST(run__refuses_what_is_too_much)
 {
 	struct doctor_run r;
 
-	(void)state;
 #define REFUSED(field, value) \
 	do { r = run_good(); r.field = (value); assert_false(run_taken(&r)); } while (0)
 	REFUSED(count, 0);
@@ -179,13 +170,12 @@ static void run__refuses_what_is_too_much(void **state)
 	assert_false(doctor_get_run(buf + DOCTOR_MSG_HEAD, 22, &r));
 }
 
-static void sent__there_and_back(void **state)
+TEST(sent__there_and_back)
 {
 	struct doctor_sent s = { .sent = 10, .refused = 2, .error = 90, .mtu = 1400 }, got;
 	size_t n;
 	const uint8_t *b = body_of(doctor_put_sent(buf, &s), DOCTOR_SENT, &n);
 
-	(void)state;
 	assert_true(doctor_get_sent(b, n, &got));
 	assert_memory_equal(&s, &got, sizeof(s));
 	assert_false(doctor_get_sent(b, n + 1, &got));
@@ -198,13 +188,12 @@ static void sent__there_and_back(void **state)
 	assert_false(doctor_get_sent(b, n, &got));
 }
 
-static void tally__sums_must_agree(void **state)
+TEST(tally__sums_must_agree)
 {
 	struct doctor_tally t = { 0 }, got;
 	const uint8_t *b = buf + DOCTOR_MSG_HEAD;
 	size_t n;
 
-	(void)state;
 	for (uint32_t i = 0; i < 100; i++)
 		doctor_tally_add(&t, (uint16_t)(i % 5), i, (uint8_t)(i % 4), i % 10);
 	t.overflowed = 7;
@@ -233,13 +222,12 @@ static void tally__sums_must_agree(void **state)
 	assert_false(doctor_get_tally(b, n, &got));
 }
 
-static void paths__there_and_back(void **state)
+TEST(paths__there_and_back)
 {
 	struct doctor_paths p = { .next_hops = 4, .n = DOCTOR_LABELS }, got;
 	const uint8_t *b = buf + DOCTOR_MSG_HEAD;
 	size_t n;
 
-	(void)state;
 	for (int i = 0; i < DOCTOR_LABELS; i++) {
 		p.trail[i].n = DOCTOR_HOPS;
 		p.trail[i].arrived = i % 2;
@@ -261,13 +249,12 @@ static void paths__there_and_back(void **state)
 	assert_false(doctor_get_paths(b, 0, &got));
 }
 
-static void probe__bytes_are_proven(void **state)
+TEST(probe__bytes_are_proven)
 {
 	struct doctor_probe p = { .token = 42, .kind = DOCTOR_DATA, .id = 3, .label = 5, .seq = 77 }, got;
 	uint8_t packet[2000];
 	bool right;
 
-	(void)state;
 	for (p.size = DOCTOR_PROBE_HEAD; p.size < 200; p.size++) {
 		doctor_put_probe(packet, &p);
 		assert_true(doctor_get_probe(packet, p.size, 42, &got, &right));
@@ -298,12 +285,11 @@ static void probe__bytes_are_proven(void **state)
 }
 
 /* What a stranger may send: readers answer, and what they take is within its bounds. */
-static void readers__any_bytes(void **state)
+TEST(readers__any_bytes)
 {
 	struct doctor_paths *paths = malloc(sizeof(*paths));
 	struct uccl_rng rng;
 
-	(void)state;
 	assert_non_null(paths);
 	uccl_rng_seed(&rng, 20261122);
 	for (int i = 0; i < 20000; i++) {
@@ -340,20 +326,4 @@ static void readers__any_bytes(void **state)
 	free(paths);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(head__refuses),
-		cmocka_unit_test(hello__there_and_back),
-		cmocka_unit_test(hello__refuses),
-		cmocka_unit_test(run__there_and_back),
-		cmocka_unit_test(run__refuses_what_is_too_much),
-		cmocka_unit_test(sent__there_and_back),
-		cmocka_unit_test(tally__sums_must_agree),
-		cmocka_unit_test(paths__there_and_back),
-		cmocka_unit_test(probe__bytes_are_proven),
-		cmocka_unit_test(readers__any_bytes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

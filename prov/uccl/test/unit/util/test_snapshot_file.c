@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "snapshot_file.h"
+#include "../tests.h"
 
 /* A snapshot as another process gets it. */
 static size_t taken(struct lan *l)
@@ -15,12 +16,11 @@ static size_t taken(struct lan *l)
 	return uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
 }
 
-static void snapshot_check__good(void **state)
+TEST(snapshot_check__good)
 {
 	struct lan *l = talked(4);
 	size_t n = taken(l);
 
-	(void)state;
 	assert_int_equal(block.v.npeers, 3);
 	assert_null(snapshot_check(&block.v, n));
 	assert_null(snapshot_check(&block.v, sizeof(block)));
@@ -28,12 +28,11 @@ static void snapshot_check__good(void **state)
 }
 
 /* Cut off anywhere. */
-static void snapshot_check__short(void **state)
+TEST(snapshot_check__short)
 {
 	struct lan *l = talked(4);
 	size_t n = taken(l);
 
-	(void)state;
 	for (size_t size = 0; size < n; size++) {
 		/* Nothing beyond is looked at: it lies at the very end of its memory. */
 		uint64_t *copy = malloc((size + 7) / 8 * 8 + 1);
@@ -46,12 +45,11 @@ static void snapshot_check__short(void **state)
 	lan_free(l);
 }
 
-static void snapshot_check__older(void **state)
+TEST(snapshot_check__older)
 {
 	struct lan *l = talked(2);
 	size_t n = taken(l);
 
-	(void)state;
 	block.v.version = UCCL_SNAPSHOT_VERSION - 1;
 	assert_string_equal(snapshot_check(&block.v, n), "written by another version of the provider");
 	block.v.version = UCCL_SNAPSHOT_VERSION;
@@ -72,14 +70,13 @@ static void snapshot_check__older(void **state)
 		assert_null(snapshot_check(&block.v, n));                                                         \
 	} while (0)
 
-static void snapshot_check__damaged(void **state)
+TEST(snapshot_check__damaged)
 {
 	struct lan *l = talked(2);
 	size_t n = taken(l);
 	struct uccl_snapshot_peer *p = (struct uccl_snapshot_peer *)uccl_snapshot_first(&block.v);
 	struct uccl_snapshot_path *path = (struct uccl_snapshot_path *)(p + 1);
 
-	(void)state;
 	DAMAGED(block.v.bytes, block.v.bytes - 8);
 	DAMAGED(block.v.bytes, block.v.bytes + 1);
 	DAMAGED(block.v.bytes, UINT32_MAX - 7);
@@ -100,12 +97,11 @@ static void snapshot_check__damaged(void **state)
 	lan_free(l);
 }
 
-static void snapshot_check__noise(void **state)
+TEST(snapshot_check__noise)
 {
 	struct lan *l = talked(3);
 	size_t n = taken(l);
 
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		size_t at = (size_t)uccl_rng_below(&l->rng, n);
 		uint8_t *byte = (uint8_t *)&block + at, was = *byte;
@@ -128,7 +124,7 @@ static void file_write(int dir, const void *data, size_t len)
 }
 
 /* What a file must be like. */
-static void snapshot_file_read__files(void **state)
+TEST(snapshot_file_read__files)
 {
 	char path[] = "uccl-snapshot-XXXXXX";
 	struct lan *l = talked(3);
@@ -137,7 +133,6 @@ static void snapshot_file_read__files(void **state)
 	const char *why;
 	int dir;
 
-	(void)state;
 	assert_non_null(mkdtemp(path));
 	dir = open(path, O_RDONLY | O_DIRECTORY);
 	assert_null(snapshot_file_read(dir, "1.0", &why));
@@ -171,16 +166,4 @@ static void snapshot_file_read__files(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(snapshot_check__good),
-		cmocka_unit_test(snapshot_check__short),
-		cmocka_unit_test(snapshot_check__older),
-		cmocka_unit_test(snapshot_check__damaged),
-		cmocka_unit_test(snapshot_check__noise),
-		cmocka_unit_test(snapshot_file_read__files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -7,6 +7,7 @@
 
 #include "snapshot_file.h"
 #include "stall_report.h"
+#include "../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define S UCCL_NS_PER_S
@@ -69,11 +70,10 @@ static size_t find(const struct uccl_snapshot *before)
 	return n;
 }
 
-static void stall_report_find__nothing(void **state)
+TEST(stall_report_find__nothing)
 {
 	struct uccl_snapshot_peer *p;
 
-	(void)state;
 	made_new(&now_, 10 * S);
 	p = made_add(&now_, 1, 4);
 	p->stall_ns[UCCL_STALL_NOT] = 96 * MS;
@@ -86,7 +86,7 @@ static void stall_report_find__nothing(void **state)
 }
 
 /* Every reason alone is the one that is named, with its number. */
-static void stall_report_find__each_reason(void **state)
+TEST(stall_report_find__each_reason)
 {
 	static const struct {
 		uint8_t why;
@@ -104,7 +104,6 @@ static void stall_report_find__each_reason(void **state)
 		{UCCL_STALL_CONNECT, "so for 2.0 s"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(want); i++) {
 		struct uccl_snapshot_peer *p;
 
@@ -129,11 +128,10 @@ static void stall_report_find__each_reason(void **state)
 }
 
 /* Only what came since the snapshot before counts. */
-static void stall_report_find__since(void **state)
+TEST(stall_report_find__since)
 {
 	struct uccl_snapshot_peer *p, *q;
 
-	(void)state;
 	made_new(&before_, 10 * S);
 	q = made_add(&before_, 1, 1);
 	q->stall_ns[UCCL_STALL_CREDIT] = 900 * MS;
@@ -155,11 +153,10 @@ static void stall_report_find__since(void **state)
 	assert_int_equal(found[0].why, UCCL_STALL_CREDIT);
 }
 
-static void stall_report_find__losses_make_windows_small(void **state)
+TEST(stall_report_find__losses_make_windows_small)
 {
 	struct uccl_snapshot_peer *p;
 
-	(void)state;
 	made_new(&now_, 10 * S);
 	p = made_add(&now_, 1, 1);
 	p->stall_ns[UCCL_STALL_WINDOW] = 100 * MS;
@@ -175,11 +172,10 @@ static void stall_report_find__losses_make_windows_small(void **state)
 	assert_int_equal(found[0].why, UCCL_STALL_WINDOW);
 }
 
-static void stall_report_find__paths(void **state)
+TEST(stall_report_find__paths)
 {
 	struct uccl_snapshot_peer *p;
 
-	(void)state;
 	made_new(&now_, 10 * S);
 	p = made_add(&now_, 1, 8);
 	p->stall_ns[UCCL_STALL_NOT] = S;
@@ -204,11 +200,10 @@ static void stall_report_find__paths(void **state)
 	assert_int_equal(find(NULL), 0);
 }
 
-static void stall_report_find__endpoint(void **state)
+TEST(stall_report_find__endpoint)
 {
 	struct uccl_snapshot_peer *p;
 
-	(void)state;
 	made_new(&before_, 10 * S);
 	made_new(&now_, 11 * S);
 	p = made_add(&now_, 1, 0);
@@ -231,9 +226,8 @@ static void stall_report_find__endpoint(void **state)
 }
 
 /* Whatever room there is. */
-static void stall_report_find__room(void **state)
+TEST(stall_report_find__room)
 {
-	(void)state;
 	made_new(&now_, 10 * S);
 	for (uint16_t i = 0; i < 4; i++) {
 		struct uccl_snapshot_peer *p = made_add(&now_, (uint16_t)(i + 1), 4);
@@ -257,7 +251,7 @@ static void stall_report_find__room(void **state)
 	}
 }
 
-static void stall_report_sort__worst_first(void **state)
+TEST(stall_report_sort__worst_first)
 {
 	const struct uccl_snapshot_peer peer = {.port = 1};
 	struct stall_report v[] = {
@@ -271,7 +265,6 @@ static void stall_report_sort__worst_first(void **state)
 	static const uint8_t want[] = {UCCL_STALL_SILENT, UCCL_STALL_AWAY, UCCL_STALL_CREDIT, UCCL_STALL_WINDOW,
 				       UCCL_STALL_LOSS};
 
-	(void)state;
 	stall_report_sort(v, uccl_array_len(v));
 	for (size_t i = 0; i < uccl_array_len(want); i++)
 		assert_int_equal(v[i].why, want[i]);
@@ -304,12 +297,11 @@ static uint64_t sum_held(void)
 	return all;
 }
 
-static void stall_report__not_there_yet(void **state)
+TEST(stall_report__not_there_yet)
 {
 	struct lan *l = lan_new();
 	uint64_t began;
 
-	(void)state;
 	lan_open(l, 0);
 	lan_open(l, 1);
 	began = l->now;
@@ -333,11 +325,10 @@ static void half_way(struct lan *l)
 	assert_true(lan_conn(l, 0, 1)->peer.flow.sent.inflight_chunks > 0);
 }
 
-static void stall_report__peer_stopped(void **state)
+TEST(stall_report__peer_stopped)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_recv(l, 1, dst, sizeof(dst), NULL);
 	lan_send(l, 0, 1, src, sizeof(src), NULL);
 	half_way(l);
@@ -355,11 +346,10 @@ static void stall_report__peer_stopped(void **state)
 }
 
 /* The envelope is acknowledged, and nobody takes the message. */
-static void stall_report__no_receive(void **state)
+TEST(stall_report__no_receive)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_send(l, 0, 1, src, sizeof(src), NULL);
 	lan_pass(l, 50 * MS);
 	assert_int_equal(seen(l).why, UCCL_STALL_ANSWER);
@@ -394,7 +384,7 @@ static struct lan *stream(const char *cc, const char *credit, uint64_t link_bps,
 	return l;
 }
 
-static void stall_report__streams(void **state)
+TEST(stall_report__streams)
 {
 	static const struct {
 		const char *cc, *credit;
@@ -407,7 +397,6 @@ static void stall_report__streams(void **state)
 		{"nscc:max_bdps=0.1,max_chunks=1", "none", 0, false, UCCL_STALL_WINDOW},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(want); i++) {
 		struct lan *l = stream(want[i].cc, want[i].credit, want[i].link_bps, want[i].lossy);
 
@@ -418,12 +407,11 @@ static void stall_report__streams(void **state)
 }
 
 /* The NIC takes no more; and then nobody calls us. */
-static void stall_report__our_own(void **state)
+TEST(stall_report__our_own)
 {
 	struct lan *l = lan_new();
 	struct stall_report s;
 
-	(void)state;
 	l->node[0].cfg.cc = "nscc:max_bdps=0.1,max_chunks=1";
 	lan_open(l, 0);
 	lan_open(l, 1);
@@ -451,23 +439,4 @@ static void stall_report__our_own(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stall_report_find__nothing),
-		cmocka_unit_test(stall_report_find__each_reason),
-		cmocka_unit_test(stall_report_find__since),
-		cmocka_unit_test(stall_report_find__losses_make_windows_small),
-		cmocka_unit_test(stall_report_find__paths),
-		cmocka_unit_test(stall_report_find__endpoint),
-		cmocka_unit_test(stall_report_find__room),
-		cmocka_unit_test(stall_report_sort__worst_first),
-		cmocka_unit_test(stall_report__not_there_yet),
-		cmocka_unit_test(stall_report__peer_stopped),
-		cmocka_unit_test(stall_report__no_receive),
-		cmocka_unit_test(stall_report__streams),
-		cmocka_unit_test(stall_report__our_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

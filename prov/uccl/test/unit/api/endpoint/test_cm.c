@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/endpoint/cm.h"
+#include "../../tests.h"
 
 static uint8_t words[257];
 
@@ -20,7 +21,7 @@ static void fill_words(void)
 }
 
 /* What both say arrives, of every length that is allowed. */
-static void connect__data(void **state)
+TEST(connect__data)
 {
 	static const size_t lens[] = { 0, 1, 100, 256 };
 	size_t most, len = sizeof(most);
@@ -53,7 +54,7 @@ static void connect__data(void **state)
 }
 
 /* Messages of all kinds, receives posted before there is a connection, and remote memory. */
-static void connected__transfers(void **state)
+TEST(connected__transfers)
 {
 	uint8_t *out = malloc(300000), *in = calloc(1, 300000);
 	struct fi_info *info;
@@ -96,7 +97,7 @@ static void connected__transfers(void **state)
 }
 
 /* Requests and goodbyes are told by reads of event queues, so who sends leaves them to these. */
-static void connected__leaves_looks(void **state)
+TEST(connected__leaves_looks)
 {
 	struct pair p;
 	char *buf;
@@ -110,7 +111,7 @@ static void connected__leaves_looks(void **state)
 	free(buf);
 }
 
-static void reject__data(void **state)
+TEST(reject__data)
 {
 	struct fi_eq_err_entry err;
 	uint8_t own[4] = { 0 };
@@ -148,7 +149,7 @@ static void reject__data(void **state)
 }
 
 /* Where nobody is, where nobody listens any more, and at an endpoint that is no listener. */
-static void connect__refused(void **state)
+TEST_IN(connect__refused, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct fi_eq_err_entry err;
@@ -165,7 +166,7 @@ static void connect__refused(void **state)
 }
 
 /* Who reads of a request without a buffer has none of it, and nothing to free. */
-static void connect__told_without_a_buffer(void **state)
+TEST_IN(connect__told_without_a_buffer, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
@@ -182,7 +183,7 @@ static void connect__told_without_a_buffer(void **state)
 }
 
 /* Requests that are not answered end with the listener, and with the endpoint that was made for them. */
-static void connect__forgotten(void **state)
+TEST_IN(connect__forgotten, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct fi_eq_err_entry err;
@@ -208,7 +209,7 @@ static void connect__forgotten(void **state)
 }
 
 /* The listener may go as soon as it has handed a request on. */
-static void accept__listener_gone(void **state)
+TEST_IN(accept__listener_gone, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct told t;
@@ -227,7 +228,7 @@ static void accept__listener_gone(void **state)
  * What was sent before a shutdown arrives, in receives posted before and after; those that meet nothing end. Each side
  * hears of it once. PROTOCOL R113
  */
-static void shutdown__told_once(void **state)
+TEST_IN(shutdown__told_once, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	char in[4][8];
@@ -262,7 +263,7 @@ static void shutdown__told_once(void **state)
 }
 
 /* A peer that closes without a word is as good. */
-static void close__is_a_shutdown(void **state)
+TEST_IN(close__is_a_shutdown, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct told t;
@@ -294,7 +295,7 @@ static void refused(struct pair *p, struct party *c, uint64_t times)
 }
 
 /* What others say to a connected endpoint, or one that connects, changes nothing. PROTOCOL R112 */
-static void heard__of_others(void **state)
+TEST_IN(heard__of_others, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	const struct uccl_addr *to;
@@ -325,7 +326,7 @@ static void heard__of_others(void **state)
 }
 
 /* Names: of the accepted one that of the listener, as its peer knows it; and what is missing before. */
-static void name__both_sides(void **state)
+TEST_IN(name__both_sides, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	uint8_t name[FI_UCCL_ADDR_LEN], other[FI_UCCL_ADDR_LEN];
@@ -348,7 +349,7 @@ static void name__both_sides(void **state)
 	assert_memory_equal(name, other, sizeof(name));
 }
 
-static void needs__an_event_queue(void **state)
+TEST_IN(needs__an_event_queue, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
@@ -388,7 +389,7 @@ static void *serve_main(void *arg)
 }
 
 /* Nobody reads anything but the event queues, asleep; one of them by its descriptor. */
-static void events__asleep(void **state)
+TEST_IN(events__asleep, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct pollfd pfd = { .events = POLLIN };
@@ -436,7 +437,7 @@ static void child_main(int fd, bool accept)
 }
 
 /* The end of a process ends what was connected to it, and what waited for its answer. */
-static void killed__heard_of(void **state)
+TEST(killed__heard_of)
 {
 	for (int accept = 0; accept < 2; accept++) {
 		struct fi_eq_err_entry err;
@@ -480,25 +481,4 @@ static void killed__heard_of(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(connect__data),
-		cmocka_unit_test(connected__transfers),
-		cmocka_unit_test(connected__leaves_looks),
-		cmocka_unit_test(reject__data),
-		test_with(pair, connect__refused),
-		test_with(pair, connect__told_without_a_buffer),
-		test_with(pair, connect__forgotten),
-		test_with(pair, accept__listener_gone),
-		test_with(pair, shutdown__told_once),
-		test_with(pair, close__is_a_shutdown),
-		cmocka_unit_test(killed__heard_of),
-		test_with(pair, heard__of_others),
-		test_with(pair, name__both_sides),
-		test_with(pair, needs__an_event_queue),
-		test_with(pair, events__asleep),
-	};
-
-	return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -18,6 +18,7 @@
 #include "api/endpoint/start.h"
 #include "api/event/cq.h"
 #include "api/object/domain.h"
+#include "../../tests.h"
 
 struct duo {
 	struct world w;
@@ -61,7 +62,7 @@ static void expect_error(struct node *n, struct node *other, void *context, int 
 	assert_int_equal(out->err, err);
 }
 
-static void enable__needs(void **state)
+TEST_IN(enable__needs, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
@@ -96,7 +97,7 @@ static void enable__needs(void **state)
 }
 
 /* Counters and shared transmit contexts may come after it; what an endpoint needs to begin may not. */
-static void bind__after_enable(void **state)
+TEST(bind__after_enable)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_FD };
 	char out[8] = "late", in[8] = "";
@@ -138,7 +139,7 @@ static void bind__after_enable(void **state)
 	world_close(&d.w);
 }
 
-static void getname__before_enable(void **state)
+TEST_IN(getname__before_enable, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint8_t one[FI_UCCL_ADDR_LEN], two[FI_UCCL_ADDR_LEN];
@@ -161,7 +162,7 @@ static void getname__before_enable(void **state)
 	assert_int_equal(fi_close(&ep->fid), 0);
 }
 
-static void msg__all_forms(void **state)
+TEST_IN(msg__all_forms, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[4] = "abc", in[4] = "";
@@ -218,7 +219,7 @@ static void msg__all_forms(void **state)
 			 -FI_EINVAL);
 }
 
-static void tagged__all_forms(void **state)
+TEST_IN(tagged__all_forms, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[4] = "abc", in[4] = "";
@@ -272,7 +273,7 @@ static void tagged__all_forms(void **state)
 }
 
 /* Sizes around every limit: injected, eager, chunks, rendezvous; unexpected and expected; to another and to itself. */
-static void tagged__sizes(void **state)
+TEST(tagged__sizes)
 {
 	static const size_t sizes[] = { 0, 1, 63, 64, 4096, 4097, 16384, 16385, 65535, 65536, 65537, 300001, 3000000 };
 	uint8_t *out = malloc(3000000), *in = malloc(3000000);
@@ -320,7 +321,7 @@ static void tagged__sizes(void **state)
 	free(in);
 }
 
-static void selective__completions(void **state)
+TEST(selective__completions)
 {
 	char out[4] = "abc", in[4] = "";
 	struct iovec iov = { out, 4 };
@@ -356,7 +357,7 @@ static void selective__completions(void **state)
 	duo_close(&d);
 }
 
-static void opsflag__change(void **state)
+TEST_IN(opsflag__change, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t flags = FI_TRANSMIT;
@@ -373,7 +374,7 @@ static void opsflag__change(void **state)
 	assert_int_equal(fi_control(&d->a.ep->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
 }
 
-static void cancel__and_truncation(void **state)
+TEST_IN(cancel__and_truncation, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[100] = "abc", in[10];
@@ -397,7 +398,7 @@ static void cancel__and_truncation(void **state)
 	assert_int_equal(d->a.ep->ops->tx_size_left(d->a.ep), 4096);
 }
 
-static void peek__claim_discard(void **state)
+TEST_IN(peek__claim_discard, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[8] = "message", in[8] = "";
@@ -445,7 +446,7 @@ static void peek__claim_discard(void **state)
 	assert_int_equal(d->b.ep->ops->rx_size_left(d->b.ep), 4096);
 }
 
-static void multi_recv__buffer(void **state)
+TEST(multi_recv__buffer)
 {
 	char out[100], *buf = malloc(1000);
 	struct iovec iov = { buf, 1000 };
@@ -480,7 +481,7 @@ static void multi_recv__buffer(void **state)
 }
 
 /* What others send into a multi-receive buffer stops at the queue's size until the program reads. */
-static void multi_recv__full_queue(void **state)
+TEST_IN(multi_recv__full_queue, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	enum { N = 1000, SIZE = 64 };
@@ -511,7 +512,7 @@ static void multi_recv__full_queue(void **state)
 	assert_int_equal(fi_cq_read(d->b.cq, &e, 1), -FI_EAGAIN);
 }
 
-static void opt__values(void **state)
+TEST_IN(opt__values, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	bool yes = true;
@@ -549,7 +550,7 @@ static void opt__values(void **state)
 }
 
 /* Who is not in the address vector is named by his address, and can be answered when it is inserted. */
-static void source_err__insert_and_answer(void **state)
+TEST(source_err__insert_and_answer)
 {
 	struct fi_info *h = world_hints();
 	struct fi_cq_err_entry err = { 0 };
@@ -588,7 +589,7 @@ static void source_err__insert_and_answer(void **state)
 	world_close(&w);
 }
 
-static void inject__too_long(void **state)
+TEST_IN(inject__too_long, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	static char out[5000];
@@ -602,7 +603,7 @@ static void inject__too_long(void **state)
 }
 
 /* Datagrams: as long as fi_getinfo said, and no longer; what is posted for more takes them, too. */
-static void dgram__sizes(void **state)
+TEST(dgram__sizes)
 {
 	struct fi_info *h = world_hints();
 	uint8_t *out, *in;
@@ -643,7 +644,7 @@ static void forget_key(uint8_t *name)
 }
 
 /* Endpoints with one authorization key talk; with different ones, or with one and none, they do not. PROTOCOL R114 */
-static void auth_key__groups(void **state)
+TEST(auth_key__groups)
 {
 	static const char *const keys[] = { "", "a key", "another" };
 
@@ -696,7 +697,7 @@ static void auth_key__groups(void **state)
 }
 
 /* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
-static void cq__back_pressure(void **state)
+TEST_IN(cq__back_pressure, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
@@ -734,7 +735,7 @@ static void cq__back_pressure(void **state)
 	world_closes(&ep->fid, &cq->fid);
 }
 
-static void cntr__counts(void **state)
+TEST_IN(cntr__counts, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
@@ -782,7 +783,7 @@ static void cntr__counts(void **state)
 }
 
 /* A handle that was removed is no destination; the same index then means another peer, also in completions. */
-static void av__remove_and_reuse(void **state)
+TEST_IN(av__remove_and_reuse, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[8] = "one", in[8] = "";
@@ -817,7 +818,7 @@ static void av__remove_and_reuse(void **state)
 }
 
 /* An endpoint that is closed and opened anew is another peer at another address, or fails what is sent to the old. */
-static void peer__restarts(void **state)
+TEST_IN(peer__restarts, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[8] = "again", in[8] = "";
@@ -918,7 +919,7 @@ static void *read_one_main(void *arg)
 }
 
 /* What was accepted arrives, although no descriptor is left to sleep on while the endpoint is closed. */
-static void close__without_descriptors(void **state)
+TEST_IN(close__without_descriptors, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct rlimit old, none;
@@ -941,14 +942,14 @@ static void close__without_descriptors(void **state)
 	assert_string_equal(in, "last");
 }
 
-static void sread__ping_pong(void **state)
+TEST_IN(sread__ping_pong, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
 	ping_pong_asleep(d, 300);
 }
 
-static void auto_progress__ping_pong(void **state)
+TEST(auto_progress__ping_pong)
 {
 	struct fi_info *h = world_hints();
 	struct duo d;
@@ -961,7 +962,7 @@ static void auto_progress__ping_pong(void **state)
 }
 
 /* With FI_PROGRESS_AUTO a large message arrives although the receiver never looks at its queue. */
-static void auto_progress__receiver_idle(void **state)
+TEST(auto_progress__receiver_idle)
 {
 	struct fi_info *h = world_hints();
 	size_t n = 2000000;
@@ -985,7 +986,7 @@ static void auto_progress__receiver_idle(void **state)
 }
 
 /* Who only sends hears of the peer all the same. PROTOCOL R245 */
-static void send__looks(void **state)
+TEST(send__looks)
 {
 	size_t n = 1u << 20;
 	char *out = calloc(2, n);
@@ -1003,7 +1004,7 @@ static void send__looks(void **state)
 }
 
 /* A thread of its own does that. None is started here: it could look before the test does. */
-static void send__leaves_it_to_a_thread(void **state)
+TEST(send__leaves_it_to_a_thread)
 {
 	struct uccl_driver *driver;
 	struct duo d;
@@ -1021,7 +1022,7 @@ static void send__leaves_it_to_a_thread(void **state)
 }
 
 /* Reading one queue of a domain in vain drives its other endpoints, whose peers may wait. */
-static void domain__idle_reads(void **state)
+TEST_IN(domain__idle_reads, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[8] = "x", in[8];
@@ -1046,7 +1047,7 @@ static void domain__idle_reads(void **state)
 }
 
 /* A program that sleeps in its own poll() is woken by what arrives. */
-static void trywait__arrival(void **state)
+TEST_IN(trywait__arrival, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct pollfd pfd = { .events = POLLIN };
@@ -1070,7 +1071,7 @@ static void trywait__arrival(void **state)
 }
 
 /* Endpoints that agree on a port find each other without a name, by socket addresses. */
-static void keyless__sockaddr(void **state)
+TEST(keyless__sockaddr)
 {
 	struct fi_info *h = world_hints();
 	struct sockaddr_in sin;
@@ -1113,7 +1114,7 @@ static void keyless__sockaddr(void **state)
 }
 
 /* In a child of fork the endpoint refuses to work and can be closed; the parent does not notice. */
-static void fork__child(void **state)
+TEST_IN(fork__child, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	char out[8] = "x", in[8];
@@ -1143,7 +1144,7 @@ static void fork__child(void **state)
 }
 
 /* Every place in the tables that programs call blindly is filled. */
-static void ops__full(void **state)
+TEST_IN(ops__full, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 
@@ -1173,7 +1174,7 @@ static void ops__full(void **state)
 }
 
 /* FI_UCCL_STATS leaves one line of JSON per endpoint. */
-static void stats__file(void **state)
+TEST(stats__file)
 {
 	char name[64], file[96], line[8192];
 	int objects = 0;
@@ -1200,7 +1201,7 @@ static void stats__file(void **state)
 }
 
 /* Whose NIC cannot tell of marks of the network hears so, once, if any are asked for. */
-static void marks__said_once(void **state)
+TEST_IN(marks__said_once, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct uccl_nic_caps deaf = { .mtu = 1500 }, hears = { .mtu = 1500, .marks = true };
@@ -1225,44 +1226,4 @@ static void marks__said_once(void **state)
 	node_close(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, enable__needs),
-		cmocka_unit_test(bind__after_enable),
-		test_with(world, getname__before_enable),
-		test_with(duo, msg__all_forms),
-		test_with(duo, tagged__all_forms),
-		cmocka_unit_test(tagged__sizes),
-		cmocka_unit_test(selective__completions),
-		test_with(duo, opsflag__change),
-		test_with(duo, cancel__and_truncation),
-		test_with(duo, peek__claim_discard),
-		cmocka_unit_test(multi_recv__buffer),
-		test_with(duo, multi_recv__full_queue),
-		test_with(duo, opt__values),
-		cmocka_unit_test(source_err__insert_and_answer),
-		test_with(duo, inject__too_long),
-		cmocka_unit_test(dgram__sizes),
-		cmocka_unit_test(auth_key__groups),
-		test_with(duo, cq__back_pressure),
-		test_with(world, cntr__counts),
-		test_with(duo, av__remove_and_reuse),
-		test_with(duo, peer__restarts),
-		test_with(duo, close__without_descriptors),
-		test_with(duo, sread__ping_pong),
-		cmocka_unit_test(auto_progress__ping_pong),
-		cmocka_unit_test(auto_progress__receiver_idle),
-		cmocka_unit_test(send__looks),
-		cmocka_unit_test(send__leaves_it_to_a_thread),
-		test_with(duo, domain__idle_reads),
-		test_with(duo, trywait__arrival),
-		cmocka_unit_test(keyless__sockaddr),
-		test_with(duo, fork__child),
-		test_with(duo, ops__full),
-		cmocka_unit_test(stats__file),
-		test_with(world, marks__said_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,6 +2,7 @@
 #include "../world.h"
 
 #include "flow/wire/addr.h"
+#include "../../tests.h"
 
 static struct fi_uccl_ops_ep *ops_open(struct node *n)
 {
@@ -13,7 +14,7 @@ static struct fi_uccl_ops_ep *ops_open(struct node *n)
 	return ops;
 }
 
-static void open__names(void **state)
+TEST_IN(open__names, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
@@ -38,7 +39,7 @@ static void open__names(void **state)
 }
 
 /* What a conversation leaves in the counters, and what is known of a peer after it. */
-static void stats__of_a_conversation(void **state)
+TEST_IN(stats__of_a_conversation, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_uccl_stats st, part;
@@ -88,7 +89,7 @@ static void stats__of_a_conversation(void **state)
 }
 
 /* More peers than the first snapshot has room for; those that were never connected have no time. */
-static void peers__many(void **state)
+TEST_IN(peers__many, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
@@ -119,7 +120,7 @@ static void peers__many(void **state)
 	node_close(&a);
 }
 
-static void dropped__reasons(void **state)
+TEST_IN(dropped__reasons, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
@@ -142,14 +143,4 @@ static void dropped__reasons(void **state)
 	node_close(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__names),
-		test_with(world, stats__of_a_conversation),
-		test_with(world, peers__many),
-		test_with(world, dropped__reasons),
-	};
-
-	return cmocka_run_group_tests_name("openops", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -5,8 +5,9 @@
 
 #include "api/endpoint/cm.h"
 #include "api/endpoint/pep.h"
+#include "../../tests.h"
 
-static void open__states(void **state)
+TEST(open__states)
 {
 	size_t size, len = sizeof(size);
 	struct fi_info *info;
@@ -43,7 +44,7 @@ static void open__states(void **state)
 }
 
 /* What a request tells of who asks is where that one is. */
-static void request__info(void **state)
+TEST_IN(request__info, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	uint8_t name[FI_UCCL_ADDR_LEN];
@@ -61,7 +62,7 @@ static void request__info(void **state)
 }
 
 /* More than the program wants to have waiting are turned away; when it answers, others may come. */
-static void backlog__full(void **state)
+TEST_IN(backlog__full, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct fi_eq_err_entry err;
@@ -88,7 +89,7 @@ static void backlog__full(void **state)
  * Requests that name another address than their sender's, or none, or have no number, and what is no request, are
  * refused and counted. PROTOCOL R112
  */
-static void request__bad(void **state)
+TEST_IN(request__bad, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	uint8_t own[FI_UCCL_ADDR_LEN + 300], other[FI_UCCL_ADDR_LEN];
@@ -116,7 +117,7 @@ static void request__bad(void **state)
 }
 
 /* A passive endpoint with a port: who takes its address has it, before and after it is gone. */
-static void give__address(void **state)
+TEST(give__address)
 {
 	struct fi_info *h = connected_hints(), *info;
 	struct sockaddr_in name, got;
@@ -144,7 +145,7 @@ static void give__address(void **state)
 }
 
 /* By host and port, which name no key. */
-static void connect__by_port(void **state)
+TEST(connect__by_port)
 {
 	struct fi_info *h = connected_hints();
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_FD };
@@ -169,12 +170,4 @@ static void connect__by_port(void **state)
 	pair_close(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__states),	 test_with(pair, request__info), test_with(pair, backlog__full),
-		test_with(pair, request__bad),	 cmocka_unit_test(give__address), cmocka_unit_test(connect__by_port),
-	};
-
-	return cmocka_run_group_tests_name("pep", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -5,6 +5,7 @@
 #include <rdma/fi_rma.h>
 
 #include "flow/wire/addr.h"
+#include "../../tests.h"
 
 #define CTX 3
 #define BITS 2
@@ -126,7 +127,7 @@ static void send_one(struct pair *p, int from, int to, size_t len)
 	free(in);
 }
 
-static void context__all_pairs(void **state)
+TEST_IN(context__all_pairs, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 
@@ -139,7 +140,7 @@ static void context__all_pairs(void **state)
 	assert_int_equal(fi_send(p->a.sep, p->a.name, 1, NULL, p->a.peer, NULL), -FI_EOPBADSTATE);
 }
 
-static void context__write(void **state)
+TEST_IN(context__write, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	uint8_t out[64], mem[64] = { 0 };
@@ -155,7 +156,7 @@ static void context__write(void **state)
 }
 
 /* Contexts end one by one. */
-static void context__closed_alone(void **state)
+TEST_IN(context__closed_alone, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct fid_ep *again;
@@ -169,7 +170,7 @@ static void context__closed_alone(void **state)
 }
 
 /* The row of ports lies in the range, and where there is none an error says so. */
-static void context__ports_in_range(void **state)
+TEST(context__ports_in_range)
 {
 	struct uccl_addr a, b;
 	struct pair p;
@@ -187,7 +188,7 @@ static void context__ports_in_range(void **state)
 }
 
 /* The first contexts find ports, the last do not: 2 * CTX in a row are wanted. */
-static void context__range_too_short(void **state)
+TEST(context__range_too_short)
 {
 	struct fi_info *h = world_hints();
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
@@ -222,7 +223,7 @@ static void context__range_too_short(void **state)
 	world_close(&w);
 }
 
-static void sep_open__limits(void **state)
+TEST(sep_open__limits)
 {
 	struct fi_info *h = world_hints();
 	struct fid_ep *sep, *ctx;
@@ -247,16 +248,4 @@ static void sep_open__limits(void **state)
 	world_close(&w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(pair, context__all_pairs),
-		test_with(pair, context__write),
-		test_with(pair, context__closed_alone),
-		cmocka_unit_test(context__ports_in_range),
-		cmocka_unit_test(context__range_too_short),
-		cmocka_unit_test(sep_open__limits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "api/transfer/srx.h"
+#include "../../tests.h"
 
 #define NODES 3
 
@@ -99,7 +100,7 @@ static void got(struct group *g, int i, void *context, uint64_t flags, size_t le
 		assert_int_equal(buf[k], with);
 }
 
-static void srx_recv__in_the_order_of_messages(void **state)
+TEST_IN(srx_recv__in_the_order_of_messages, group_setup, group_teardown)
 {
 	struct group *g = *state;
 	uint8_t buf[4][64];
@@ -115,7 +116,7 @@ static void srx_recv__in_the_order_of_messages(void **state)
 }
 
 /* Messages that come first, and one that is fetched only when its receive is known. */
-static void srx_recv__unexpected(void **state)
+TEST(srx_recv__unexpected)
 {
 	size_t large = 1 << 20;
 	uint8_t small[8], *buf = malloc(large), *big = malloc(large);
@@ -143,7 +144,7 @@ static void srx_recv__unexpected(void **state)
 	free(big);
 }
 
-static void srx_recv__directed(void **state)
+TEST_IN(srx_recv__directed, group_setup, group_teardown)
 {
 	struct group *g = *state;
 	uint8_t a[8], b[8];
@@ -155,7 +156,7 @@ static void srx_recv__directed(void **state)
 	got(g, 0, b, FI_RECV | FI_MSG, 8, b, 1);
 }
 
-static void srx_recv__full(void **state)
+TEST_IN(srx_recv__full, group_setup, group_teardown)
 {
 	struct group *g = *state;
 	uint8_t buf[64];
@@ -171,7 +172,7 @@ static void srx_recv__full(void **state)
 }
 
 /* One buffer for messages to all endpoints; the last one that fits gives it back. */
-static void srx_recv__multi(void **state)
+TEST_IN(srx_recv__multi, group_setup, group_teardown)
 {
 	struct group *g = *state;
 	uint8_t buf[100], next[100];
@@ -199,7 +200,7 @@ static void srx_recv__multi(void **state)
 	assert_int_equal(fi_cancel(&g->srx->fid, next), -FI_ENOENT);
 }
 
-static void srx_peek__claim(void **state)
+TEST_IN(srx_peek__claim, group_setup, group_teardown)
 {
 	struct group *g = *state;
 	uint8_t buf[8];
@@ -228,7 +229,7 @@ static void srx_peek__claim(void **state)
 	got(g, 2, buf, FI_RECV | FI_TAGGED, 8, buf, 0x33);
 }
 
-static void srx_open__needs(void **state)
+TEST(srx_open__needs)
 {
 	struct fi_rx_attr rx = { .size = 1 << 20 };
 	struct fid_ep *srx;
@@ -255,7 +256,7 @@ static void srx_open__needs(void **state)
 }
 
 /* What comes for others of the group waits for their looks, so who sends leaves it to them. */
-static void send__leaves_looks(void **state)
+TEST(send__leaves_looks)
 {
 	struct group g;
 	char *buf;
@@ -284,7 +285,7 @@ static void *post_one(void *arg)
 }
 
 /* While no message waits, a receive is posted without a search for endpoints: it needs no lock of their list. */
-static void recv__searches_no_endpoints(void **state)
+TEST_IN(recv__searches_no_endpoints, group_setup, group_teardown)
 {
 	struct group *g = *state;
 	struct uccl_srx *srx = uccl_srx_of(&g->srx->fid);
@@ -303,19 +304,4 @@ static void recv__searches_no_endpoints(void **state)
 	assert_true(done);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(group, srx_recv__in_the_order_of_messages),
-		cmocka_unit_test(srx_recv__unexpected),
-		test_with(group, srx_recv__directed),
-		test_with(group, srx_recv__full),
-		test_with(group, srx_recv__multi),
-		test_with(group, srx_peek__claim),
-		cmocka_unit_test(srx_open__needs),
-		cmocka_unit_test(send__leaves_looks),
-		test_with(group, recv__searches_no_endpoints),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

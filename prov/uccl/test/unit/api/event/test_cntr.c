@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/event/cntr.h"
+#include "../../tests.h"
 
 static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 {
@@ -15,7 +16,7 @@ static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 	return cntr;
 }
 
-static void open__kinds(void **state)
+TEST_IN(open__kinds, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cntr_attr bytes = { .events = (enum fi_cntr_events)1 }, set = { .wait_obj = FI_WAIT_SET };
@@ -27,7 +28,7 @@ static void open__kinds(void **state)
 	assert_int_equal(fi_close(&cntr->fid), 0);
 }
 
-static void read__all_changes(void **state)
+TEST_IN(read__all_changes, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fid_cntr *c;
@@ -56,7 +57,7 @@ static void *count_later(void *arg)
 	return NULL;
 }
 
-static void wait__ends(void **state)
+TEST_IN(wait__ends, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fid_cntr *c;
@@ -86,7 +87,7 @@ static void *fail_later(void *arg)
 }
 
 /* Failures of before the wait do not end it, one during it does. */
-static void wait__failure(void **state)
+TEST_IN(wait__failure, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fid_cntr *c;
@@ -105,7 +106,7 @@ static void wait__failure(void **state)
 	assert_int_equal(fi_close(&c->fid), 0);
 }
 
-static void trywait__fd(void **state)
+TEST_IN(trywait__fd, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
@@ -137,13 +138,4 @@ static void trywait__fd(void **state)
 	assert_int_equal(fi_close(&c->fid), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__kinds),	 test_with(world, read__all_changes),
-		test_with(world, wait__ends),	 test_with(world, wait__failure),
-		test_with(world, trywait__fd),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "api/event/cq.h"
+#include "../../tests.h"
 
 static struct fid_cq *cq_open(struct world *w, enum fi_cq_format format, enum fi_wait_obj wait, size_t size)
 {
@@ -34,7 +35,7 @@ static void push(struct fid_cq *cq, uint64_t i)
 	uccl_cq_push(inside(cq), &e, i * 7);
 }
 
-static void open__kinds(void **state)
+TEST_IN(open__kinds, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND,
@@ -53,7 +54,7 @@ static void open__kinds(void **state)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-static void read__formats(void **state)
+TEST_IN(read__formats, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cq_entry c[2];
@@ -79,7 +80,7 @@ static void read__formats(void **state)
 }
 
 /* The size that was asked for is where posting stops, never where entries are lost. */
-static void push__beyond_size(void **state)
+TEST_IN(push__beyond_size, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	enum { N = 5000 };
@@ -111,7 +112,7 @@ static void push__beyond_size(void **state)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-static void readerr__in_turn(void **state)
+TEST_IN(readerr__in_turn, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND, .tag = 4 }, got[4];
@@ -173,7 +174,7 @@ static void *ask_for_text(void *arg)
 }
 
 /* The text stays the caller's, whatever another thread reads meanwhile. */
-static void strerror__beside_readerr(void **state)
+TEST_IN(strerror__beside_readerr, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND };
@@ -195,7 +196,7 @@ static void strerror__beside_readerr(void **state)
 }
 
 /* Among many, in any order; the ring grows and turns meanwhile. */
-static void cancel__among_many(void **state)
+TEST_IN(cancel__among_many, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	enum { N = 1000 };
@@ -236,7 +237,7 @@ static void cancel__among_many(void **state)
 }
 
 /* The entry of a program for 1.17 ends at 80 bytes, that of one for 1.20 has a source behind them. */
-static void readerr__tail(void **state)
+TEST_IN(readerr__tail, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	union {
@@ -260,7 +261,7 @@ static void readerr__tail(void **state)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-static void sread__time(void **state)
+TEST_IN(sread__time, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_cq_tagged_entry e;
@@ -303,7 +304,7 @@ static void *sleep_for_some(void *arg)
 }
 
 /* Several threads sleep on one queue while entries come: none sleeps on. */
-static void sread__many_sleepers(void **state)
+TEST_IN(sread__many_sleepers, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct sleeper s = { 0 };
@@ -326,7 +327,7 @@ static void sread__many_sleepers(void **state)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-static void trywait__fd(void **state)
+TEST_IN(trywait__fd, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
@@ -365,16 +366,4 @@ static void trywait__fd(void **state)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__kinds),	    test_with(world, read__formats),
-		test_with(world, push__beyond_size), test_with(world, readerr__in_turn),
-		test_with(world, readerr__tail),    test_with(world, sread__time),
-		test_with(world, sread__many_sleepers), test_with(world, trywait__fd),
-		test_with(world, strerror__beside_readerr),
-		test_with(world, cancel__among_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

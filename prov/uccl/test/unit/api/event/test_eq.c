@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
+#include "../../tests.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -13,7 +14,7 @@ static struct fid_eq *eq_open(struct world *w, enum fi_wait_obj wait, uint64_t f
 	return eq;
 }
 
-static void open__kinds(void **state)
+TEST_IN(open__kinds, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND };
@@ -28,7 +29,7 @@ static void open__kinds(void **state)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-static void read__in_order(void **state)
+TEST_IN(read__in_order, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_eq_entry e = { .data = 1 }, got;
@@ -58,7 +59,7 @@ static void read__in_order(void **state)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-static void readerr__none(void **state)
+TEST_IN(readerr__none, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_eq_err_entry err = { .err = 77 };
@@ -74,7 +75,7 @@ static void readerr__none(void **state)
 	assert_int_equal(fi_close(&eq->fid), 0); /* with an event unread */
 }
 
-static void sread__time(void **state)
+TEST_IN(sread__time, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_eq_entry got;
@@ -100,7 +101,7 @@ static void *write_one(void *arg)
 	return NULL;
 }
 
-static void sread__woken(void **state)
+TEST_IN(sread__woken, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_eq_entry got;
@@ -116,7 +117,7 @@ static void sread__woken(void **state)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-static void trywait__fd(void **state)
+TEST_IN(trywait__fd, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
@@ -139,12 +140,4 @@ static void trywait__fd(void **state)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__kinds), test_with(world, read__in_order), test_with(world, readerr__none),
-		test_with(world, sread__time), test_with(world, sread__woken),   test_with(world, trywait__fd),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -3,6 +3,7 @@
 
 #include "api/event/cntr.h"
 #include "api/event/cq.h"
+#include "../../tests.h"
 
 /* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -16,7 +17,7 @@ static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 	return cntr;
 }
 
-static void open__flags(void **state)
+TEST_IN(open__flags, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_poll_attr odd = { .flags = 1 };
@@ -29,7 +30,7 @@ static void open__flags(void **state)
 	assert_int_equal(fi_close(&set->fid), 0);
 }
 
-static void poll__counters(void **state)
+TEST_IN(poll__counters, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_poll_attr attr = { .flags = 0 };
@@ -62,7 +63,7 @@ static void poll__counters(void **state)
 }
 
 /* A queue is told of as long as there is something to read; looking moves data. */
-static void poll__queues(void **state)
+TEST_IN(poll__queues, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
@@ -103,13 +104,4 @@ static void poll__queues(void **state)
 	node_close(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__flags),
-		test_with(world, poll__counters),
-		test_with(world, poll__queues),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

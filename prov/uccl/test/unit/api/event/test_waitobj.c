@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/event/waitobj.h"
+#include "../../tests.h"
 
 static int next_fd(void)
 {
@@ -14,7 +15,7 @@ static int next_fd(void)
 	return fd;
 }
 
-static void open__kinds(void **state)
+TEST(open__kinds)
 {
 	static const enum fi_wait_obj good[] = { FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD,
 						 FI_WAIT_POLLFD };
@@ -35,7 +36,7 @@ static void open__kinds(void **state)
 	assert_int_equal(next_fd(), fd);
 }
 
-static void control__kinds(void **state)
+TEST(control__kinds)
 {
 	struct fi_wait_pollfd wp = { .nfds = 0 };
 	enum fi_wait_obj obj;
@@ -63,12 +64,4 @@ static void control__kinds(void **state)
 	uccl_waitobj_close(&w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__kinds),
-		cmocka_unit_test(control__kinds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/event/waitset.h"
+#include "../../tests.h"
 
 /* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -18,7 +19,7 @@ static struct fid_wait *set_open(struct world *w, enum fi_wait_obj obj)
 	return set;
 }
 
-static void open__kinds(void **state)
+TEST_IN(open__kinds, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD };
@@ -83,7 +84,7 @@ static void members_close(struct members *m)
 WORLD_FIXTURE(members)
 
 /* Something unread in one member ends the wait at once, and every time until it is read. */
-static void wait__has_something(void **state)
+TEST_IN(wait__has_something, members_setup, members_teardown)
 {
 	struct members *m = *state;
 	struct fi_eq_entry e = { .data = 5 };
@@ -108,7 +109,7 @@ static void *write_main(void *arg)
 }
 
 /* Another thread's doing wakes the sleeper, who sleeps by call or on the descriptor. */
-static void wait__woken(void **state)
+TEST_IN(wait__woken, members_setup, members_teardown)
 {
 	struct members *m = *state;
 	struct pollfd pfd = { .events = POLLIN };
@@ -136,7 +137,7 @@ static void wait__woken(void **state)
 }
 
 /* A message that comes is seen without anybody reading the queue. */
-static void wait__arrival(void **state)
+TEST_IN(wait__arrival, members_setup, members_teardown)
 {
 	struct members *m = *state;
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
@@ -167,14 +168,4 @@ static void wait__arrival(void **state)
 	node_close(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__kinds),
-		test_with(members, wait__has_something),
-		test_with(members, wait__woken),
-		test_with(members, wait__arrival),
-	};
-
-	return cmocka_run_group_tests_name("waitset", tests, NULL, NULL);
-}
+TESTS_MAIN

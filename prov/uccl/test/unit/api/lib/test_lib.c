@@ -3,11 +3,12 @@
 
 #include "api/info.h"
 #include "api/offer/param.h"
+#include "../../tests.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 
-static void init__finds_library(void **state)
+TEST(init__finds_library)
 {
 	assert_ptr_equal(fi_prov_ini(), &uccl_prov);
 	assert_int_equal(uccl_lib.version, fi_version());
@@ -19,7 +20,7 @@ static void init__finds_library(void **state)
 /* The stand-ins, which serve when the library hides its functions, in a copy of the table made before any init. */
 static struct uccl_lib standin;
 
-static void standin__dupinfo(void **state)
+TEST(standin__dupinfo)
 {
 	struct fi_info *info = standin.dupinfo(NULL), *dup;
 	struct fi_info *found;
@@ -45,14 +46,14 @@ static void standin__dupinfo(void **state)
 	uccl_lib.freeinfo(found);
 }
 
-static void standin__strerror(void **state)
+TEST(standin__strerror)
 {
 	assert_string_equal(standin.strerror(FI_ETRUNC), "Truncation error");
 	assert_string_equal(standin.strerror(FI_EINVAL), strerror(FI_EINVAL));
 	assert_string_equal(standin.strerror(9999), "Unknown error");
 }
 
-static void standin__log_enabled(void **state)
+TEST(standin__log_enabled)
 {
 	unsetenv("FI_LOG_LEVEL");
 	assert_false(standin.log_enabled(&uccl_prov, FI_LOG_WARN, FI_LOG_CORE));
@@ -64,7 +65,7 @@ static void standin__log_enabled(void **state)
 	unsetenv("FI_LOG_LEVEL");
 }
 
-static void standin__param_get(void **state)
+TEST(standin__param_get)
 {
 	char *value = NULL;
 
@@ -77,7 +78,7 @@ static void standin__param_get(void **state)
 }
 
 /* A program that takes only providers of certain names gets one; the variables keep theirs. */
-static void init__alias(void **state)
+TEST(init__alias)
 {
 	struct fi_provider *prov = fi_prov_ini();
 	struct uccl_params p;
@@ -101,7 +102,7 @@ static void init__alias(void **state)
 }
 
 /* What fi_info shows is what the packages and the manual say. */
-static void ini__version(void **state)
+TEST(ini__version)
 {
 	struct fi_provider *prov = fi_prov_ini();
 	char text[32];
@@ -111,7 +112,7 @@ static void ini__version(void **state)
 }
 
 /* What nobody else in the program sees is found, too, and only as long as it is there. */
-static void loaded__local(void **state)
+TEST(loaded__local)
 {
 	static const char file[] = "libthread_db.so.1"; /* of the C library, and nothing here needs it */
 	void *lib;
@@ -131,13 +132,6 @@ static void loaded__local(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__finds_library), cmocka_unit_test(standin__dupinfo),
-		cmocka_unit_test(standin__strerror),   cmocka_unit_test(standin__log_enabled),
-		cmocka_unit_test(standin__param_get),  cmocka_unit_test(init__alias),
-		cmocka_unit_test(ini__version),	       cmocka_unit_test(loaded__local),
-	};
-
 	standin = uccl_lib;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

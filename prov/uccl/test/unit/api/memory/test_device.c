@@ -17,6 +17,7 @@
 
 #include "api/memory/mr.h"
 #include "api/object/domain.h"
+#include "../../tests.h"
 
 #define RMA_MODE (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define OPT_CUDA_API_PERMITTED 10
@@ -211,7 +212,7 @@ static void message(struct pair *p, size_t len, bool src, bool dst, bool unexpec
 	buf_free(&d);
 }
 
-static void device__messages(void **state)
+TEST_IN(device__messages, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 
@@ -222,7 +223,7 @@ static void device__messages(void **state)
 }
 
 /* Those to one peer come in the order in which they were sent, whatever memory they are in. */
-static void device__order(void **state)
+TEST_IN(device__order, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	enum { N = 200 };
@@ -252,7 +253,7 @@ static void device__order(void **state)
 	}
 }
 
-static void device__multi_recv(void **state)
+TEST(device__multi_recv)
 {
 	struct buf d = buf_new(true, 1 << 20), s = buf_new(true, 60000);
 	struct pair p;
@@ -307,7 +308,7 @@ static void rma_checked(struct pair *p, size_t len, unsigned int seed, bool src,
 	buf_free(&r);
 }
 
-static void device__rma(void **state)
+TEST_IN(device__rma, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 
@@ -317,7 +318,7 @@ static void device__rma(void **state)
 }
 
 /* Who hears of a write finds its bytes; and those who find a flag written later find what was written before. */
-static void device__rma_order(void **state)
+TEST_IN(device__rma_order, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct buf s = buf_new(true, 8000), d = buf_new(true, 8000), flag = buf_new(false, 8), one = buf_new(false, 8);
@@ -354,7 +355,7 @@ static void device__rma_order(void **state)
 	buf_free(&one);
 }
 
-static void device__delivery_complete(void **state)
+TEST_IN(device__delivery_complete, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	static const size_t len[] = { 8, 65536, 1u << 20 };
@@ -376,7 +377,7 @@ static void device__delivery_complete(void **state)
 }
 
 /* The buffer is the program's when the call returns. */
-static void device__inject(void **state)
+TEST_IN(device__inject, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct buf s = buf_new(true, 4096), d = buf_new(true, 4096);
@@ -399,7 +400,7 @@ static void device__inject(void **state)
 	buf_free(&d);
 }
 
-static void device__self(void **state)
+TEST_IN(device__self, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 
@@ -437,7 +438,7 @@ static void device__self(void **state)
 }
 
 /* Operands, results and targets on devices; and of those that meet at one place none is lost. PROTOCOL R193 */
-static void device__atomics(void **state)
+TEST_IN(device__atomics, pair_setup, pair_teardown)
 {
 	struct pair *p = *state;
 	struct buf d = buf_new(true, 64), h = buf_new(false, 64), other = buf_new(true, 64);
@@ -528,7 +529,7 @@ static void all_ways(struct pair *p)
  * Once the first copies have brought what an endpoint needs, no call waits for a device, however long copies take:
  * whoever needs one asks whether it is done, and comes back.
  */
-static void device__no_call_blocks(void **state)
+TEST(device__no_call_blocks)
 {
 	struct buf s = buf_new(true, 4096), d = buf_new(true, 4096);
 
@@ -565,7 +566,7 @@ static void device__no_call_blocks(void **state)
 }
 
 /* A copy that the driver refuses, or that fails later, ends its operation and no other. */
-static void device__copy_fails(void **state)
+TEST(device__copy_fails)
 {
 	struct buf s = buf_new(true, 30000), d = buf_new(true, 30000);
 	struct pair p;
@@ -588,7 +589,7 @@ static void device__copy_fails(void **state)
 }
 
 /* With every promise that a program may make, and with threads of ours. */
-static void device__threads(void **state)
+TEST(device__threads)
 {
 	static const enum fi_threading models[] = {
 		FI_THREAD_SAFE, FI_THREAD_FID, FI_THREAD_ENDPOINT, FI_THREAD_COMPLETION, FI_THREAD_DOMAIN,
@@ -608,7 +609,7 @@ static void device__threads(void **state)
 }
 
 /* An endpoint that was there before anybody asked for devices cannot reach their regions for its peers. */
-static void device__earlier_endpoint(void **state)
+TEST(device__earlier_endpoint)
 {
 	struct buf s = buf_new(false, 100), d = buf_new(true, 100);
 	struct fi_info *h = world_hints();
@@ -635,7 +636,7 @@ static void device__earlier_endpoint(void **state)
 	pair_close(&p);
 }
 
-static void device__getinfo(void **state)
+TEST(device__getinfo)
 {
 	struct fi_provider *prov = fi_prov_ini();
 	struct fi_info *h = device_hints(), *info;
@@ -677,7 +678,7 @@ static void device__getinfo(void **state)
 	fi_freeinfo(h);
 }
 
-static void device__regions(void **state)
+TEST(device__regions)
 {
 	struct buf d = buf_new(true, 4096), h = buf_new(false, 4096);
 	struct { int fd; uint64_t offset; size_t len; void *base; } dmabuf = { -1, 96, 4000, d.at };
@@ -734,7 +735,7 @@ static int set(struct node *n, int name, const void *value, size_t len)
 	return fi_setopt(&n->ep->fid, FI_OPT_ENDPOINT, name, value, len);
 }
 
-static void device__options(void **state)
+TEST(device__options)
 {
 	bool no = false, yes = true, is = false;
 	int p2p = FI_HMEM_P2P_REQUIRED;
@@ -791,7 +792,7 @@ static int p2p_of(struct fid_ep *ep)
 	return p2p;
 }
 
-static void device__options_of_a_nic_that_writes(void **state)
+TEST(device__options_of_a_nic_that_writes)
 {
 	static const int sets[][3] = { { FI_HMEM_P2P_REQUIRED, -FI_EOPNOTSUPP, FI_HMEM_P2P_ENABLED },
 				       { FI_HMEM_P2P_DISABLED, 0, FI_HMEM_P2P_DISABLED },
@@ -821,7 +822,7 @@ static void device__options_of_a_nic_that_writes(void **state)
 }
 
 /* There the descriptor is kept for the NIC as long as the region is, and one that is none is refused. */
-static void device__dmabufs_of_a_nic_that_writes(void **state)
+TEST(device__dmabufs_of_a_nic_that_writes)
 {
 	struct buf d = buf_new(true, 8192);
 	struct { int fd; uint64_t offset; size_t len; void *base; } dmabuf = { memfd_create("x", 0), 96, 4000, d.at };
@@ -961,7 +962,7 @@ static struct fi_info *nccl_ask(const struct nccl *c)
 	return info;
 }
 
-static void device__nccl_answers(void **state)
+TEST(device__nccl_answers)
 {
 	setenv("FI_UCCL_NIC", "lo", 1);
 	for (size_t i = 0; i < sizeof(nccl) / sizeof(nccl[0]); i++) {
@@ -981,7 +982,7 @@ static void device__nccl_answers(void **state)
  * The plug-in's endpoint: told that calls of CUDA are needed, it keeps to memory of the host by itself; any other error
  * ends it.
  */
-static void device__nccl_endpoints(void **state)
+TEST(device__nccl_endpoints)
 {
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_DATA, .size = 12288 };
 	bool no = false, may = false;
@@ -1013,29 +1014,6 @@ static void device__nccl_endpoints(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(device__getinfo),
-		cmocka_unit_test(device__regions),
-		cmocka_unit_test(device__options),
-		cmocka_unit_test(device__options_of_a_nic_that_writes),
-		cmocka_unit_test(device__dmabufs_of_a_nic_that_writes),
-		cmocka_unit_test(device__nccl_answers),
-		cmocka_unit_test(device__nccl_endpoints),
-		test_with(pair, device__messages),
-		test_with(pair, device__order),
-		cmocka_unit_test(device__multi_recv),
-		test_with(pair, device__rma),
-		test_with(pair, device__rma_order),
-		test_with(pair, device__delivery_complete),
-		test_with(pair, device__inject),
-		test_with(pair, device__self),
-		test_with(pair, device__atomics),
-		cmocka_unit_test(device__no_call_blocks),
-		cmocka_unit_test(device__copy_fails),
-		cmocka_unit_test(device__threads),
-		cmocka_unit_test(device__earlier_endpoint),
-	};
-
 	setenv("FI_UCCL_FAULT", "drop=0.01,seed=3", 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
+#include "../../tests.h"
 
 static char buf[4096];
 
-static void reg__keys(void **state)
+TEST_IN(reg__keys, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fid_mr *a, *b, *c;
@@ -22,7 +23,7 @@ static void reg__keys(void **state)
 	world_closes(&b->fid, &a->fid, &c->fid);
 }
 
-static void reg__prov_key(void **state)
+TEST(reg__prov_key)
 {
 	struct fi_info *h = world_hints();
 	struct fid_mr *a, *b;
@@ -37,7 +38,7 @@ static void reg__prov_key(void **state)
 	world_close(&w);
 }
 
-static void regattr__forms(void **state)
+TEST_IN(regattr__forms, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct iovec iov[5] = { { buf, 8 }, { buf + 8, 8 }, { buf, 1 }, { buf, 1 }, { buf, 1 } };
@@ -59,13 +60,4 @@ static void regattr__forms(void **state)
 	assert_int_equal(fi_mr_regv(w->domain, iov, 0, FI_SEND, 0, 1, 0, &mr, NULL), -FI_EINVAL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, reg__keys),
-		cmocka_unit_test(reg__prov_key),
-		test_with(world, regattr__forms),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

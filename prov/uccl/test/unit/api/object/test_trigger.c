@@ -8,6 +8,7 @@
 
 #include "api/object/trigger.h"
 #include "progress/thread.h"
+#include "../../tests.h"
 
 static struct uccl_triggers ts;
 static _Atomic uint64_t value;
@@ -97,7 +98,7 @@ static void *mover(void *arg)
 	return NULL;
 }
 
-static void run__in_order(void **state)
+TEST(run__in_order)
 {
 	begin();
 	arm(1, post_note, "a", NULL);
@@ -120,7 +121,7 @@ static ssize_t post_refuse(struct uccl_trigger *t)
 	return answer;
 }
 
-static void run__later(void **state)
+TEST(run__later)
 {
 	begin();
 	answer = -FI_EAGAIN;
@@ -151,7 +152,7 @@ static ssize_t post_moves(struct uccl_trigger *t)
 	return 0;
 }
 
-static void run__from_within(void **state)
+TEST(run__from_within)
 {
 	begin();
 	arm(2, post_note, "b", NULL);
@@ -162,7 +163,7 @@ static void run__from_within(void **state)
 	end(2);
 }
 
-static void cancel__by_what(void **state)
+TEST(cancel__by_what)
 {
 	int a, b;
 
@@ -242,21 +243,21 @@ static void end_meanwhile(bool by_endpoint, bool by_work, ssize_t rc)
 	end(2);
 }
 
-static void leave__waits(void **state)
+TEST(leave__waits)
 {
 	end_meanwhile(true, false, 0);
 	/* What was to be tried again is not kept for an endpoint that is closed. */
 	end_meanwhile(true, false, -FI_EAGAIN);
 }
 
-static void cancel__waits(void **state)
+TEST(cancel__waits)
 {
 	end_meanwhile(false, true, 0);
 	end_meanwhile(false, true, -FI_EAGAIN);
 	end_meanwhile(false, false, 0);
 }
 
-static void fork__quiet(void **state)
+TEST(fork__quiet)
 {
 	unsigned int was = uccl_forks;
 
@@ -276,13 +277,6 @@ static void fork__quiet(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(run__in_order),   cmocka_unit_test(run__later),
-		cmocka_unit_test(run__from_within), cmocka_unit_test(cancel__by_what),
-		cmocka_unit_test(leave__waits),	   cmocka_unit_test(cancel__waits),
-		cmocka_unit_test(fork__quiet),
-	};
-
 	fi_prov_ini();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include "api/offer/address.h"
+#include "../../tests.h"
 
 static struct uccl_addr v4(const char *ip, uint16_t port)
 {
@@ -23,7 +24,7 @@ static struct uccl_addr v6(const char *ip, uint16_t port)
 	return a;
 }
 
-static void format__which(void **state)
+TEST(format__which)
 {
 	static const uint32_t socks[] = { FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 };
 	struct uccl_addr a = v4("192.0.2.1", 1), b = v6("2001:db8::1", 1);
@@ -41,7 +42,7 @@ static void format__which(void **state)
 }
 
 /* There and back; only the provider's own form carries incarnation and key. */
-static void pack__there_and_back(void **state)
+TEST(pack__there_and_back)
 {
 	static const uint32_t formats[] = { FI_ADDR_UCCL, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 };
 	const struct uccl_addr in[] = { v4("192.0.2.1", 7000), v6("2001:db8::1", 7001), v4("127.0.0.1", 0) };
@@ -69,7 +70,7 @@ static void pack__there_and_back(void **state)
 	}
 }
 
-static void pack__too_small(void **state)
+TEST(pack__too_small)
 {
 	struct uccl_addr a = v4("192.0.2.1", 7000);
 	uint8_t whole[56], part[57];
@@ -86,7 +87,7 @@ static void pack__too_small(void **state)
 	}
 }
 
-static void unpack__refuses(void **state)
+TEST(unpack__refuses)
 {
 	struct uccl_addr a = v4("192.0.2.1", 7000), out;
 	uint8_t buf[56], flip[56];
@@ -113,7 +114,7 @@ static void unpack__refuses(void **state)
 	assert_int_equal(uccl_address_unpack(FI_SOCKADDR, &sa, sizeof(sa), &out, NULL), -FI_EINVAL);
 }
 
-static void resolve__numbers(void **state)
+TEST(resolve__numbers)
 {
 	struct uccl_addr a = v4("192.0.2.1", 7000), b = v6("2001:db8::1", 0), lo = v4("127.0.0.1", 9);
 	struct uccl_nic_addr out[8];
@@ -131,7 +132,7 @@ static void resolve__numbers(void **state)
 	assert_true(uccl_address_resolve(NULL, "9", FI_SOCKADDR, true, false, out, 1) == 1);
 }
 
-static void resolve__nonsense(void **state)
+TEST(resolve__nonsense)
 {
 	static const struct {
 		const char *node, *service;
@@ -149,7 +150,7 @@ static void resolve__nonsense(void **state)
 				 -FI_ENODATA);
 }
 
-static void text__forms(void **state)
+TEST(text__forms)
 {
 	struct uccl_addr a = v4("192.0.2.1", 7000), b = v6("2001:db8::1", 65535), qp = v6("fe80::1", 0);
 	char buf[UCCL_ADDRESS_TEXT], small[8];
@@ -172,7 +173,7 @@ static void text__forms(void **state)
 }
 
 /* As ofi_straddr() of libfabric 1.17 and 2.x writes them: programs parse and compare these. */
-static void straddr__formats(void **state)
+TEST(straddr__formats)
 {
 	const struct {
 		uint32_t format;
@@ -212,7 +213,7 @@ static void straddr__formats(void **state)
 }
 
 /* Texts of addresses, as FI_ADDR_STR in fi_getinfo(3): what straddr() writes is read. */
-static void resolve__texts(void **state)
+TEST(resolve__texts)
 {
 	static const struct {
 		const char *text;
@@ -264,14 +265,6 @@ static void resolve__texts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(format__which),   cmocka_unit_test(pack__there_and_back),
-		cmocka_unit_test(pack__too_small), cmocka_unit_test(unpack__refuses),
-		cmocka_unit_test(resolve__numbers), cmocka_unit_test(resolve__nonsense),
-		cmocka_unit_test(resolve__texts),  cmocka_unit_test(text__forms),
-		cmocka_unit_test(straddr__formats),
-	};
-
 	fi_prov_ini();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "api/offer/hwloc.h"
+#include "../../tests.h"
 
 static bool installed(void)
 {
@@ -17,7 +18,7 @@ static bool installed(void)
 	return lib;
 }
 
-static void open__missing(void **state)
+TEST_IN(open__missing, tree_make, tree_remove)
 {
 	struct uccl_hwloc *h = NULL;
 	const char *missing;
@@ -31,7 +32,7 @@ static void open__missing(void **state)
 }
 
 /* The layout of hwloc's objects is what we think it is. */
-static void nodes__of_a_machine(void **state)
+TEST_IN(nodes__of_a_machine, tree_make, tree_remove)
 {
 	const struct uccl_pci first = {0, 0x01, 0, 0}, second = {0, 0x81, 0, 0};
 	const struct uccl_pci none[] = {{1, 0x81, 0, 0}, {0, 0x80, 0, 0}, {0, 0x81, 1, 0}, {0, 0x81, 0, 1}};
@@ -53,7 +54,7 @@ static void nodes__of_a_machine(void **state)
 }
 
 
-static void find__this_machine(void **state)
+TEST_IN(find__this_machine, tree_make, tree_remove)
 {
 	const struct uccl_hwloc *h = uccl_hwloc_find();
 
@@ -61,15 +62,4 @@ static void find__this_machine(void **state)
 	assert_ptr_equal(uccl_hwloc_find(), h);
 }
 
-#define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		each(open__missing),
-		each(nodes__of_a_machine),
-		each(find__this_machine),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -14,6 +14,7 @@
 #include "api/offer/named.h"
 #include "engine/engine.h"
 #include "nic/ifaddr.h"
+#include "../../tests.h"
 
 /* Nobody answers: long enough for some questions, short enough for a test. */
 #define SHORT_NS (150 * UCCL_NS_PER_MS)
@@ -83,7 +84,7 @@ static void params_of(struct uccl_params *p, const char *keyless, const char *se
 	unsetenv("FI_UCCL_SECURITY");
 }
 
-static void named_allowed__by_mode(void **state)
+TEST(named_allowed__by_mode)
 {
 	struct uccl_params p;
 
@@ -100,7 +101,7 @@ static void named_allowed__by_mode(void **state)
 }
 
 /* The own address comes first, each with the port. */
-static void named_places__own_first(void **state)
+TEST(named_places__own_first)
 {
 	struct uccl_nic_addr own = loopback(7000), *list;
 	struct uccl_params p;
@@ -116,7 +117,7 @@ static void named_places__own_first(void **state)
 	free(list);
 }
 
-static void named_ask__answered(void **state)
+TEST(named_ask__answered)
 {
 	struct uccl_addr a = sample(77), got;
 	struct uccl_nic_addr at;
@@ -130,7 +131,7 @@ static void named_ask__answered(void **state)
 }
 
 /* One of several addresses of a name answers. */
-static void named_ask__any_of_them(void **state)
+TEST(named_ask__any_of_them)
 {
 	struct uccl_addr a = sample(78), got;
 	struct uccl_nic_addr at[3] = {[0] = loopback(0)};
@@ -143,7 +144,7 @@ static void named_ask__any_of_them(void **state)
 }
 
 /* Questions come from the range; where none of it is free nothing is asked. */
-static void named_ask__from_range(void **state)
+TEST(named_ask__from_range)
 {
 	struct uccl_addr a = sample(79), got;
 	struct uccl_nic_addr at;
@@ -171,7 +172,7 @@ static void named_ask__from_range(void **state)
 	uccl_named_close(nd, NULL);
 }
 
-static void named_ask__nobody(void **state)
+TEST(named_ask__nobody)
 {
 	struct uccl_nic_addr at = loopback(free_port());
 	struct uccl_addr got;
@@ -216,7 +217,7 @@ static void *liar_main(void *arg)
 	return l;
 }
 
-static void named_ask__wrong_answers(void **state)
+TEST(named_ask__wrong_answers)
 {
 	struct liar l = {.truth = sample(79)};
 	struct uccl_nic_addr at = loopback(0);
@@ -234,7 +235,7 @@ static void named_ask__wrong_answers(void **state)
 }
 
 /* An answer from anywhere but the place that was asked: it never gets to who asked. */
-static void named_ask__another_source(void **state)
+TEST(named_ask__another_source)
 {
 	uint8_t ask[UCCL_NAME_LEN], out[UCCL_NAME_LEN], address[UCCL_ADDR_LEN];
 	struct uccl_addr a = sample(80), got;
@@ -261,7 +262,7 @@ static void named_ask__another_source(void **state)
 }
 
 /* What is no question is dropped, counted, and leaves the next one unharmed. */
-static void named_open__garbage(void **state)
+TEST(named_open__garbage)
 {
 	struct uccl_addr a = sample(81), got;
 	struct uccl_nic_addr at;
@@ -282,7 +283,7 @@ static void named_open__garbage(void **state)
 	uccl_named_close(nd, NULL);
 }
 
-static void named_open__taken(void **state)
+TEST(named_open__taken)
 {
 	struct uccl_addr a = sample(82), got;
 	struct uccl_nic_addr at[2], second;
@@ -316,7 +317,7 @@ static void on_signal(int sig)
 }
 
 /* Signals of the program come to its own threads. */
-static void named_open__no_signals(void **state)
+TEST(named_open__no_signals)
 {
 	struct uccl_addr a = sample(84), got;
 	struct uccl_nic_addr at;
@@ -339,7 +340,7 @@ static void named_open__no_signals(void **state)
 }
 
 /* A child closes what it got without waiting for a thread that it has not. */
-static void named_close__in_a_child(void **state)
+TEST(named_close__in_a_child)
 {
 	struct uccl_addr a = sample(85), got;
 	struct uccl_nic_addr at;
@@ -364,7 +365,7 @@ static void named_close__in_a_child(void **state)
 }
 
 /* A child that sleeps does not keep the port: whoever opens it next is asked, and answers. */
-static void named_close__child_sleeps(void **state)
+TEST(named_close__child_sleeps)
 {
 	struct uccl_addr a = sample(86), next = sample(87), got;
 	struct uccl_nic_addr at;
@@ -395,23 +396,4 @@ static void named_close__child_sleeps(void **state)
 	close(up[1]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(named_allowed__by_mode),
-		cmocka_unit_test(named_places__own_first),
-		cmocka_unit_test(named_open__garbage),
-		cmocka_unit_test(named_open__taken),
-		cmocka_unit_test(named_open__no_signals),
-		cmocka_unit_test(named_close__in_a_child),
-		cmocka_unit_test(named_close__child_sleeps),
-		cmocka_unit_test(named_ask__answered),
-		cmocka_unit_test(named_ask__any_of_them),
-		cmocka_unit_test(named_ask__from_range),
-		cmocka_unit_test(named_ask__nobody),
-		cmocka_unit_test(named_ask__wrong_answers),
-		cmocka_unit_test(named_ask__another_source),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -3,6 +3,7 @@
 
 #include "api/offer/hwloc.h"
 #include "api/offer/near.h"
+#include "../../tests.h"
 
 static struct uccl_near near;
 
@@ -36,7 +37,7 @@ static void machine_make(void)
 	tree_file("devices/system/node/node3/distance", "32 32 12 10 40\n");
 }
 
-static void from__one_node(void **state)
+TEST_IN(from__one_node, tree_make, tree_remove)
 {
 	machine_make();
 	FROM(4);
@@ -60,7 +61,7 @@ static void from__one_node(void **state)
 	assert_int_equal(near.farthest, 40);
 }
 
-static void from__several_nodes(void **state)
+TEST_IN(from__several_nodes, tree_make, tree_remove)
 {
 	machine_make();
 	FROM(0, 6);
@@ -74,7 +75,7 @@ static void from__several_nodes(void **state)
 }
 
 /* Who may run anywhere is as near to one as to the other. */
-static void from__everywhere(void **state)
+TEST_IN(from__everywhere, tree_make, tree_remove)
 {
 	machine_make();
 	FROM(0, 1, 2, 3);
@@ -84,7 +85,7 @@ static void from__everywhere(void **state)
 }
 
 /* Processors that no node has: sysfs of another machine, or none. */
-static void from__nowhere(void **state)
+TEST_IN(from__nowhere, tree_make, tree_remove)
 {
 	FROM(0);
 	assert_false(uccl_near_bound(&near));
@@ -96,7 +97,7 @@ static void from__nowhere(void **state)
 }
 
 /* Files that are there but say nothing, too much, or nonsense. */
-static void from__odd_files(void **state)
+TEST_IN(from__odd_files, tree_make, tree_remove)
 {
 	tree_file("devices/system/node/online", "0-1,70-9000\n");
 	tree_file("devices/system/node/has_cpu", "0-1,70\n");
@@ -112,7 +113,7 @@ static void from__odd_files(void **state)
 	assert_int_equal(uccl_near_distance(&near, 2), 10);
 }
 
-static void nic__of_sysfs(void **state)
+TEST_IN(nic__of_sysfs, tree_make, tree_remove)
 {
 	tree_file("devices/pci0000:00/0000:00:03.0/numa_node", "-1\n");
 	tree_folder("devices/pci0000:00/0000:00:03.0/virtio0");
@@ -130,7 +131,7 @@ static void nic__of_sysfs(void **state)
 }
 
 /* What hwloc knows goes before sysfs; what it does not know, sysfs may. */
-static void nic__of_hwloc(void **state)
+TEST_IN(nic__of_hwloc, tree_make, tree_remove)
 {
 	struct uccl_hwloc *h;
 	const char *missing;
@@ -161,7 +162,7 @@ static int cpus_near(int n, uint64_t nodes, uint32_t ours, uint32_t least, struc
 	return CPU_COUNT_S(sizeof(out->set), out->set);
 }
 
-static void cpus__of_the_node(void **state)
+TEST_IN(cpus__of_the_node, tree_make, tree_remove)
 {
 	struct uccl_near_cpus out;
 
@@ -179,7 +180,7 @@ static void cpus__of_the_node(void **state)
 }
 
 /* Where they are too few, or it makes no difference, everything stays as it is. */
-static void cpus__or_none(void **state)
+TEST_IN(cpus__or_none, tree_make, tree_remove)
 {
 	struct uccl_near_cpus out;
 
@@ -198,7 +199,7 @@ static void cpus__or_none(void **state)
 }
 
 /* Of this machine no processor that the process may not use. */
-static void cpus__this_machine(void **state)
+TEST_IN(cpus__this_machine, tree_make, tree_remove)
 {
 	struct uccl_near_cpus out;
 	cpu_set_t may;
@@ -214,7 +215,7 @@ static void cpus__this_machine(void **state)
 	}
 }
 
-static void text__of_a_set(void **state)
+TEST_IN(text__of_a_set, tree_make, tree_remove)
 {
 	char text[16], small[4];
 
@@ -227,7 +228,7 @@ static void text__of_a_set(void **state)
 }
 
 /* This machine, whatever it is: some node is here, and none is nearer. */
-static void here__this_machine(void **state)
+TEST_IN(here__this_machine, tree_make, tree_remove)
 {
 	uccl_near_here(UCCL_SYSFS, &near);
 	assert_int_equal(near.here & ~near.nodes, 0);
@@ -237,15 +238,4 @@ static void here__this_machine(void **state)
 	assert_true(near.farthest >= 10);
 }
 
-#define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		each(from__one_node),	each(from__several_nodes), each(from__everywhere), each(from__nowhere),
-		each(from__odd_files),	each(nic__of_sysfs),	   each(nic__of_hwloc),  each(cpus__of_the_node),
-		each(cpus__or_none),	each(cpus__this_machine),  each(text__of_a_set), each(here__this_machine),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

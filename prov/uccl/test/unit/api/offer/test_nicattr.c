@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include "api/offer/nicattr.h"
+#include "../../tests.h"
 
 /* The text of what is known about it, which is what fi_info -v shows. */
 static const char *shown(const char *name, bool pci)
@@ -26,7 +27,7 @@ static const char *shown(const char *name, bool pci)
 #define shows(name, part) assert_non_null(strstr(shown(name, true), part))
 #define hides(name) assert_non_null(strstr(shown(name, false), "pci: unknown\n"))
 
-static void new__pci(void **state)
+TEST_IN(new__pci, tree_make, tree_remove)
 {
 	tree_folder("devices/pci0000:00/0000:00:02.0/0000:3b:00.1");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:00:02.0/0000:3b:00.1");
@@ -40,7 +41,7 @@ static void new__pci(void **state)
 }
 
 /* Its device is one of the virtio bus; the PCI device is above it. */
-static void new__virtio(void **state)
+TEST_IN(new__virtio, tree_make, tree_remove)
 {
 	tree_folder("devices/pci0000:00/0000:00:03.0/virtio0");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:00:03.0/virtio0");
@@ -51,7 +52,7 @@ static void new__virtio(void **state)
 }
 
 /* The driver of a bond is its own: it has none. */
-static void new__bond(void **state)
+TEST_IN(new__bond, tree_make, tree_remove)
 {
 	tree_folder("devices/pci0000:00/0000:01:00.0");
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:01:00.0");
@@ -61,7 +62,7 @@ static void new__bond(void **state)
 	shows("bond0", "driver: (none)\n");
 }
 
-static void new__without_device(void **state)
+TEST_IN(new__without_device, tree_make, tree_remove)
 {
 	tree_folder("class/net/lo");
 	shows("lo", "pci: unknown\n");
@@ -70,24 +71,11 @@ static void new__without_device(void **state)
 }
 
 /* No MPICH is in this process. */
-static void pci__choices(void **state)
+TEST(pci__choices)
 {
 	assert_true(uccl_nicattr_pci("auto"));
 	assert_true(uccl_nicattr_pci("all"));
 	assert_false(uccl_nicattr_pci("none"));
 }
 
-#define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		each(new__pci),
-		each(new__virtio),
-		each(new__bond),
-		each(new__without_device),
-		cmocka_unit_test(pci__choices),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,46 +32,41 @@ static const char *sorted(struct uccl_candidate *c, int n)
 	return text;
 }
 
-static void sort__nearest_of_one_rate(void **state)
+TEST(sort__nearest_of_one_rate)
 {
 	struct uccl_candidate c[] = {nic("far", 100, 21), nic("near", 100, 10), nic("middle", 100, 12)};
 
-	(void)state;
 	assert_string_equal(sorted(c, 3), "near middle far");
 }
 
 /* A slow NIC beside the processor is no reason to leave the fast one. */
-static void sort__faster_first(void **state)
+TEST(sort__faster_first)
 {
 	struct uccl_candidate c[] = {nic("slow", 1, 10), nic("unknown", 0, 10), nic("fast", 200, 32)};
 
-	(void)state;
 	assert_string_equal(sorted(c, 3), "fast slow unknown");
 }
 
-static void sort__stable(void **state)
+TEST(sort__stable)
 {
 	struct uccl_candidate c[] = {nic("b", 100, 10), nic("a", 100, 10), nic("d", 100, 10), nic("c", 100, 10)};
 
-	(void)state;
 	assert_string_equal(sorted(c, 4), "b a d c");
 }
 
 /* FI_UCCL_NIC decides before all else. */
-static void sort__named_first(void **state)
+TEST(sort__named_first)
 {
 	struct uccl_candidate c[] = {nic("second", 400, 10), nic("first", 1, 21)};
 
-	(void)state;
 	c[0].rank = 1;
 	assert_string_equal(sorted(c, 2), "first second");
 }
 
-static void sort__loopback_and_family(void **state)
+TEST(sort__loopback_and_family)
 {
 	struct uccl_candidate c[] = {nic("lo", 400, 10), nic("v6", 400, 10), nic("v4", 1, 21)};
 
-	(void)state;
 	c[0].last = true;
 	c[1].ifa.addr.ip[10] = 0;
 	assert_string_equal(sorted(c, 3), "v4 v6 lo");
@@ -87,13 +78,4 @@ static void sort__loopback_and_family(void **state)
 	assert_string_equal(sorted(c, 3), "v6 v4 lo");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sort__nearest_of_one_rate), cmocka_unit_test(sort__faster_first),
-		cmocka_unit_test(sort__stable),		     cmocka_unit_test(sort__named_first),
-		cmocka_unit_test(sort__loopback_and_family),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -7,6 +7,7 @@
 #include "api/offer/param.h"
 #include "flow/wire/seal.h"
 #include "progress/lane_set.h"
+#include "../../tests.h"
 
 static struct uccl_params p;
 static char why[UCCL_PARAM_TEXT];
@@ -22,7 +23,7 @@ static int read_with(const char *name, const char *value)
 	return rc;
 }
 
-static void define__warns_of_unknown(void **state)
+TEST(define__warns_of_unknown)
 {
 	const char *warned;
 
@@ -61,7 +62,7 @@ static int define_note(const struct fi_provider *prov, const char *name, enum fi
 }
 
 /* What fi_info -e shows: every variable with its parts, and no old name. */
-static void define__shows_parts(void **state)
+TEST(define__shows_parts)
 {
 	struct uccl_lib lib = uccl_lib;
 
@@ -76,7 +77,7 @@ static void define__shows_parts(void **state)
 }
 
 /* The defaults that a person is told are those of the engine. */
-static void read__defaults(void **state)
+TEST(read__defaults)
 {
 	struct uccl_config c, d;
 
@@ -172,7 +173,7 @@ static const char *heard_at_load(void)
 }
 
 /* Each old name sets what it set, is told once in a process with today's spelling, and yields to that. */
-static void old_names__map(void **state)
+TEST(old_names__map)
 {
 	struct uccl_params defaults, by_name;
 	char now[96];
@@ -241,7 +242,7 @@ static const char *told_by_new_process(const char *want)
 }
 
 /* Both names: the new one holds and the warning says so. An old value does no harm then, whatever it is. */
-static void old_names__new_one_wins(void **state)
+TEST(old_names__new_one_wins)
 {
 	char now[96], want[256];
 	const char *heard;
@@ -265,7 +266,7 @@ static void old_names__new_one_wins(void **state)
 }
 
 /* A new variable that says nothing of this part leaves the old name alone, and the advice has both. */
-static void old_names__beside_other_parts(void **state)
+TEST(old_names__beside_other_parts)
 {
 	const char *heard, *own;
 	char now[96];
@@ -291,7 +292,7 @@ static void old_names__beside_other_parts(void **state)
 }
 
 /* Windows are for those who trust their peers, unless somebody says otherwise. */
-static void windows__by_security(void **state)
+TEST(windows__by_security)
 {
 	assert_int_equal(read_with("FI_UCCL_VERBS", "mw=auto"), 0);
 	assert_int_equal(uccl_params_windows(&p), UCCL_WINDOWS_AUTO);
@@ -306,7 +307,7 @@ static void windows__by_security(void **state)
 }
 
 /* RDMA NICs have other defaults; what is set holds all the same. */
-static void read__defaults_of_rdma(void **state)
+TEST(read__defaults_of_rdma)
 {
 	setenv("FI_UCCL_BACKEND", "verbs-uc", 1);
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
@@ -327,7 +328,7 @@ static void read__defaults_of_rdma(void **state)
 	assert_int_equal(p.paths, 64);
 }
 
-static void read__values(void **state)
+TEST(read__values)
 {
 	assert_int_equal(read_with("FI_UCCL_BACKEND", "xdp:mode=native"), 0);
 	assert_int_equal(uccl_params_xdp_mode(&p), UCCL_XDP_NATIVE);
@@ -408,7 +409,7 @@ static void read__values(void **state)
 }
 
 /* How much leaves unsolicited is a wish: the nearest that is possible is used, and told of. */
-static void read__nearest(void **state)
+TEST(read__nearest)
 {
 	world_listen(FI_LOG_WARN);
 	assert_int_equal(read_with("FI_UCCL_EAGER", "65536"), 0);
@@ -423,7 +424,7 @@ static void read__nearest(void **state)
 }
 
 /* Each refusal names the variable and the value. */
-static void read__refuses(void **state)
+TEST(read__refuses)
 {
 	static const struct {
 		const char *name, *value;
@@ -461,7 +462,7 @@ static void read__refuses(void **state)
 }
 
 /* And says what would be. */
-static void read__says_what_would_do(void **state)
+TEST(read__says_what_would_do)
 {
 	read_with("FI_UCCL_CC", "swift:beta=7");
 	assert_non_null(strstr(why, "(\"beta=7\": beta is 0.01 to 1)"));
@@ -481,7 +482,7 @@ static void read__says_what_would_do(void **state)
 	assert_non_null(strstr(why, "(no such credit policy; there are: none window eqds auto srpt)"));
 }
 
-static void read__too_long(void **state)
+TEST(read__too_long)
 {
 	char text[UCCL_PARAM_TEXT + 1];
 
@@ -498,7 +499,7 @@ static void read__too_long(void **state)
 }
 
 /* A program with more rights than its caller writes no file that the caller names. */
-static void distrust__files(void **state)
+TEST(distrust__files)
 {
 	setenv("FI_UCCL_TRACE", "/dev/shm/x", 1);
 	assert_int_equal(read_with("FI_UCCL_STATS", "/dev/shm/x"), 0);
@@ -512,7 +513,7 @@ static void distrust__files(void **state)
 	assert_string_equal(p.stats, "stderr");
 }
 
-static void config__takes_all(void **state)
+TEST(config__takes_all)
 {
 	struct uccl_config c;
 
@@ -539,7 +540,7 @@ static void config__takes_all(void **state)
 	unsetenv("FI_UCCL_PEER_TIMEOUT");
 }
 
-static void nic_wanted__list(void **state)
+TEST(nic_wanted__list)
 {
 	unsigned int rank;
 
@@ -557,23 +558,6 @@ static void nic_wanted__list(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(define__warns_of_unknown),
-		cmocka_unit_test(define__shows_parts),
-		cmocka_unit_test(read__defaults),
-		cmocka_unit_test(old_names__new_one_wins),
-		cmocka_unit_test(old_names__beside_other_parts),
-		cmocka_unit_test(old_names__map), /* last of them: what it tells is told */
-		cmocka_unit_test(windows__by_security),
-		cmocka_unit_test(read__defaults_of_rdma),
-		cmocka_unit_test(read__values),
-		cmocka_unit_test(read__nearest),
-		cmocka_unit_test(read__says_what_would_do),
-		cmocka_unit_test(read__refuses),     cmocka_unit_test(read__too_long),
-		cmocka_unit_test(distrust__files), cmocka_unit_test(nic_wanted__list),
-		cmocka_unit_test(config__takes_all), cmocka_unit_test(nic_wanted__list),
-	};
-
 	fi_prov_ini();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return tests_run(NULL, NULL);
 }

@@ -2,8 +2,9 @@
 #include "../tree.h"
 
 #include "api/offer/sysfs.h"
+#include "../../tests.h"
 
-static void link__last_part(void **state)
+TEST_IN(link__last_part, tree_make, tree_remove)
 {
 	char text[8];
 
@@ -16,7 +17,7 @@ static void link__last_part(void **state)
 	assert_false(uccl_sysfs_link(tree, "eth0", "device/driver", text, 3));
 }
 
-static void line__of_both_classes(void **state)
+TEST_IN(line__of_both_classes, tree_make, tree_remove)
 {
 	char *line;
 
@@ -34,7 +35,7 @@ static void line__of_both_classes(void **state)
 }
 
 /* Many kinds of interfaces do not know. */
-static void running__unless_down(void **state)
+TEST_IN(running__unless_down, tree_make, tree_remove)
 {
 	tree_file("class/net/eth0/operstate", "up\n");
 	tree_file("class/net/eth1/operstate", "down\n");
@@ -89,7 +90,7 @@ static const char *pci_of(const char *nic)
 	return text;
 }
 
-static void device__of_its_own(void **state)
+TEST_IN(device__of_its_own, tree_make, tree_remove)
 {
 	nic_add("net", "eth0", "pci0000:3a/0000:3a:00.0/0000:3b:00.1");
 	nic_add("net", "eth1", "pci0000:00/0000:00:03.0/virtio0");
@@ -111,7 +112,7 @@ static void device__of_its_own(void **state)
 }
 
 /* Addresses that fi_info cannot hold are those of a bus behind a device that it can. */
-static void pci__strictly(void **state)
+TEST_IN(pci__strictly, tree_make, tree_remove)
 {
 	struct uccl_pci pci;
 
@@ -125,7 +126,7 @@ static void pci__strictly(void **state)
 	assert_false(uccl_sysfs_pci("/sys/1-1:1.0/00:01:02.3/0000:00:00.0x/0000:00:0 .0", &pci));
 }
 
-static void device__below(void **state)
+TEST_IN(device__below, tree_make, tree_remove)
 {
 	nic_add("net", "eth0", "pci0000:00/0000:01:00.0");
 	nic_add("net", "eth1", "pci0000:00/0000:02:00.0");
@@ -158,7 +159,7 @@ static void device__below(void **state)
 }
 
 /* The front of Hyper-V has a device of its own, packets go over the virtual function below it. */
-static void device__below_a_front(void **state)
+TEST_IN(device__below_a_front, tree_make, tree_remove)
 {
 	nic_add("net", "eth0", "LNXSYSTM:00/VMBUS:00/00155d00");
 	nic_add("net", "enP45760s1", "LNXSYSTM:00/VMBUS:00/b2c0/pcib2c0:00/b2c0:00:02.0");
@@ -167,7 +168,7 @@ static void device__below_a_front(void **state)
 }
 
 /* Soft-RoCE has no device: it is where the interface of its first GID is. */
-static void device__of_an_interface(void **state)
+TEST_IN(device__of_an_interface, tree_make, tree_remove)
 {
 	nic_add("net", "eth0", "pci0000:00/0000:01:00.0");
 	tree_file("class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0\n");
@@ -177,7 +178,7 @@ static void device__of_an_interface(void **state)
 }
 
 /* No kernel makes this. */
-static void device__circle(void **state)
+TEST_IN(device__circle, tree_make, tree_remove)
 {
 	lower_add("a", "b");
 	lower_add("b", "a");
@@ -192,7 +193,7 @@ static int node_of(const char *nic)
 	return uccl_sysfs_node(device);
 }
 
-static void node__on_the_way_up(void **state)
+TEST_IN(node__on_the_way_up, tree_make, tree_remove)
 {
 	nic_add("net", "eth0", "pci0000:00/0000:00:03.0/virtio0");
 	assert_int_equal(node_of("eth0"), -1);
@@ -206,22 +207,4 @@ static void node__on_the_way_up(void **state)
 	assert_int_equal(node_of("eth0"), 12);
 }
 
-#define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		each(link__last_part),
-		each(line__of_both_classes),
-		each(running__unless_down),
-		each(device__of_its_own),
-		each(pci__strictly),
-		each(device__below),
-		each(device__below_a_front),
-		each(device__of_an_interface),
-		each(device__circle),
-		each(node__on_the_way_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

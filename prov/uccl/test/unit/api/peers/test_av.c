@@ -10,6 +10,7 @@
 #include "api/domain.h"
 #include "api/peers/av.h"
 #include "progress/shm_dir.h"
+#include "../../tests.h"
 
 /* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -50,7 +51,7 @@ static fi_addr_t insert(struct fid_av *av, const struct uccl_addr *a)
 	return out;
 }
 
-static void open__attr(void **state)
+TEST_IN(open__attr, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_av_attr attr = { .type = FI_AV_UNSPEC };
@@ -65,7 +66,7 @@ static void open__attr(void **state)
 }
 
 /* As two processes would have it, and with a third that dies without a word. */
-static void open__named(void **state)
+TEST(open__named)
 {
 	struct fi_av_attr attr = { .type = FI_AV_MAP, .count = 10 }, seen = { .flags = FI_READ };
 	struct uccl_addr one = addr_of(1, 1000, 1), two = addr_of(2, 1000, 2), keyless = addr_of(1, 1000, 0), out;
@@ -137,7 +138,7 @@ static void find_share(char *path, size_t size)
 }
 
 /* Somebody cuts the file of a named one off: who has it open goes on, and who comes later is refused. */
-static void open__cut_off(void **state)
+TEST(open__cut_off)
 {
 	struct fi_av_attr attr = { .type = FI_AV_MAP, .count = 10 }, seen = { .flags = FI_READ };
 	struct uccl_addr one = addr_of(1, 1000, 1), two = addr_of(2, 1000, 2), out;
@@ -167,7 +168,7 @@ static void open__cut_off(void **state)
 	world_close(&w);
 }
 
-static void insert__many(void **state)
+TEST_IN(insert__many, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	enum { N = 1000 };
@@ -189,7 +190,7 @@ static void insert__many(void **state)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-static void insert__bad_ones(void **state)
+TEST_IN(insert__bad_ones, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	uint8_t raw[3][UCCL_ADDR_LEN];
@@ -224,7 +225,7 @@ static void insert__bad_ones(void **state)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-static void find__incarnations(void **state)
+TEST_IN(find__incarnations, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct uccl_addr old = addr_of(1, 1, 1), young = addr_of(1, 1, 2), keyless = addr_of(1, 1, 0);
@@ -248,7 +249,7 @@ static void find__incarnations(void **state)
 }
 
 /* Queue pairs of a scalable endpoint's contexts are in no order: incarnations are, and the first place is known. */
-static void context__of_an_rdma_nic(void **state)
+TEST(context__of_an_rdma_nic)
 {
 	struct uccl_addr first = addr_of(1, 1, 100), found, other = addr_of(1, 1, 300), keyless = addr_of(1, 1, 0);
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = 3 };
@@ -290,7 +291,7 @@ static void context__of_an_rdma_nic(void **state)
 	world_close(&w);
 }
 
-static void remove__and_reuse(void **state)
+TEST_IN(remove__and_reuse, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct uccl_addr a[4], got;
@@ -319,7 +320,7 @@ static void remove__and_reuse(void **state)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-static void lookup__lengths(void **state)
+TEST_IN(lookup__lengths, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct uccl_addr a = addr_of(1, 1, 1);
@@ -343,7 +344,7 @@ static void lookup__lengths(void **state)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-static void straddr__text(void **state)
+TEST_IN(straddr__text, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct uccl_addr a = addr_of(7, 7000, 0xabc);
@@ -386,7 +387,7 @@ static void expect(struct fid_av *av, fi_addr_t i, const char *text)
 	assert_int_equal(tlen, strlen(want) + 1);
 }
 
-static void insertsvc__names(void **state)
+TEST(insertsvc__names)
 {
 	fi_addr_t out = 5;
 	struct world w;
@@ -409,7 +410,7 @@ static void insertsvc__names(void **state)
 	world_close(&w);
 }
 
-static void insertsym__counts(void **state)
+TEST(insertsym__counts)
 {
 	fi_addr_t out[6];
 	struct world w;
@@ -434,7 +435,7 @@ static void insertsym__counts(void **state)
 	world_close(&w);
 }
 
-static void insert__event_queue(void **state)
+TEST_IN(insert__event_queue, world_setup, world_teardown)
 {
 	struct world *w = *state;
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_NONE };
@@ -470,18 +471,4 @@ static void insert__event_queue(void **state)
 	world_closes(&av->fid, &eq->fid);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(world, open__attr),	      cmocka_unit_test(open__named),
-		cmocka_unit_test(open__cut_off),
-		test_with(world, insert__many),
-		test_with(world, insert__bad_ones),   test_with(world, find__incarnations),
-		cmocka_unit_test(context__of_an_rdma_nic),
-		test_with(world, remove__and_reuse),  test_with(world, lookup__lengths),
-		test_with(world, straddr__text),      cmocka_unit_test(insertsvc__names),
-		cmocka_unit_test(insertsym__counts),  test_with(world, insert__event_queue),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,6 +2,7 @@
 #include "../world.h"
 
 #include "api/peers/avset.h"
+#include "../../tests.h"
 
 #include <stdio.h>
 
@@ -59,7 +60,7 @@ WORLD_FIXTURE(bench)
 		free(v_);                                                                                              \
 	} while (0)
 
-static void open__ranges(void **state)
+TEST_IN(open__ranges, bench_setup, bench_teardown)
 {
 	struct bench *b = *state;
 	struct fi_av_set_attr bad = { .start_addr = 0, .end_addr = 3 };
@@ -85,7 +86,7 @@ static void open__ranges(void **state)
 	assert_int_equal(fi_av_set(b->av, &bad, &fid, NULL), -FI_EINVAL);
 }
 
-static void change__keeps_the_order(void **state)
+TEST_IN(change__keeps_the_order, bench_setup, bench_teardown)
 {
 	struct bench *b = *state;
 	struct uccl_avset *s, *t;
@@ -122,12 +123,4 @@ static void change__keeps_the_order(void **state)
 	world_closes(&s->fid.fid, &t->fid.fid);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(bench, open__ranges),
-		test_with(bench, change__keeps_the_order),
-	};
-
-	return cmocka_run_group_tests_name("avset", tests, NULL, NULL);
-}
+TESTS_MAIN

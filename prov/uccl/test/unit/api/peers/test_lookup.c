@@ -6,6 +6,7 @@
 #include "api/peers/av.h"
 #include "api/peers/lookup.h"
 #include "progress/thread.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 
@@ -83,7 +84,7 @@ static fi_addr_t open_pair(struct world *w, struct node *client, struct node *se
  * A server goes and comes back at its place. Nothing was under way when it went: so the next call tells of it, once,
  * and the one after that reaches who is there then. PROTOCOL R295
  */
-static void lookup__a_place(void **state)
+TEST(lookup__a_place)
 {
 	struct sockaddr_in at = loopback();
 	struct node client, server;
@@ -104,7 +105,7 @@ static void lookup__a_place(void **state)
 }
 
 /* A receive that names it ends with the error: that is told, and no call says it again. */
-static void lookup__told_by_a_receive(void **state)
+TEST(lookup__told_by_a_receive)
 {
 	struct sockaddr_in at = loopback();
 	struct fi_cq_tagged_entry e;
@@ -141,7 +142,7 @@ static void lookup__told_by_a_receive(void **state)
 }
 
 /* An address that names an endpoint has ended with that, for good. */
-static void lookup__an_endpoint(void **state)
+TEST(lookup__an_endpoint)
 {
 	struct node client, server;
 	struct world w;
@@ -184,7 +185,7 @@ static void forget(struct uccl_ep *ep)
 }
 
 /* A removed handle lets go of its peer, and of no other; too many removals at once let go of all. */
-static void forget__what_was_removed(void **state)
+TEST(forget__what_was_removed)
 {
 	struct sockaddr_in at = loopback(), here = loopback();
 	struct uccl_peer *keep;
@@ -219,14 +220,4 @@ static void forget__what_was_removed(void **state)
 	world_close(&w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lookup__a_place),
-		cmocka_unit_test(lookup__told_by_a_receive),
-		cmocka_unit_test(lookup__an_endpoint),
-		cmocka_unit_test(forget__what_was_removed),
-	};
-
-	return cmocka_run_group_tests_name("api lookup", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Atomics over the real engine and the udp back end, on loopback. */
 #include "../world.h"
+#include "../../tests.h"
 
 #include <rdma/fi_atomic.h>
 
@@ -36,7 +37,7 @@ static void duo_close(struct duo *d)
 
 WORLD_FIXTURE(duo)
 
-static void atomic__forms(void **state)
+TEST_IN(atomic__forms, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t five[2] = { 5, 6 }, was[2], with[2] = { 10, 10 };
@@ -96,7 +97,7 @@ static void atomic__forms(void **state)
  * The counter of a region that waits for writes: whoever waits there wants to know that something has changed, also if
  * the initiator got the old value. A look alone changes nothing.
  */
-static void atomic__region_counters(void **state)
+TEST_IN(atomic__region_counters, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_NONE };
@@ -131,7 +132,7 @@ static void atomic__region_counters(void **state)
 }
 
 /* What does not exist, does not fit, or is too much, is refused at once. */
-static void atomic__refuses(void **state)
+TEST_IN(atomic__refuses, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t v[2] = { 1, 2 };
@@ -161,7 +162,7 @@ static void atomic__refuses(void **state)
 }
 
 /* The largest that the queries promise are done, for every pair of type and operation that they name. */
-static void query__all(void **state)
+TEST_IN(query__all, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	static uint8_t big[65536], was[65536];
@@ -207,14 +208,4 @@ static void query__all(void **state)
 	assert_int_equal(fi_query_atomic(d->w.domain, FI_UINT8, FI_SUM, &attr, FI_TAGGED), -FI_EOPNOTSUPP);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(duo, atomic__forms),
-		test_with(duo, atomic__region_counters),
-		test_with(duo, atomic__refuses),
-		test_with(duo, query__all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -8,6 +8,7 @@
 #include "api/offer/address.h"
 #include "api/transfer/coll.h"
 #include "base/le.h"
+#include "../../tests.h"
 
 #define N 5
 #define COUNT 5000 /* of a part: longer than an eager message in total */
@@ -263,7 +264,7 @@ static void every_kind(void)
 	bench_close();
 }
 
-static void coll__every_kind(void **state)
+TEST(coll__every_kind)
 {
 	bench_open();
 	every_kind();
@@ -292,7 +293,7 @@ static void devices_free(uint64_t *const *from, uint64_t *const *to)
 	}
 }
 
-static void coll__on_devices(void **state)
+TEST(coll__on_devices)
 {
 	uint64_t *from[N], *to[N];
 
@@ -307,7 +308,7 @@ static void coll__on_devices(void **state)
 }
 
 /* What one member cannot give, or cannot put where it is to be, ends it for all. */
-static void coll__copy_fails(void **state)
+TEST(coll__copy_fails)
 {
 	uint64_t *from[N], *to[N];
 
@@ -349,7 +350,7 @@ static void coll__copy_fails(void **state)
 }
 
 /* The same through the one call for all of them. */
-static void coll__msg(void **state)
+TEST(coll__msg)
 {
 	struct fi_ioc in = { .count = 3 }, out = { .count = 3 };
 	struct fi_msg_collective c = { .msg_iov = &in, .iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
@@ -376,7 +377,7 @@ static void coll__msg(void **state)
 }
 
 /* Many at once, beside messages of the program that take any tag; members come at different times. */
-static void coll__many_beside_messages(void **state)
+TEST(coll__many_beside_messages)
 {
 	enum { MANY = 200 };
 	static uint64_t one[N][MANY], all[N][MANY];
@@ -420,7 +421,7 @@ static void coll__many_beside_messages(void **state)
 }
 
 /* Two groups of the same members, one of some of them, and again after all left. */
-static void join__groups(void **state)
+TEST(join__groups)
 {
 	struct fid_mc *first[N];
 	uint64_t out;
@@ -484,7 +485,7 @@ static void join__groups(void **state)
 	bench_close();
 }
 
-static void call__refused(void **state)
+TEST(call__refused)
 {
 	struct fi_collective_attr attr = { .op = FI_SUM, .datatype = FI_DOUBLE };
 	struct fid_ep *ep;
@@ -528,7 +529,7 @@ static void call__refused(void **state)
  * A member goes while the others are in collectives with it, large and small. Each ends at each of them with an error
  * that names it, nothing more can be begun, and messages among the others go on. PROTOCOL R96
  */
-static void failure__a_member_goes(void **state)
+TEST(failure__a_member_goes)
 {
 	enum { LOST = 3, EACH = 4 };
 	char text[128], got = 0;
@@ -619,7 +620,7 @@ static void news_send(struct node *from, const struct node *to, fi_addr_t group,
 }
 
 /* From strangers, about nobody, about the one who hears it, cut, too long: nothing comes of it. PROTOCOL R96 */
-static void news__bad(void **state)
+TEST(news__bad)
 {
 	struct node stranger;
 	uint64_t end;
@@ -656,7 +657,7 @@ static void news__bad(void **state)
 }
 
 /* Steps of collectives are taken by reads of queues, so who sends leaves them to these. */
-static void send__leaves_looks(void **state)
+TEST(send__leaves_looks)
 {
 	char *buf;
 
@@ -670,20 +671,4 @@ static void send__leaves_looks(void **state)
 	free(buf);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(coll__every_kind),
-		cmocka_unit_test(coll__on_devices),
-		cmocka_unit_test(coll__copy_fails),
-		cmocka_unit_test(coll__msg),
-		cmocka_unit_test(coll__many_beside_messages),
-		cmocka_unit_test(join__groups),
-		cmocka_unit_test(call__refused),
-		cmocka_unit_test(failure__a_member_goes),
-		cmocka_unit_test(news__bad),
-		cmocka_unit_test(send__leaves_looks),
-	};
-
-	return cmocka_run_group_tests_name("coll", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -8,6 +8,7 @@
 #include <rdma/fi_trigger.h>
 
 #include "api/transfer/flags.h"
+#include "../../tests.h"
 
 /* Bits that not every version of libfabric's headers names. */
 #define AUTH_KEY (1ULL << 57)
@@ -215,7 +216,7 @@ static void nothing_happened(struct bench *t)
 }
 
 /* Each cell of the table, over real endpoints. */
-static void flags__each_cell(void **state)
+TEST_IN(flags__each_cell, bench_setup, bench_teardown)
 {
 	struct bench *t = *state;
 
@@ -238,7 +239,7 @@ static void flags__each_cell(void **state)
 }
 
 /* No call knows a bit that the table does not have. */
-static void flags__unknown_bits(void **state)
+TEST_IN(flags__unknown_bits, bench_setup, bench_teardown)
 {
 	struct bench *t = *state;
 
@@ -253,7 +254,7 @@ static void flags__unknown_bits(void **state)
 	nothing_happened(t);
 }
 
-static void flags__combined(void **state)
+TEST_IN(flags__combined, bench_setup, bench_teardown)
 {
 	struct bench *t = *state;
 
@@ -276,7 +277,7 @@ static void flags__combined(void **state)
 }
 
 /* The same rules for work that is queued, when it is queued. */
-static void flags__deferred_work(void **state)
+TEST_IN(flags__deferred_work, bench_setup, bench_teardown)
 {
 	struct bench *t = *state;
 	struct iovec iov = { NULL, 0 };
@@ -326,7 +327,7 @@ static void flags__deferred_work(void **state)
 }
 
 /* Default flags are checked when they are set, whichever way that is. */
-static void flags__defaults(void **state)
+TEST_IN(flags__defaults, bench_setup, bench_teardown)
 {
 	struct bench *t = *state;
 	static const uint64_t bad_tx[] = { FI_COMMIT_COMPLETE, FI_MULTI_RECV, FI_FENCE, FI_MULTICAST, 1ULL << 50 };
@@ -387,13 +388,4 @@ static void flags__defaults(void **state)
 	assert_int_equal(fi_cq_read(t->a.cq, &e, 1), -FI_EAGAIN);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(bench, flags__each_cell),	test_with(bench, flags__unknown_bits),
-		test_with(bench, flags__combined),	test_with(bench, flags__deferred_work),
-		test_with(bench, flags__defaults),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

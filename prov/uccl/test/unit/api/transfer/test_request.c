@@ -5,6 +5,7 @@
 #include <rdma/fi_rma.h>
 
 #include "api/event/cq.h"
+#include "../../tests.h"
 
 /* Completions of `a` that are unread. They are waited for, not read. */
 static void unread(struct node *a, struct node *b, uint32_t n)
@@ -77,7 +78,7 @@ static void pair_close(struct pair *p)
 }
 
 /* The error of a receive lies unread: the receive can still be cancelled, once, by its own endpoint. */
-static void request_cancel__unread_error(void **state)
+TEST(request_cancel__unread_error)
 {
 	static const enum fi_progress how[] = { FI_PROGRESS_MANUAL, FI_PROGRESS_AUTO };
 	struct fid_ep *other;
@@ -117,7 +118,7 @@ static void request_cancel__unread_error(void **state)
 }
 
 /* Likewise of what goes out; but a receive that was too short has consumed its message. */
-static void request_cancel__kinds(void **state)
+TEST(request_cancel__kinds)
 {
 	struct pair p;
 
@@ -180,7 +181,7 @@ static void match_open(struct pair *p)
 }
 
 /* PROTOCOL R300: a send with FI_MATCH_COMPLETE completes when a receive has met it, whatever its size and kind. */
-static void request_match__waits(void **state)
+TEST(request_match__waits)
 {
 	static const size_t sizes[] = { 0, 8, 1000, 16384, 100000, 1u << 20 };
 	static const char *const lanes[] = { "0", "2" };
@@ -246,7 +247,7 @@ static void match_peek(struct pair *p, uint64_t flags)
 }
 
 /* PROTOCOL R300: discarded counts as matched; looked at, or claimed, does not; the end of the receiver is an error. */
-static void request_match__discarded(void **state)
+TEST(request_match__discarded)
 {
 	static const size_t sizes[] = { 8, 100000 };
 	static uint8_t out[100000];
@@ -277,7 +278,7 @@ static void request_match__discarded(void **state)
 }
 
 /* PROTOCOL R300: likewise of a message to ourselves. */
-static void request_match__to_itself(void **state)
+TEST(request_match__to_itself)
 {
 	char out[8] = "x", in[8];
 	struct pair p;
@@ -295,15 +296,4 @@ static void request_match__to_itself(void **state)
 	pair_close(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(request_cancel__unread_error),
-		cmocka_unit_test(request_cancel__kinds),
-		cmocka_unit_test(request_match__waits),
-		cmocka_unit_test(request_match__discarded),
-		cmocka_unit_test(request_match__to_itself),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -3,6 +3,7 @@
 #include "../world.h"
 
 #include "api/event/cq.h"
+#include "../../tests.h"
 
 #include <pthread.h>
 #include <rdma/fi_rma.h>
@@ -66,7 +67,7 @@ static void fill(uint8_t *p, uint8_t seed, size_t n)
 static const int modes[] = { 0, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, FI_MR_BASIC, FI_MR_SCALABLE };
 
 /* FI_RX_CQ_DATA: remote data take a receive, and complete with its context. */
-static void rma__data_takes_a_receive(void **state)
+TEST(rma__data_takes_a_receive)
 {
 	struct fi_info *h = world_hints();
 	struct fi_cq_tagged_entry e;
@@ -94,7 +95,7 @@ static void rma__data_takes_a_receive(void **state)
 }
 
 /* Every form, in every mode of addressing. */
-static void rma__forms(void **state)
+TEST(rma__forms)
 {
 	struct iovec iov[2] = { { src, 100 }, { src + 100, 400000 } }, back[2] = { { dst, 7 }, { dst + 7, 400093 } };
 	struct fi_cq_tagged_entry e;
@@ -162,7 +163,7 @@ static void rma__forms(void **state)
 	}
 }
 
-static void rma__errors(void **state)
+TEST(rma__errors)
 {
 	struct fi_rma_iov rma[5] = { { .len = 10 } };
 	struct iovec iov = { .iov_base = src, .iov_len = 10 };
@@ -198,7 +199,7 @@ static void rma__errors(void **state)
 }
 
 /* What nobody reads holds writes with remote data back, small, large and our own; the queue stays at its size. */
-static void rma__full_queue(void **state)
+TEST(rma__full_queue)
 {
 	enum { N = 600, SIZE_CQ = 64, LARGE = 100000 };
 	struct fi_cq_tagged_entry e;
@@ -234,7 +235,7 @@ static void rma__full_queue(void **state)
 }
 
 /* Counters of the initiator, the target, and the region, which only a counter tells of. */
-static void rma__counters(void **state)
+TEST(rma__counters)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_FD };
 	struct fid_cntr *wr, *rd, *at_mr, *at_ep;
@@ -284,7 +285,7 @@ static void rma__counters(void **state)
 }
 
 /* Regions of several pieces, with an offset of their own, and one that is all there is. */
-static void rma__regions(void **state)
+TEST(rma__regions)
 {
 	struct iovec iov[2] = { { mem, 10 }, { mem + 1000, 10 } };
 	struct fid_mr *two, *all;
@@ -311,7 +312,7 @@ static void rma__regions(void **state)
 }
 
 /* A region of all addresses: a peer that names pages which are not there, or are not for that, gets an error. */
-static void rma__not_mapped(void **state)
+TEST(rma__not_mapped)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	/* Far from where the kernel puts new mappings: the next one, of whatever thread, would fill the hole. */
@@ -372,7 +373,7 @@ static void *reader(void *arg)
 }
 
 /* Memory is taken away again and again while another thread reads it: never touched when the region is closed. */
-static void rma__close_while_read(void **state)
+TEST(rma__close_while_read)
 {
 	pthread_t thread;
 	struct duo d;
@@ -397,15 +398,4 @@ static void rma__close_while_read(void **state)
 	duo_close(&d);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rma__data_takes_a_receive),
-		cmocka_unit_test(rma__forms),	cmocka_unit_test(rma__errors),
-		cmocka_unit_test(rma__counters), cmocka_unit_test(rma__regions),
-		cmocka_unit_test(rma__full_queue), cmocka_unit_test(rma__not_mapped),
-		cmocka_unit_test(rma__close_while_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

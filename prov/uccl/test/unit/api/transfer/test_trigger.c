@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Triggered operations and deferred work over the real engine, on loopback. */
 #include "../world.h"
+#include "../../tests.h"
 
 #include <pthread.h>
 #include <rdma/fi_atomic.h>
@@ -72,7 +73,7 @@ static struct fi_triggered_context at(struct duo *d, size_t threshold)
 	return t;
 }
 
-static void trigger__each_kind(void **state)
+TEST_IN(trigger__each_kind, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct fi_triggered_context t1, t2, t3, bad = { .event_type = FI_TRIGGER_XPU };
@@ -118,7 +119,7 @@ static void trigger__each_kind(void **state)
 }
 
 /* Each piece of work counts, and by that triggers the next. */
-static void work__chain(void **state)
+TEST_IN(work__chain, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t one = 11, two = 0;
@@ -163,7 +164,7 @@ static void work__chain(void **state)
 	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &never), 0);
 }
 
-static void work__atomics(void **state)
+TEST_IN(work__atomics, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	uint64_t five = 5, was[2] = { 0 }, ten = 10;
@@ -200,7 +201,7 @@ static void work__atomics(void **state)
 }
 
 /* What deferred work names stays open until it is done with, and is of the domain that it was queued at. */
-static void work__names(void **state)
+TEST(work__names)
 {
 	uint64_t v = 1;
 	struct iovec iov = { &v, 8 };
@@ -256,7 +257,7 @@ static void work__names(void **state)
 }
 
 /* What cannot be posted when its time has come ends with an error, as the call that accepted it returned long ago. */
-static void trigger__fails(void **state)
+TEST_IN(trigger__fails, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct fi_triggered_context t;
@@ -303,7 +304,7 @@ static void trigger__fails(void **state)
 }
 
 /* An alias that is closed takes with it what was posted through it. */
-static void trigger__alias(void **state)
+TEST_IN(trigger__alias, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct fi_triggered_context t;
@@ -333,7 +334,7 @@ static void *adder(void *arg)
 }
 
 /* One thread moves the counter while another closes endpoints that operations wait for. */
-static void trigger__closed_meanwhile(void **state)
+TEST_IN(trigger__closed_meanwhile, duo_setup, duo_teardown)
 {
 	struct duo *d = *state;
 	struct fi_triggered_context t[4];
@@ -359,17 +360,4 @@ static void trigger__closed_meanwhile(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		test_with(duo, trigger__each_kind),
-		test_with(duo, work__chain),
-		test_with(duo, work__atomics),
-		cmocka_unit_test(work__names),
-		test_with(duo, trigger__fails),
-		test_with(duo, trigger__alias),
-		test_with(duo, trigger__closed_meanwhile),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -9,6 +9,7 @@
 #include "api/watch/live.h"
 #include "engine/observe/snapshot.h"
 #include "progress/shm_dir.h"
+#include "../../tests.h"
 
 /* This process's files; the name of one of them. */
 static int files(char *name, size_t size)
@@ -43,7 +44,7 @@ static void monitored(struct world *w, struct node *n, char *name, size_t size)
 	assert_int_equal(files(name, size), 1);
 }
 
-static void live__snapshot_of_an_endpoint(void **state)
+TEST(live__snapshot_of_an_endpoint)
 {
 	char name[400] = "";
 	struct uccl_snapshot v;
@@ -52,7 +53,6 @@ static void live__snapshot_of_an_endpoint(void **state)
 	struct stat st;
 	FILE *f;
 
-	(void)state;
 	monitored(&w, &n, name, sizeof(name));
 	assert_int_equal(stat(name, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -71,7 +71,7 @@ static void live__snapshot_of_an_endpoint(void **state)
 }
 
 /* It is written anew while the program drives the endpoint, and not more often than it should. */
-static void live__refreshed(void **state)
+TEST(live__refreshed)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	struct fi_cq_tagged_entry e;
@@ -82,7 +82,6 @@ static void live__refreshed(void **state)
 	uint64_t first;
 	FILE *f;
 
-	(void)state;
 	monitored(&w, &n, name, sizeof(name));
 	f = fopen(name, "rb");
 	assert_non_null(f);
@@ -101,7 +100,7 @@ static void live__refreshed(void **state)
 }
 
 /* Somebody cuts the file off, again and again: the program goes on, and the next snapshot is whole. */
-static void live__cut_off(void **state)
+TEST(live__cut_off)
 {
 	struct fi_cq_tagged_entry e;
 	char name[400] = "";
@@ -111,7 +110,6 @@ static void live__cut_off(void **state)
 	struct node n;
 	FILE *f;
 
-	(void)state;
 	monitored(&w, &n, name, sizeof(name));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(truncate(name, i * 100), 0);
@@ -131,13 +129,4 @@ static void live__cut_off(void **state)
 	world_close(&w);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(live__snapshot_of_an_endpoint),
-		cmocka_unit_test(live__refreshed),
-		cmocka_unit_test(live__cut_off),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

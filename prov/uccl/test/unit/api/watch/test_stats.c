@@ -8,6 +8,7 @@
 
 #include "api/domain.h"
 #include "api/endpoint/ep.h"
+#include "../../tests.h"
 
 static char text[64 * 1024];
 
@@ -71,14 +72,13 @@ static uint64_t counter(const char *name)
 }
 
 /* A report for a person, then a line for a program with every counter there is. */
-static void write__file(void **state)
+TEST(write__file)
 {
 	char where[] = "test_stats.XXXXXX", name[64];
 	struct uccl_stats s;
 	unsigned int n = 0;
 	char *json, *end;
 
-	(void)state;
 	close(mkstemp(where));
 	unlink(where);
 	s = close_with(where);
@@ -104,12 +104,11 @@ static void write__file(void **state)
 	assert_int_equal(text[strlen(text) - 2], '}');
 }
 
-static void write__stderr(void **state)
+TEST(write__stderr)
 {
 	char name[] = "test_stats.XXXXXX";
 	int fd = mkstemp(name), keep = dup(STDERR_FILENO);
 
-	(void)state;
 	assert_true(fd >= 0 && keep >= 0);
 	fflush(stderr);
 	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
@@ -125,20 +124,18 @@ static void write__stderr(void **state)
 }
 
 /* Where nothing can be written, the endpoint closes all the same. */
-static void write__nowhere(void **state)
+TEST(write__nowhere)
 {
-	(void)state;
 	close_with("/nonexistent/folder/x");
 	close_with("");
 }
 
 /* Only its user may read it. */
-static void write__private(void **state)
+TEST(write__private)
 {
 	char where[] = "test_stats.XXXXXX", name[64];
 	struct stat st;
 
-	(void)state;
 	close(mkstemp(where));
 	unlink(where);
 	close_with(where);
@@ -149,13 +146,12 @@ static void write__private(void **state)
 }
 
 /* What somebody laid at that name is left alone: a link, another name of a file, a pipe (which would also hang). */
-static void write__traps(void **state)
+TEST(write__traps)
 {
 	char where[] = "test_stats.XXXXXX", name[64], victim[80];
 	struct stat st;
 	int fd;
 
-	(void)state;
 	close(mkstemp(where));
 	unlink(where);
 	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
@@ -181,15 +177,4 @@ static void write__traps(void **state)
 	unlink(name);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(write__file),
-		cmocka_unit_test(write__stderr),
-		cmocka_unit_test(write__nowhere),
-		cmocka_unit_test(write__private),
-		cmocka_unit_test(write__traps),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

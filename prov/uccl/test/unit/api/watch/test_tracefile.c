@@ -8,6 +8,7 @@
 
 #include "api/watch/tracefile.h"
 #include "flow/observe/trace.h"
+#include "../../tests.h"
 
 static char scratch[] = "uccl-test-trace-XXXXXX";
 static char name[64];
@@ -51,14 +52,13 @@ static struct uccl_trace *take(int pid, const char *which, size_t *len)
 }
 
 /* Records are rounded up; a process that ends without a word leaves them all the same. */
-static void tracefile__outlives_its_process(void **state)
+TEST(tracefile__outlives_its_process)
 {
 	struct uccl_trace *t;
 	pid_t child = fork();
 	size_t len;
 	int status;
 
-	(void)state;
 	if (!child) {
 		struct uccl_tracefile *file = uccl_tracefile_open(name, 100);
 
@@ -92,7 +92,7 @@ static void find_trace(char *path, size_t size)
 }
 
 /* Any number of records between two flushes, over the end of the ring too: the file is the ring. */
-static void tracefile_flush__any_number(void **state)
+TEST(tracefile_flush__any_number)
 {
 	struct uccl_tracefile *file = uccl_tracefile_open(name, 64);
 	struct uccl_trace *ring, *t;
@@ -101,7 +101,6 @@ static void tracefile_flush__any_number(void **state)
 	uint64_t bytes;
 	FILE *f;
 
-	(void)state;
 	assert_non_null(file);
 	ring = uccl_tracefile_ring(file);
 	find_trace(path, sizeof(path));
@@ -125,13 +124,12 @@ static void tracefile_flush__any_number(void **state)
 }
 
 /* Somebody cuts the file off: the process goes on, and what comes later is written. */
-static void tracefile__cut_off(void **state)
+TEST(tracefile__cut_off)
 {
 	struct uccl_tracefile *file = uccl_tracefile_open(name, 64);
 	char path[128];
 	struct stat st;
 
-	(void)state;
 	assert_non_null(file);
 	find_trace(path, sizeof(path));
 	assert_int_equal(truncate(path, 0), 0);
@@ -144,13 +142,12 @@ static void tracefile__cut_off(void **state)
 }
 
 /* The first error keeps the ring; later ones do not touch what was kept. */
-static void tracefile_error__once(void **state)
+TEST(tracefile_error__once)
 {
 	struct uccl_tracefile *file = uccl_tracefile_open(name, 64);
 	struct uccl_trace *t;
 	size_t len;
 
-	(void)state;
 	assert_non_null(file);
 	uccl_trace_put(uccl_tracefile_ring(file), &(struct uccl_trace_rec){.arg = 1});
 	uccl_tracefile_error(file, FI_ECONNABORTED, 5);
@@ -170,14 +167,13 @@ static void tracefile_error__once(void **state)
 	uccl_tracefile_close(NULL);
 }
 
-static void tracefile_open__nowhere(void **state)
+TEST(tracefile_open__nowhere)
 {
-	(void)state;
 	assert_null(uccl_tracefile_open("/nonexistent/folder/t", 64));
 }
 
 /* Two endpoints talk, one to a port where nobody is: what they did, and what led to the error. */
-static void tracefile__of_endpoints(void **state)
+TEST(tracefile__of_endpoints)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	struct fi_cq_tagged_entry e;
@@ -192,7 +188,6 @@ static void tracefile__of_endpoints(void **state)
 	ssize_t rc = 0;
 	int sent = 0, received = 0;
 
-	(void)state;
 	snprintf(value, sizeof(value), "%s,records=1000", name);
 	setenv("FI_UCCL_TRACE", value, 1);
 	world_open(&w);
@@ -249,14 +244,5 @@ static void tracefile__of_endpoints(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tracefile__outlives_its_process),
-		cmocka_unit_test(tracefile_error__once),
-		cmocka_unit_test(tracefile_open__nowhere),
-		cmocka_unit_test(tracefile__of_endpoints),
-		cmocka_unit_test(tracefile_flush__any_number),
-		cmocka_unit_test(tracefile__cut_off),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return tests_run(setup, teardown);
 }
