@@ -19,7 +19,7 @@
 
 /*
  * Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3). More only where the NIC
- * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
+ * sends whole trains (uccl_train_cfg.bytes): there a system call costs as much as the copy of 16 KiB.
  */
 #define UCCL_TX_BURST_BYTES 32768
 

@@ -68,15 +68,15 @@ TEST(look_credit__each)
 	flow()->credit.used--;
 	found("I7: endpoint 0, flow to port 7001: credit that was used came back");
 	flow()->credit.used++;
-	memcpy(keep, flow()->cs, sizeof(keep));
-	flow()->cfg.credit->on_credit(flow()->cs, 1ull << 40, 0, w.net.now);
+	memcpy(keep, flow()->policy.credit, sizeof(keep));
+	flow()->cfg.policy.credit->on_credit(flow()->policy.credit, 1ull << 40, 0, w.net.now);
 	found("there is more credit than was granted");
-	memcpy(flow()->cs, keep, sizeof(keep));
+	memcpy(flow()->policy.credit, keep, sizeof(keep));
 	found("credit was taken back");
-	flow()->cfg.credit->init(flow()->cs, &none, w.net.now);
+	flow()->cfg.policy.credit->init(flow()->policy.credit, &none, w.net.now);
 	found("credit was taken back");
 	found("more was sent than there was credit for");
-	memcpy(flow()->cs, keep, sizeof(keep));
+	memcpy(flow()->policy.credit, keep, sizeof(keep));
 	uccl_sim_inv_look(&w.node[0], w.node[0].e);
 	assert_int_equal(w.violations, 0);
 	end();
@@ -170,10 +170,10 @@ TEST(look_memory__lists)
 	uint32_t keep, msgs;
 
 	start("nic=1");
-	keep = flow()->write_rx.ndescs;
-	flow()->write_rx.ndescs = flow()->cfg.window + 1;
+	keep = flow()->rx.write.ndescs;
+	flow()->rx.write.ndescs = flow()->cfg.window + 1;
 	found("I13: endpoint 0, flow to port 7001: a list of a flow is longer");
-	flow()->write_rx.ndescs = keep;
+	flow()->rx.write.ndescs = keep;
 	keep = flow()->sent.cap;
 	flow()->sent.cap = flow()->cfg.window * 64;
 	w.inv.looks = 0;
