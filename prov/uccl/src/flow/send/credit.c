@@ -17,19 +17,19 @@
 
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left)
 {
-	uint64_t told = c->demand_sent > c->used ? c->demand_sent - c->used : 0;
+	uint64_t demanded = c->demand_sent > c->used ? c->demand_sent - c->used : 0;
 
 	/* The receiver takes what was lost for under way, and grants no further, until it is told. */
 	if (c->lost - c->lost_sent >= LOST_STEP)
 		return true;
-	return backlog > told && told < AHEAD && backlog > left;
+	return backlog > demanded && demanded < AHEAD && backlog > left;
 }
 
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left)
 {
-	uint64_t told = c->message > c->used ? c->message - c->used : 0;
+	uint64_t demanded = c->message > c->used ? c->message - c->used : 0;
 
-	return told > 2 * left || told < left / 2;
+	return demanded > 2 * left || demanded < left / 2;
 }
 
 uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,

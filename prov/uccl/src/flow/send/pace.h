@@ -2,7 +2,7 @@
 /*
  * Part of a flow: pacing. When the next new payload may leave, and after what.
  *
- * The grammar: all zero at first. `set` when payload leaves, `sooner` if its rate proves too low, `expire` for the time.
+ * The grammar: all zero at first. `set` when payload leaves, `sooner` if its rate proves too low, `expire` for time.
  */
 #ifndef UCCL_FLOW_SEND_PACE_H
 #define UCCL_FLOW_SEND_PACE_H

@@ -22,7 +22,7 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 }
 
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
-static bool tx_held(struct uccl_flow *f, uint64_t now)
+static bool tx_window_full(struct uccl_flow *f, uint64_t now)
 {
 	return uccl_sendq_waits(&f->sendq) && f->sent.inflight_bytes < 2 * UCCL_AR_BYTES &&
 	       !flow_tx_allowed(f, f->chunk_bytes, now);
@@ -33,7 +33,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 	/* What was acknowledged meanwhile needs no question. */
 	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
 	if (f->since_ar < flow_tx_ask_bytes(f) && uccl_sent_packets(&f->sent) + 1 < f->limits.slots &&
-	    !(last && item->want_ack) && !tx_held(f, now))
+	    !(last && item->want_ack) && !tx_window_full(f, now))
 		return 0;
 	f->since_ar = 0;
 	uccl_pto_ack_requested(&f->loss.pto);

@@ -50,7 +50,7 @@ struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
 	bool burst;		/* the first of a train: better sent with it than with those before */
-	bool answer;		/* to a stranger: what comes back because of it must not disturb what goes to peers */
+	bool answer;		/* to an unauthenticated peer: what comes back must not disturb what goes to peers */
 	bool hello;		/* asks who is at a place where nobody has answered yet */
 	bool single;		/* never to be made part of a train (see nic/gso.h) */
 	bool ours;		/* a NIC that copies payload may do so itself: it can be read for certain */

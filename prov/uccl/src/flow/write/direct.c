@@ -82,16 +82,16 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 
 	uccl_write_rx_announce(&f->rx.write, csn, d);
 	for (uint64_t c = first; c < first + d->count; c++) {
-		struct uccl_rx_slot held;
+		struct uccl_rx_slot early;
 		struct uccl_rx_desc *rd;
 
 		if (c < f->rx.arrived.nxt || c - f->rx.arrived.nxt >= f->cfg.window ||
 		    uccl_arrived_has(&f->rx.arrived, c))
 			continue;
 		rd = uccl_write_rx_desc(&f->rx.write, c);
-		if (rd && uccl_write_rx_release(&f->rx.write, c, &held)) {
-			uccl_ack_tracker_write(&f->rx.ack_tracker, held.wpath, c, held.came);
-			write_deliver(f, rd, c, held.wlen, now);
+		if (rd && uccl_write_rx_release(&f->rx.write, c, &early)) {
+			uccl_ack_tracker_write(&f->rx.ack_tracker, early.wpath, c, early.came);
+			write_deliver(f, rd, c, early.wlen, now);
 		}
 	}
 }

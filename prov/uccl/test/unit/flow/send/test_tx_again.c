@@ -400,9 +400,9 @@ static void tx_retransmit__subsegments_spend_once(void **state)
 }
 
 /*
- * What was announced and cannot be written, as no path carries writes any more, leaves in segments. Its credit was spent
- * when its write was to leave; the rest of a chunk for which there are no slots spends it once more, and is told to be
- * lost. PROTOCOL R63
+ * What was announced and cannot be written, as no path carries writes any more, leaves in segments. Its credit was
+ * spent when its write was to leave; the rest of a chunk for which there are no slots spends it once more, and is told
+ * to be lost. PROTOCOL R63
  */
 static void tx_retransmit__unwritten_spends_once(void **state)
 {
