@@ -5,6 +5,8 @@
  * TEST(function__case) { ... }				a test; `state` is cmocka's
  * TEST_IN(function__case, setup, teardown) { ... }	likewise, between setup() and teardown(); NULL: none
  * TESTS_MAIN						the program
+ *
+ * A test, and a function of a table, need not use all its arguments.
  */
 #ifndef UCCL_TEST_UNIT_TESTS_H
 #define UCCL_TEST_UNIT_TESTS_H
@@ -15,6 +17,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <cmocka.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define TESTS_MOST 256
 
@@ -50,7 +54,7 @@ static inline int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 	{                                                                                                              \
 		tests_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL}, __LINE__);                         \
 	}                                                                                                              \
-	static void name(__attribute__((unused)) void **state)
+	static void name(void **state)
 
 #define TEST(name) TEST_IN(name, NULL, NULL)
 

@@ -3,12 +3,6 @@
 #ifndef UCCL_TEST_API_TREE_H
 #define UCCL_TEST_API_TREE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <ftw.h>
 #include <limits.h>
@@ -18,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* cmocka passes a state to every test; the tests here have none. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "../tests.h"
 
 static char tree[32];
 
@@ -31,9 +24,6 @@ static inline int tree_make(void **state)
 
 static inline int tree_unlink(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	(void)st;
-	(void)type;
-	(void)at;
 	return remove(path);
 }
 

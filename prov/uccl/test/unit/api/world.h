@@ -3,12 +3,6 @@
 #ifndef UCCL_TEST_API_WORLD_H
 #define UCCL_TEST_API_WORLD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -27,11 +21,9 @@
 #include "api/lib/oldnames.h"
 #include "api/prov.h"
 #include "progress/wait.h"
+#include "../tests.h"
 
 #define API FI_VERSION(1, 17)
-
-/* cmocka passes a state to every test; most tests here have none. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* Nobody but the program drives endpoints of domains that are opened between these two. */
 static inline void world_rescue_off(void)
@@ -67,8 +59,6 @@ static struct {
 
 static inline int world_hears(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
 {
-	(void)prov;
-	(void)subsys;
 	return level <= world_ear.level;
 }
 

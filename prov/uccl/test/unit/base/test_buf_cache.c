@@ -18,14 +18,12 @@ static struct uccl_buf_cache s;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_buf_cache_init(&s, MAX);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	uccl_buf_cache_fini(&s);
 	return 0;
 }

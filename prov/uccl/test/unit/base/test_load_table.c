@@ -25,7 +25,6 @@ static uint32_t out(uint8_t entry, uint64_t bytes)
 
 static int setup(void **state)
 {
-	(void)state;
 	now = 5 * MS;
 	uccl_load_table_init(&b, LANES);
 	return 0;

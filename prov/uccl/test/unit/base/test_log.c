@@ -21,7 +21,6 @@ static void sink(int level, const char *func, int line, const char *text)
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&seen, 0, sizeof(seen));
 	uccl_log_set(NULL, 0);
 	return 0;

@@ -4,6 +4,7 @@
  * packet, a chunk or an acknowledgement; one copy for a message that has to be kept.
  */
 #include "lan.h"
+#include "../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,6 @@ static void one(struct lan *l, const struct kind *k)
 
 static enum lan_verdict lose_some(struct lan *l, const struct lan_event *ev)
 {
-	(void)ev;
 	return uccl_rng_below(&l->rng, 50) ? LAN_PASS : LAN_DROP;
 }
 
@@ -101,7 +101,7 @@ static uint64_t count(struct lan *l, const struct kind *k, int rounds)
  * A message of 1 MiB is 54 chunks, and nothing is allocated for them, whether they arrive or not. A message that has to
  * be kept has one copy; one whose chunks overtake each other needs a table to be found in, too.
  */
-static void engine_poll__allocates_nothing(void **state)
+TEST(engine_poll__allocates_nothing)
 {
 	static const struct kind kinds[] = {
 		{"8 bytes", UCCL_OP_SEND, 0, 8, false, 0},
@@ -115,7 +115,6 @@ static void engine_poll__allocates_nothing(void **state)
 		{"read of 1 MiB", UCCL_OP_READ, 0, MB, false, 1},
 	};
 
-	(void)state;
 	if (!COUNTED)
 		skip();
 	for (int lossy = 0; lossy < 2; lossy++) {
@@ -140,11 +139,4 @@ static void engine_poll__allocates_nothing(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(engine_poll__allocates_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "engine/config.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #include <string.h>
 
@@ -14,22 +10,20 @@
 #include "flow/policy.h"
 #include "msg/msg_ep.h"
 
-static void default__names_exist(void **state)
+TEST(default__names_exist)
 {
 	struct uccl_config c;
 
-	(void)state;
 	uccl_config_default(&c);
 	assert_non_null(uccl_cc_find(c.cc));
 	assert_non_null(uccl_path_find(c.path));
 	assert_non_null(uccl_credit_find(c.credit));
 }
 
-static void default__within_bounds(void **state)
+TEST(default__within_bounds)
 {
 	struct uccl_config c;
 
-	(void)state;
 	memset(&c, 0xff, sizeof(c));
 	uccl_config_default(&c);
 	assert_in_range(c.paths, 1, UCCL_PATHS_MAX);
@@ -42,11 +36,10 @@ static void default__within_bounds(void **state)
 }
 
 /* Silence is not death: what is wrong only because it takes long must not be short. PROTOCOL R47 */
-static void default__patient(void **state)
+TEST(default__patient)
 {
 	struct uccl_config c;
 
-	(void)state;
 	uccl_config_default(&c);
 	assert_true(c.peer_timeout_ns >= 600 * UCCL_NS_PER_S);
 	assert_true(c.connect_timeout_ns >= 600 * UCCL_NS_PER_S);
@@ -55,22 +48,20 @@ static void default__patient(void **state)
 }
 
 /* Nobody connects without the key, and no order of paths is taken for granted, unless a person says so. */
-static void default__cautious(void **state)
+TEST(default__cautious)
 {
 	struct uccl_config c;
 
-	(void)state;
 	memset(&c, 0xff, sizeof(c));
 	uccl_config_default(&c);
 	assert_false(c.keyless);
 	assert_false(c.fifo_paths);
 }
 
-static void pulls__eqds(void **state)
+TEST(pulls__eqds)
 {
 	struct uccl_config c;
 
-	(void)state;
 	uccl_config_default(&c);
 	c.credit = "none";
 	assert_false(uccl_config_pulls(&c));
@@ -80,15 +71,4 @@ static void pulls__eqds(void **state)
 	assert_false(uccl_config_pulls(&c));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(default__names_exist),
-		cmocka_unit_test(default__within_bounds),
-		cmocka_unit_test(default__patient),
-		cmocka_unit_test(default__cautious),
-		cmocka_unit_test(pulls__eqds),
-	};
-
-	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "lan.h"
+#include "../tests.h"
 
 #include <string.h>
 
@@ -21,18 +22,12 @@ static void stub_close(struct uccl_nic *nic)
 
 static void stub_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
-	(void)nic;
 	memset(out, 0, sizeof(*out));
 	out->port = 1;
 }
 
 static int stub_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
-	(void)nic;
-	(void)v;
-	(void)n;
-	(void)hints;
-	(void)nhints;
 	return -FI_EIO;
 }
 
@@ -46,9 +41,8 @@ static void stub_random(void *arg, void *buf, size_t len)
 	memset(buf, (*calls)++ < 2 ? 0 : 0x5a, len);
 }
 
-static void open__refuses_bad_config(void **state)
+TEST(open__refuses_bad_config)
 {
-	(void)state;
 	for (int k = 0; k < 9; k++) {
 		struct stub_nic n = {.nic = {.ops = &stub_ops, .caps = {.mtu = 1500, .labels = 1}}};
 		struct uccl_config cfg;
@@ -85,7 +79,7 @@ static void open__refuses_bad_config(void **state)
 	}
 }
 
-static void open__address(void **state)
+TEST(open__address)
 {
 	struct stub_nic n = {.nic = {.ops = &stub_ops, .caps = {.mtu = 1500, .labels = 1, .placements = true}}};
 	struct uccl_config cfg;
@@ -93,7 +87,6 @@ static void open__address(void **state)
 	struct uccl_engine_attr attr = {.nic = &n.nic, .config = &cfg, .random = stub_random, .random_arg = &calls};
 	struct uccl_engine *e;
 
-	(void)state;
 	uccl_config_default(&cfg);
 	assert_int_equal(uccl_engine_open(&attr, 5, &e), 0);
 	assert_int_equal(uccl_engine_addr(e)->nic.port, 1);
@@ -114,7 +107,7 @@ static void stub_guard(struct uccl_nic *nic, const struct uccl_nic_guard *guard)
 }
 
 /* What the engine would read is what the NIC is told to let pass, whatever types there are. */
-static void open__guard(void **state)
+TEST(open__guard)
 {
 	static const struct uccl_nic_ops ops = {.addr = stub_addr, .close = stub_close, .guard = stub_guard};
 	struct stub_nic n = {.nic = {.ops = &ops, .caps = {.mtu = 1500, .labels = 1}}};
@@ -123,7 +116,6 @@ static void open__guard(void **state)
 	struct uccl_engine_attr attr = {.nic = &n.nic, .config = &cfg, .random = stub_random, .random_arg = &calls};
 	struct uccl_engine *e;
 
-	(void)state;
 	uccl_config_default(&cfg);
 	assert_int_equal(uccl_engine_open(&attr, 5, &e), 0);
 	for (unsigned int t = 0; t < 256; t++) {
@@ -141,11 +133,10 @@ static void open__guard(void **state)
 	uccl_engine_close(e);
 }
 
-static void open__wait_fd(void **state)
+TEST(open__wait_fd)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	l->writes = true;
 	lan_open(l, 0);
 	assert_int_equal(uccl_engine_wait_fd(l->node[0].e), 100);
@@ -155,13 +146,12 @@ static void open__wait_fd(void **state)
 }
 
 /* What is open ends with the endpoint: one completion each. */
-static void close__cancels(void **state)
+TEST(close__cancels)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_op *op;
 	int n = 0;
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	lan_recv(l, 0, dst, 10, LAN_CTX(++n));
@@ -179,11 +169,10 @@ static void close__cancels(void **state)
 	lan_free(l);
 }
 
-static void send__sizes(void **state)
+TEST(send__sizes)
 {
 	static const uint64_t sizes[] = {0, 1, 4096, LAN_MTU - 64, LAN_MTU, 65536, 65537, 500000};
 
-	(void)state;
 	for (int hints = 0; hints < 2; hints++) {
 		struct lan *l = lan_new();
 
@@ -208,11 +197,10 @@ static void send__sizes(void **state)
 }
 
 /* Chunks of the size that a person asked for, within what fits, and of whole words. PROTOCOL R216 */
-static void send__chunk_size(void **state)
+TEST(send__chunk_size)
 {
 	static const uint32_t ask[] = {1, 1000, 1007, 100000}, want[] = {128, 1000, 1000, (LAN_MTU - 704) & ~1023u};
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct lan *l = lan_new();
 
@@ -225,11 +213,10 @@ static void send__chunk_size(void **state)
 	}
 }
 
-static void send__many_to_one(void **state)
+TEST(send__many_to_one)
 {
 	struct lan *l = lan_new_open(4);
 
-	(void)state;
 	l->filter = lan_lossy;
 	lan_fill(src, 150000, 3);
 	for (int i = 1; i < 4; i++) {
@@ -264,12 +251,11 @@ static void chain(struct uccl_op *op)
 	uccl_op_put(n->e, op);
 }
 
-static void send__inside_a_completion(void **state)
+TEST(send__inside_a_completion)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_op *op;
 
-	(void)state;
 	lan_talk(l);
 	op = lan_op(l, 1, UCCL_OP_RECV, 0, dst, 8);
 	op->done = chain;
@@ -286,19 +272,4 @@ static void send__inside_a_completion(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__refuses_bad_config),
-		cmocka_unit_test(open__address),
-		cmocka_unit_test(open__guard),
-		cmocka_unit_test(open__wait_fd),
-		cmocka_unit_test(close__cancels),
-		cmocka_unit_test(send__sizes),
-		cmocka_unit_test(send__chunk_size),
-		cmocka_unit_test(send__many_to_one),
-		cmocka_unit_test(send__inside_a_completion),
-	};
-
-	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,11 +2,7 @@
 /* Whole engines on the verbs back ends, on fake NICs: addresses, handshake, messages and writes fit each other. */
 #include "engine/engine.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../tests.h"
 
 #ifdef HAVE_VERBS
 
@@ -67,7 +63,6 @@ static void fill_random(void *arg, void *buf, size_t len)
 
 static int begin(void **state)
 {
-	(void)state;
 	now = SECOND;
 	uccl_rng_seed(&rng, 7);
 	fake = fake_verbs_new();
@@ -94,7 +89,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	for (int i = 0; i < ROOM; i++)
 		if (e[i])
 			uccl_engine_close(e[i]);
@@ -219,9 +213,8 @@ static void open_all(void)
 		engine_open(i, i % 2 ? "rxe1" : "rxe0");
 }
 
-static void engines__roce(void **state)
+TEST_IN(engines__roce, begin, end)
 {
-	(void)state;
 	open_all();
 	all_pairs(1000);
 	all_pairs(LONG);
@@ -232,9 +225,8 @@ static void engines__roce(void **state)
 	}
 }
 
-static void engines__infiniband(void **state)
+TEST_IN(engines__infiniband, begin, end)
 {
-	(void)state;
 	fake_verbs_infiniband(dev[0], 0x6d0);
 	fake_verbs_infiniband(dev[1], 0x5d6);
 	open_all();
@@ -243,8 +235,6 @@ static void engines__infiniband(void **state)
 
 static enum fake_fate chance(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
-	(void)p;
 	switch (uccl_rng_below(&rng, 40)) {
 	case 0:
 	case 1:
@@ -259,9 +249,8 @@ static enum fake_fate chance(void *arg, const struct fake_packet *p)
 }
 
 /* 5 % lost, 2.5 % doubled, 2.5 % late; and a queue pair breaks now and then. */
-static void engines__bad_network(void **state)
+TEST_IN(engines__bad_network, begin, end)
 {
-	(void)state;
 	fake->hook = chance;
 	open_all();
 	for (int round = 0; round < 30; round++) {
@@ -343,24 +332,21 @@ static void row_talk(uint64_t len, uint64_t patience)
 	}
 }
 
-static void row__told_by_the_first(void **state)
+TEST_IN(row__told_by_the_first, begin, end)
 {
-	(void)state;
 	row_open();
 	row_talk(1000, SECOND);
 }
 
-static void row__bad_network(void **state)
+TEST_IN(row__bad_network, begin, end)
 {
-	(void)state;
 	row_open();
 	fake->hook = chance;
 	row_talk(LONG, 5 * SECOND);
 }
 
-static void row__writes(void **state)
+TEST_IN(row__writes, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	row_open();
 	row_talk(LONG, SECOND);
@@ -368,15 +354,12 @@ static void row__writes(void **state)
 
 static enum fake_fate drop_all(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
-	(void)p;
 	return FAKE_DROP;
 }
 
 /* The first one connects while it is still asked for another: it does not take that one's place. */
-static void row__first_was_faster(void **state)
+TEST_IN(row__first_was_faster, begin, end)
 {
-	(void)state;
 	row_open();
 	fake->hook = drop_all;
 	row_message(1, 10);
@@ -390,11 +373,10 @@ static void row__first_was_faster(void **state)
 }
 
 /* The endpoint has no such context: whoever answers is another incarnation, and that is an error. */
-static void row__none_of_it(void **state)
+TEST_IN(row__none_of_it, begin, end)
 {
 	struct uccl_op *s;
 
-	(void)state;
 	row_open();
 	s = op_new(ROW, UCCL_OP_SEND, src, 10);
 	s->peer = row_peer(ROW);
@@ -575,48 +557,41 @@ static void gpu_written(int lane_peer)
 }
 
 /* PROTOCOL R191 R192 */
-static void gpu__by_dmabuf(void **state)
+TEST_IN(gpu__by_dmabuf, begin, end)
 {
-	(void)state;
 	gpu_written(BY_DMABUF);
 }
 
-static void gpu__by_address(void **state)
+TEST_IN(gpu__by_address, begin, end)
 {
-	(void)state;
 	gpu_written(BY_ADDRESS);
 }
 
-static void gpu__not_registered(void **state)
+TEST_IN(gpu__not_registered, begin, end)
 {
-	(void)state;
 	gpu_written(UNKNOWN);
 }
 
-static void gpu__nobody_knows_when_it_sees(void **state)
+TEST_IN(gpu__nobody_knows_when_it_sees, begin, end)
 {
-	(void)state;
 	gpu_written(UNSEEN);
 }
 
 /* PROTOCOL R221 */
-static void gpu__sent_by_packets(void **state)
+TEST_IN(gpu__sent_by_packets, begin, end)
 {
-	(void)state;
 	gpu_written(PACKETS);
 }
 
 /* PROTOCOL R223 */
-static void gpu__sealed_is_copied(void **state)
+TEST_IN(gpu__sealed_is_copied, begin, end)
 {
-	(void)state;
 	gpu_written(SEALED);
 }
 
 /* PROTOCOL R221 */
-static void gpu__sent_on_a_bad_network(void **state)
+TEST_IN(gpu__sent_on_a_bad_network, begin, end)
 {
-	(void)state;
 	gpu_written(BAD_NETWORK);
 }
 
@@ -706,12 +681,11 @@ static void device_rx_message(uint64_t len, int ms)
 }
 
 /* PROTOCOL R291 */
-static void gpu__gathered(void **state)
+TEST_IN(gpu__gathered, begin, end)
 {
 	unsigned int flushes = fake_cuda_flushes();
 	uint64_t before;
 
-	(void)state;
 	device_rx_begin();
 	for (int i = 0; i < 3; i++) {
 		before = st(1)->gathered;
@@ -733,11 +707,10 @@ static void gpu__gathered(void **state)
 }
 
 /* There is memory of one device, that of the first message. */
-static void gpu__gathered_for_one_device(void **state)
+TEST_IN(gpu__gathered_for_one_device, begin, end)
 {
 	uint8_t *first;
 
-	(void)state;
 	setenv("FAKE_CUDA_DEVICES", "2", 1);
 	device_rx_begin();
 	device_rx_message(LONG, 500);
@@ -755,9 +728,8 @@ static void gpu__gathered_for_one_device(void **state)
 }
 
 /* What is lost, doubled and late: what is sent again comes by the usual queue. */
-static void gpu__gathered_on_a_bad_network(void **state)
+TEST_IN(gpu__gathered_on_a_bad_network, begin, end)
 {
-	(void)state;
 	device_rx_begin();
 	device_rx_message(LONG, 500);
 	fake->hook = chance;
@@ -770,11 +742,10 @@ static void gpu__gathered_on_a_bad_network(void **state)
 }
 
 /* The queue breaks, tells so or not, while something is under way to it. */
-static void gpu__gathered_by_a_queue_that_breaks(void **state)
+TEST_IN(gpu__gathered_by_a_queue_that_breaks, begin, end)
 {
 	uint64_t before;
 
-	(void)state;
 	device_rx_begin();
 	device_rx_message(LONG, 500);
 	for (int i = 0; i < 4; i++) {
@@ -800,9 +771,8 @@ static void gpu__gathered_by_a_queue_that_breaks(void **state)
 }
 
 /* The NIC takes no receives for a while. */
-static void gpu__gathered_without_receives(void **state)
+TEST_IN(gpu__gathered_without_receives, begin, end)
 {
-	(void)state;
 	device_rx_begin();
 	device_rx_message(LONG, 500);
 	fake_verbs_fail(fake, "post_recv", 0, ENOMEM);
@@ -816,13 +786,12 @@ static void gpu__gathered_without_receives(void **state)
 }
 
 /* Copies take long: what cannot be kept comes again, and nobody is told of the queue any more. PROTOCOL R293 */
-static void gpu__gathered_slower_than_it_comes(void **state)
+TEST_IN(gpu__gathered_slower_than_it_comes, begin, end)
 {
 	struct uccl_op *r, *s;
 	uint64_t before;
 	uint32_t most = 0;
 
-	(void)state;
 	rx_bytes = 1; /* the least */
 	device_rx_begin();
 	device_rx_message(LONG, 500);
@@ -864,11 +833,10 @@ static void gpu__gathered_slower_than_it_comes(void **state)
 }
 
 /* Where it cannot be, payload is copied as ever. */
-static void gpu__not_gathered(void **state)
+TEST_IN(gpu__not_gathered, begin, end)
 {
 	static const char *const calls[] = {"create_qp", "reg_mr", "post_recv", "modify_qp"};
 
-	(void)state;
 	for (int i = 0; i < 12; i++) {
 		/* No registration; nobody knows when it sees; no program; sealed; few parts or places of the NIC. */
 		fake_cuda_direct(i == 1 ? 0 : 100, i == 1 ? 0 : 1, i != 0);
@@ -898,12 +866,11 @@ static void gpu__not_gathered(void **state)
 }
 
 /* A device that has to be told to look does not say that it has. PROTOCOL R191 */
-static void gpu__gathered_and_not_seen(void **state)
+TEST_IN(gpu__gathered_and_not_seen, begin, end)
 {
 	unsigned int flushes;
 	uint64_t before;
 
-	(void)state;
 	fake_cuda_direct(0, 1, 1);
 	device_rx_begin();
 	flushes = fake_cuda_flushes();
@@ -950,7 +917,7 @@ static enum uccl_drop device_rx_refused(const struct uccl_hdr *h, uint32_t body)
 }
 
 /* Nothing may come there but what was asked for; whatever comes, nobody touches memory of the device. PROTOCOL R292 */
-static void gpu__gathered_nothing_else(void **state)
+TEST_IN(gpu__gathered_nothing_else, begin, end)
 {
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = 100}, w;
@@ -958,7 +925,6 @@ static void gpu__gathered_nothing_else(void **state)
 	struct uccl_seal seal;
 	uint64_t gathered;
 
-	(void)state;
 	device_rx_begin();
 	device_rx_message(LONG, 500);
 	gathered = st(1)->gathered;
@@ -1044,9 +1010,8 @@ static void first_then_direct(void)
 	assert_int_equal(errors, 0);
 }
 
-static void writes__uc_one_packet_each(void **state)
+TEST_IN(writes__uc_one_packet_each, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	first_then_direct();
@@ -1055,25 +1020,22 @@ static void writes__uc_one_packet_each(void **state)
 	assert_in_range(st(0)->writes_tx, 60, 3 * LONG / 4096);
 }
 
-static void writes__uc_large(void **state)
+TEST_IN(writes__uc_large, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	first_then_direct();
 	assert_in_range(st(0)->writes_tx, 1, LONG / 32768 + 1);
 }
 
-static void writes__rc(void **state)
+TEST_IN(writes__rc, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_RC;
 	rxe();
 	first_then_direct();
 }
 
-static void writes__infiniband(void **state)
+TEST_IN(writes__infiniband, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	fake_verbs_infiniband(dev[0], 0x6d0);
 	fake_verbs_infiniband(dev[1], 0x5d6);
@@ -1118,9 +1080,8 @@ static void bad_writes(int rounds)
 	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
 }
 
-static void writes__uc_bad_network(void **state)
+TEST_IN(writes__uc_bad_network, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	bad_writes(30);
@@ -1134,11 +1095,10 @@ static void windows(void)
 	rxe();
 }
 
-static void writes__windows(void **state)
+TEST_IN(writes__windows, begin, end)
 {
 	unsigned int before;
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	windows();
 	first_then_direct();
@@ -1177,30 +1137,26 @@ static void windows_bad_network(enum ibv_qp_type type)
 	}
 }
 
-static void writes__windows_bad_network(void **state)
+TEST_IN(writes__windows_bad_network, begin, end)
 {
-	(void)state;
 	windows_bad_network(IBV_QPT_UC);
 }
 
-static void writes__windows_bad_network_rc(void **state)
+TEST_IN(writes__windows_bad_network_rc, begin, end)
 {
-	(void)state;
 	windows_bad_network(IBV_QPT_RC);
 }
 
 static enum fake_fate doubled(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	return p->type == IBV_QPT_UC && !uccl_rng_below(&rng, 20) ? FAKE_DUP : FAKE_PASS;
 }
 
 /* A network that doubles writes gets packets only, from the next message on. PROTOCOL R27 */
-static void writes__uc_doubled(void **state)
+TEST_IN(writes__uc_doubled, begin, end)
 {
 	uint64_t writes;
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	engine_open(0, "rxe0");
@@ -1216,18 +1172,16 @@ static void writes__uc_doubled(void **state)
 }
 
 /* A NIC that behaves as Soft-RoCE, and does not say so: writes of many packets, and each loss ends a queue pair. */
-static void writes__uc_wedged(void **state)
+TEST_IN(writes__uc_wedged, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	dev[0]->wedges = dev[1]->wedges = true;
 	bad_writes(60);
 	assert_true(st(0)->write_renewed + st(1)->write_renewed > 0);
 }
 
-static void writes__rc_broken(void **state)
+TEST_IN(writes__rc_broken, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_RC;
 	rxe();
 	bad_writes(30);
@@ -1236,16 +1190,14 @@ static void writes__rc_broken(void **state)
 
 static enum fake_fate every_fifth_write(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	return p->type == IBV_QPT_UC && !uccl_rng_below(&rng, 5) ? FAKE_DROP : FAKE_PASS;
 }
 
 /* PROTOCOL R101: a message loses more writes than a receiver can keep doubts of: it ends all the same. */
-static void writes__many_lost(void **state)
+TEST_IN(writes__many_lost, begin, end)
 {
 	static uint8_t from[3 << 20], to[3 << 20];
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	window = 64;
@@ -1276,16 +1228,14 @@ static void writes__many_lost(void **state)
 
 static enum fake_fate writes_swallowed(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	return p->type == IBV_QPT_UC ? FAKE_DROP : FAKE_PASS;
 }
 
 /* PROTOCOL R84: paths that swallow writes get one at a time, more and more seldom; and are back when they work. */
-static void writes__swallowed(void **state)
+TEST_IN(writes__swallowed, begin, end)
 {
 	uint64_t writes, made;
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	engine_open(0, "rxe0");
@@ -1317,9 +1267,8 @@ static void writes__swallowed(void **state)
 }
 
 /* Fewer queue pairs than peers could use: sets that nobody needs are taken back, and nothing is lost by it. */
-static void writes__reclaim(void **state)
+TEST_IN(writes__reclaim, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	max_qp = 20;
@@ -1353,11 +1302,10 @@ static uint32_t qps_now(void)
 }
 
 /* Endpoints of one process: their queue pairs together are bounded, and go to those that need them. */
-static void writes__one_budget(void **state)
+TEST_IN(writes__one_budget, begin, end)
 {
 	uint64_t before[ENGINES];
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	/* One set of PATHS on both sides, and a little. */
@@ -1392,9 +1340,8 @@ static void writes__one_budget(void **state)
 	assert_int_equal(atomic_load(&shared.used), 0);
 }
 
-static void writes__to_packets_only(void **state)
+TEST_IN(writes__to_packets_only, begin, end)
 {
-	(void)state;
 	rxe();
 	engine_open(0, "rxe0");
 	kind = IBV_QPT_UC;
@@ -1411,8 +1358,6 @@ static void writes__to_packets_only(void **state)
 
 static enum fake_fate nothing_passes(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
-	(void)p;
 	return FAKE_DROP;
 }
 
@@ -1424,9 +1369,8 @@ static void port_set(int i, enum ibv_port_state state)
 }
 
 /* The link goes in the middle of a message, for longer than any time-out, and comes back: nobody sees an error. */
-static void link__down_and_up(void **state)
+TEST_IN(link__down_and_up, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	engine_open(0, "rxe0");
@@ -1466,9 +1410,8 @@ static void run_long(uint64_t ns)
  * The address of a NIC goes in the middle of a message, as it does when an interface is configured anew, and comes back
  * after longer than any time-out, also with another index: nobody sees an error.
  */
-static void gid__gone_and_back(void **state)
+TEST_IN(gid__gone_and_back, begin, end)
 {
-	(void)state;
 	rxe();
 	kind = IBV_QPT_UC;
 	engine_open(0, "rxe0");
@@ -1507,9 +1450,8 @@ static void gid__gone_and_back(void **state)
  * The link comes back after an hour: nothing has failed, of peers that had nothing to say, and, with longer time-outs,
  * of one in the middle of a message; and it does not take long then.
  */
-static void link__an_hour(void **state)
+TEST_IN(link__an_hour, begin, end)
 {
-	(void)state;
 	for (int busy = 0; busy < 2; busy++) {
 		int before;
 
@@ -1552,7 +1494,6 @@ static struct fake_dev *rail_dev[4];
 
 static enum fake_fate rail_dead(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	return p->src_qpn / RAIL_QPNS == dead_rail || p->dst_qpn / RAIL_QPNS == dead_rail ? FAKE_DROP : FAKE_PASS;
 }
 
@@ -1591,9 +1532,8 @@ static void rails_open(int linkless)
  * One rail goes in the middle of a message, on either side, with and without the NIC saying so: the other one carries
  * the rest, and nobody sees an error.
  */
-static void link__another_rail(void **state)
+TEST_IN(link__another_rail, begin, end)
 {
-	(void)state;
 	rails_open(-1);
 	message_kept(0, 1, SECOND);
 	message_kept(0, 1, SECOND);
@@ -1664,24 +1604,21 @@ static void rail_comes(int side)
 	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead + st(0)->link_downs + st(1)->link_downs, 0);
 }
 
-static void link__rail_comes_later(void **state)
+TEST_IN(link__rail_comes_later, begin, end)
 {
-	(void)state;
 	rail_comes(0);
 }
 
-static void link__peers_rail_comes_later(void **state)
+TEST_IN(link__peers_rail_comes_later, begin, end)
 {
-	(void)state;
 	rail_comes(1);
 }
 
 /* Device removed: each operation ends once, by an error that says so, and so does each that is posted later. */
-static void link__gone(void **state)
+TEST_IN(link__gone, begin, end)
 {
 	struct uccl_op *op;
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	open_all();
@@ -1720,11 +1657,10 @@ static void link__gone(void **state)
 }
 
 /* What had come whole can still be received. PROTOCOL R46 */
-static void link__gone_later_received(void **state)
+TEST_IN(link__gone_later_received, begin, end)
 {
 	struct uccl_op *op;
 
-	(void)state;
 	engine_open(0, "rxe0");
 	engine_open(1, "rxe1");
 	op = op_new(0, UCCL_OP_SEND, src, 100);
@@ -1740,9 +1676,8 @@ static void link__gone_later_received(void **state)
 }
 
 /* Time-outs that a person has set hold; the error tells whose link it was. */
-static void link__down_too_long(void **state)
+TEST_IN(link__down_too_long, begin, end)
 {
-	(void)state;
 	timeout_ns = 5 * SECOND;
 	engine_open(0, "rxe0");
 	engine_open(1, "rxe1");
@@ -1794,9 +1729,8 @@ static void silent_peer_failed(void)
 }
 
 /* A peer that ended before it ever answered: nobody says so, and the time to connect is all that ends what waits. */
-static void peer__ended_before_it_answered(void **state)
+TEST_IN(peer__ended_before_it_answered, begin, end)
 {
-	(void)state;
 	timeout_ns = 5 * SECOND;
 	kind = IBV_QPT_UC;
 	silent_peer(true);
@@ -1807,7 +1741,7 @@ static void peer__ended_before_it_answered(void **state)
 }
 
 /* But its host, where it can be asked: within seconds, whatever time there is to connect. PROTOCOL R251 */
-static void peer__its_host_asked(void **state)
+TEST_IN(peer__its_host_asked, begin, end)
 {
 	static const enum ibv_qp_type kinds[] = {IBV_QPT_UC, IBV_QPT_UD};
 
@@ -1827,9 +1761,8 @@ static void peer__its_host_asked(void **state)
 }
 
 /* Who listens and does not look is late, not gone. */
-static void peer__late(void **state)
+TEST_IN(peer__late, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	liveness = true;
 	for (int d = 0; d < 2; d++)
@@ -1884,24 +1817,21 @@ static void many_senders(int senders, int srq, uint64_t len, uint64_t writes)
 	assert_int_equal(fake->stats.no_receive, 0);
 }
 
-static void receives__many_senders(void **state)
+TEST_IN(receives__many_senders, begin, end)
 {
-	(void)state;
 	rx_bytes = 1;
 	many_senders(32, 128, LONG, 500);
 }
 
 /* PROTOCOL R95: two at a time write, the others send packets. */
-static void receives__eight(void **state)
+TEST_IN(receives__eight, begin, end)
 {
-	(void)state;
 	many_senders(64, 8, LONG / 3, 20);
 }
 
 /* Endpoints of two processes, all of which write to all: the queue pairs of one set. */
-static void endpoints__one_set(void **state)
+TEST_IN(endpoints__one_set, begin, end)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	for (int i = 0; i < 8; i++)
@@ -1932,7 +1862,7 @@ static void endpoints__one_set(void **state)
 /* Another process on the peer's host. */
 
 /* E17: packets to the queue pair that all may send to, without its key, or without a token. */
-static void strangers__packets(void **state)
+TEST_IN(strangers__packets, begin, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CLOSE, .token = 0x1234};
 	struct uccl_nic_attr attr = {.ifname = "rxe1"};
@@ -1940,7 +1870,6 @@ static void strangers__packets(void **state)
 	struct uccl_nic *nic;
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .hdr_len = UCCL_HDR_LEN, .to = &to};
 
-	(void)state;
 	engine_open(0, "rxe0");
 	engine_open(1, "rxe1");
 	message_kept(0, 1, SECOND);
@@ -1995,7 +1924,7 @@ static struct ibv_qp *stranger_qp(const struct uccl_verbs *lib, struct ibv_pd *p
  * E14, E16: a stranger on the peer's NIC knows a queue pair, and guesses keys that are in use and places of memory. No
  * byte is written, no queue pair ends, and the peers go on.
  */
-static void strangers__writes(void **state)
+TEST_IN(strangers__writes, begin, end)
 {
 	const struct uccl_verbs *lib = fake_verbs_lib();
 	struct uc_peer *victim;
@@ -2008,7 +1937,6 @@ static void strangers__writes(void **state)
 	uint64_t bad, rkey, raddr;
 	void *open_mr;
 
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
 	first_then_direct();
@@ -2056,70 +1984,7 @@ static void strangers__writes(void **state)
 	lib->close_device(ctx);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(engines__roce, begin, end),
-		cmocka_unit_test_setup_teardown(engines__infiniband, begin, end),
-		cmocka_unit_test_setup_teardown(engines__bad_network, begin, end),
-		cmocka_unit_test_setup_teardown(row__told_by_the_first, begin, end),
-		cmocka_unit_test_setup_teardown(row__bad_network, begin, end),
-		cmocka_unit_test_setup_teardown(row__writes, begin, end),
-		cmocka_unit_test_setup_teardown(row__first_was_faster, begin, end),
-		cmocka_unit_test_setup_teardown(row__none_of_it, begin, end),
-		cmocka_unit_test_setup_teardown(writes__uc_one_packet_each, begin, end),
-		cmocka_unit_test_setup_teardown(writes__uc_large, begin, end),
-		cmocka_unit_test_setup_teardown(writes__rc, begin, end),
-		cmocka_unit_test_setup_teardown(writes__infiniband, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__by_dmabuf, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__by_address, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__not_registered, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__nobody_knows_when_it_sees, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__sent_by_packets, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__sealed_is_copied, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__sent_on_a_bad_network, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_for_one_device, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_on_a_bad_network, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_by_a_queue_that_breaks, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_without_receives, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_slower_than_it_comes, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__not_gathered, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_and_not_seen, begin, end),
-		cmocka_unit_test_setup_teardown(gpu__gathered_nothing_else, begin, end),
-		cmocka_unit_test_setup_teardown(writes__uc_bad_network, begin, end),
-		cmocka_unit_test_setup_teardown(writes__windows, begin, end),
-		cmocka_unit_test_setup_teardown(writes__windows_bad_network, begin, end),
-		cmocka_unit_test_setup_teardown(writes__windows_bad_network_rc, begin, end),
-		cmocka_unit_test_setup_teardown(writes__uc_doubled, begin, end),
-		cmocka_unit_test_setup_teardown(writes__uc_wedged, begin, end),
-		cmocka_unit_test_setup_teardown(writes__rc_broken, begin, end),
-		cmocka_unit_test_setup_teardown(writes__many_lost, begin, end),
-		cmocka_unit_test_setup_teardown(writes__swallowed, begin, end),
-		cmocka_unit_test_setup_teardown(writes__reclaim, begin, end),
-		cmocka_unit_test_setup_teardown(writes__one_budget, begin, end),
-		cmocka_unit_test_setup_teardown(writes__to_packets_only, begin, end),
-		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
-		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin, end),
-		cmocka_unit_test_setup_teardown(link__an_hour, begin, end),
-		cmocka_unit_test_setup_teardown(link__another_rail, begin, end),
-		cmocka_unit_test_setup_teardown(link__rail_comes_later, begin, end),
-		cmocka_unit_test_setup_teardown(link__peers_rail_comes_later, begin, end),
-		cmocka_unit_test_setup_teardown(link__gone, begin, end),
-		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
-		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
-		cmocka_unit_test_setup_teardown(peer__ended_before_it_answered, begin, end),
-		cmocka_unit_test_setup_teardown(peer__its_host_asked, begin, end),
-		cmocka_unit_test_setup_teardown(peer__late, begin, end),
-		cmocka_unit_test_setup_teardown(receives__many_senders, begin, end),
-		cmocka_unit_test_setup_teardown(receives__eight, begin, end),
-		cmocka_unit_test_setup_teardown(endpoints__one_set, begin, end),
-		cmocka_unit_test_setup_teardown(strangers__packets, begin, end),
-		cmocka_unit_test_setup_teardown(strangers__writes, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN
 
 #else
 

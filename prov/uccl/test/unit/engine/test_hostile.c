@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "msg/msg_ep.h"
+#include "../tests.h"
 
 #define SECOND UCCL_NS_PER_S
 #define MB (1u << 20)
@@ -16,8 +17,6 @@ static uint8_t src[2 * MB], dst[2 * MB], region[2 * MB], sink[2 * MB];
 
 static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **which)
 {
-	(void)arg;
-	(void)access;
 	if (seg->key != 1)
 		return -UCCL_REFUSED_KEY;
 	if (seg->addr > sizeof(region) || seg->len > sizeof(region) - seg->addr)
@@ -29,13 +28,10 @@ static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struc
 
 static void lock(void *arg)
 {
-	(void)arg;
 }
 
 static void event(void *arg, const struct uccl_rma_event *ev)
 {
-	(void)arg;
-	(void)ev;
 }
 
 static const struct uccl_target_ops target = {.resolve = resolve, .lock = lock, .unlock = lock, .event = event};
@@ -72,9 +68,8 @@ static void rma(struct lan *l, int i, uint8_t type, void *buf, uint64_t len, voi
 }
 
 /* Reads of a process that is stopped hold their part of what is staged, writes theirs of the replies. PROTOCOL R121 */
-static void share__a_stopped_reader(void **state)
+TEST(share__a_stopped_reader)
 {
-	(void)state;
 	for (int write = 0; write < 2; write++) {
 		struct lan *l = begin();
 		const struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
@@ -109,12 +104,11 @@ static void share__a_stopped_reader(void **state)
 }
 
 /* However little is left, who has nothing staged gets a part at a time, and an atomic operation whole. PROTOCOL R121 */
-static void share__nothing_left(void **state)
+TEST(share__nothing_left)
 {
 	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
-	(void)state;
 	lan_fill(region, MB, 4);
 	m->reply.staged_bytes = UCCL_STAGED_MAX;
 	for (int i = 0; i < 4; i++)
@@ -158,12 +152,11 @@ static void flood(struct lan *l, uint64_t len, int n)
 }
 
 /* What one peer sends that nobody wants is no matter of the others. PROTOCOL R42 */
-static void unexpected__of_one_peer(void **state)
+TEST(unexpected__of_one_peer)
 {
 	struct lan *l = begin();
 	uint64_t before;
 
-	(void)state;
 	flood(l, 32768, 3000);
 	assert_true(lan_peer(l, OTHER, VICTIM)->flow.limits.envelopes_only);
 	assert_in_range(held_bytes(&l->node[VICTIM].e->msg_ep), 32 * MB, 70 * MB);
@@ -185,13 +178,12 @@ static void unexpected__of_one_peer(void **state)
  * Messages without payload are bounded by their number; the rest waits at their sender, and comes when there is room,
  * although nothing of the sender's own would bring that news. PROTOCOL R120
  */
-static void unexpected__by_count(void **state)
+TEST(unexpected__by_count)
 {
 	const int n = UCCL_MSG_LIMIT + 2000;
 	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
-	(void)state;
 	flood(l, 0, n);
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
 	assert_int_equal(m->unexpected.n, UCCL_MSG_LIMIT);
@@ -215,17 +207,15 @@ static void unexpected__by_count(void **state)
 
 static enum lan_verdict drop_of_victim(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->from == VICTIM ? LAN_DROP : LAN_PASS;
 }
 
 /* That news is lost, and nothing is under way that would show it: whose messages wait asks. PROTOCOL R120 */
-static void unexpected__news_are_lost(void **state)
+TEST(unexpected__news_are_lost)
 {
 	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
-	(void)state;
 	flood(l, 0, UCCL_MSG_LIMIT + 200);
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
 	assert_int_equal(m->unexpected.n, UCCL_MSG_LIMIT);
@@ -247,13 +237,12 @@ static void unexpected__news_are_lost(void **state)
 }
 
 /* Who ends leaves what it sent, but not again and again: the oldest go. PROTOCOL R46 */
-static void unexpected__of_many_lives(void **state)
+TEST(unexpected__of_many_lives)
 {
 	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 	uint64_t most = 0;
 
-	(void)state;
 	for (int i = 0; i < 8; i++) {
 		flood(l, 16384, 1500);
 		most = uccl_max(most, held_bytes(m));
@@ -276,16 +265,4 @@ static void unexpected__of_many_lives(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(share__a_stopped_reader),
-		cmocka_unit_test(share__nothing_left),
-		cmocka_unit_test(unexpected__of_one_peer),
-		cmocka_unit_test(unexpected__by_count),
-		cmocka_unit_test(unexpected__news_are_lost),
-		cmocka_unit_test(unexpected__of_many_lives),
-	};
-
-	return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
-}
+TESTS_MAIN

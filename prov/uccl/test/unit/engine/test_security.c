@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What an engine makes of sealed packets, and of those that are not what they say; docs/protocol/security.md. */
 #include "lan.h"
+#include "../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,6 @@ static enum lan_verdict keep(struct lan *l, const struct lan_event *ev)
 
 static int forget(void **state)
 {
-	(void)state;
 	while (nkept)
 		free(kept[--nkept].data);
 	return 0;
@@ -80,9 +80,8 @@ static bool is_sealed(const struct kept *k)
 }
 
 /* PROTOCOL R90: all packets but those of the handshake, both ways. */
-static void sealed__all_packets(void **state)
+TEST_IN(sealed__all_packets, NULL, forget)
 {
-	(void)state;
 	for (uint8_t mode = 0; mode < UCCL_SECURITY_COUNT; mode++) {
 		struct lan *l = open_two(mode, mode);
 
@@ -105,9 +104,8 @@ static void sealed__all_packets(void **state)
 }
 
 /* PROTOCOL R93 */
-static void sealed__no_remote_writes(void **state)
+TEST(sealed__no_remote_writes)
 {
-	(void)state;
 	for (uint8_t mode = 0; mode < UCCL_SECURITY_COUNT; mode++) {
 		struct lan *l = lan_new();
 
@@ -125,9 +123,8 @@ static void sealed__no_remote_writes(void **state)
 }
 
 /* Nothing is scattered before it is proven. */
-static void sealed__no_hints(void **state)
+TEST(sealed__no_hints)
 {
-	(void)state;
 	for (uint8_t mode = 0; mode < UCCL_SECURITY_COUNT; mode++) {
 		struct lan *l = lan_new();
 
@@ -143,12 +140,11 @@ static void sealed__no_hints(void **state)
 }
 
 /* PROTOCOL R91: everything once more, at once and later, changes nothing but one counter. */
-static void rx__replayed(void **state)
+TEST_IN(rx__replayed, NULL, forget)
 {
 	struct lan *l = open_two(UCCL_SECURITY_CONTROL, UCCL_SECURITY_CONTROL);
 	uint64_t sealed = 0;
 
-	(void)state;
 	l->filter = keep;
 	talk(l, 0, 200000);
 	talk(l, 1, 200000);
@@ -168,12 +164,11 @@ static void rx__replayed(void **state)
 }
 
 /* Sent back to who made it: other keys. */
-static void rx__reflected(void **state)
+TEST_IN(rx__reflected, NULL, forget)
 {
 	struct lan *l = open_two(UCCL_SECURITY_CONTROL, UCCL_SECURITY_CONTROL);
 	uint64_t sealed = 0;
 
-	(void)state;
 	l->filter = keep;
 	talk(l, 0, 200000);
 	l->filter = NULL;
@@ -192,12 +187,11 @@ static void rx__reflected(void **state)
 }
 
 /* Each byte changed, each length cut: refused as not genuine, or as malformed where that shows first. */
-static void rx__changed(void **state)
+TEST_IN(rx__changed, NULL, forget)
 {
 	struct lan *l = open_two(UCCL_SECURITY_PACKETS, UCCL_SECURITY_PACKETS);
 	uint64_t n = 0, before;
 
-	(void)state;
 	l->filter = keep;
 	talk(l, 0, 3000);
 	l->filter = NULL;
@@ -226,9 +220,8 @@ static void rx__changed(void **state)
 }
 
 /* Who has read the tokens can end a connection without security, and no other. */
-static void rx__forged(void **state)
+TEST(rx__forged)
 {
-	(void)state;
 	for (uint8_t mode = 0; mode < UCCL_SECURITY_COUNT; mode++) {
 		struct lan *l = open_two(mode, mode);
 		struct uccl_hdr h = {.type = UCCL_PKT_CLOSE};
@@ -251,12 +244,11 @@ static void rx__forged(void **state)
 }
 
 /* Its answer, if it was lost, is sealed as well. */
-static void rx__close_again(void **state)
+TEST_IN(rx__close_again, NULL, forget)
 {
 	struct lan *l = open_two(UCCL_SECURITY_CONTROL, UCCL_SECURITY_CONTROL);
 	int closes = 0;
 
-	(void)state;
 	talk(l, 0, 1000);
 	l->filter = keep;
 	uccl_engine_drain(l->node[0].e, l->now);
@@ -276,9 +268,8 @@ static void rx__close_again(void **state)
 }
 
 /* PROTOCOL R92: both sides are told, at once, whoever begins, and whoever asks for more. */
-static void connect__refused(void **state)
+TEST(connect__refused)
 {
-	(void)state;
 	for (uint8_t a = 0; a < UCCL_SECURITY_COUNT; a++) {
 		for (uint8_t b = 0; b < UCCL_SECURITY_COUNT; b++) {
 			struct lan *l;
@@ -309,11 +300,10 @@ static enum lan_verdict lose_refusal(struct lan *l, const struct lan_event *ev)
 	return ev->type == UCCL_PKT_INIT_ACK && l->n++ < 3 ? LAN_DROP : LAN_PASS;
 }
 
-static void connect__refused_with_loss(void **state)
+TEST(connect__refused_with_loss)
 {
 	struct lan *l = open_two(UCCL_SECURITY_TRUSTED, UCCL_SECURITY_CONTROL);
 
-	(void)state;
 	l->filter = lose_refusal;
 	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(2)), 0);
 	lan_run(l, SECOND);
@@ -323,11 +313,10 @@ static void connect__refused_with_loss(void **state)
 }
 
 /* Nobody is proven by an address without a key. */
-static void connect__keyless(void **state)
+TEST(connect__keyless)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.keyless = true;
 		l->node[i].cfg.security = UCCL_SECURITY_CONTROL;
@@ -338,11 +327,10 @@ static void connect__keyless(void **state)
 	lan_free(l);
 }
 
-static void connect__both_at_once(void **state)
+TEST(connect__both_at_once)
 {
 	struct lan *l = open_two(UCCL_SECURITY_PACKETS, UCCL_SECURITY_PACKETS);
 
-	(void)state;
 	lan_recv(l, 0, dst, 100, LAN_CTX(1));
 	lan_recv(l, 1, dst + 100, 100, LAN_CTX(2));
 	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(3)), 0);
@@ -371,9 +359,8 @@ static enum lan_verdict lie(struct lan *l, const struct lan_event *ev)
 }
 
 /* The answer of somebody who reads along comes before the peer's: the two connect all the same. PROTOCOL R94 */
-static void connect__forged_cookie(void **state)
+TEST(connect__forged_cookie)
 {
-	(void)state;
 	for (uint8_t mode = UCCL_SECURITY_CONTROL; mode < UCCL_SECURITY_COUNT; mode++)
 		for (int gone = 0; gone < 2; gone++) {
 			struct lan *l = open_two(mode, mode);
@@ -397,9 +384,8 @@ static void connect__forged_cookie(void **state)
 }
 
 /* A restart is only believed of a peer that has fallen silent. */
-static void restart__unproven(void **state)
+TEST(restart__unproven)
 {
-	(void)state;
 	for (int silent = 0; silent < 2; silent++) {
 		struct lan *l = open_two(UCCL_SECURITY_CONTROL, UCCL_SECURITY_CONTROL);
 
@@ -426,9 +412,8 @@ static void restart__unproven(void **state)
  * ICMP has no seal: with keys it fails nobody, however well it quotes, neither who is connected nor who is not yet.
  * PROTOCOL R151
  */
-static void report__fails_nobody(void **state)
+TEST(report__fails_nobody)
 {
-	(void)state;
 	for (uint8_t mode = UCCL_SECURITY_CONTROL; mode <= UCCL_SECURITY_PACKETS; mode++) {
 		struct lan *l = open_two(mode, mode);
 		struct uccl_addr nobody = *uccl_engine_addr(l->node[1].e);
@@ -453,25 +438,4 @@ static void report__fails_nobody(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(sealed__all_packets, forget),
-		cmocka_unit_test(sealed__no_remote_writes),
-		cmocka_unit_test(sealed__no_hints),
-		cmocka_unit_test_teardown(rx__replayed, forget),
-		cmocka_unit_test_teardown(rx__reflected, forget),
-		cmocka_unit_test_teardown(rx__changed, forget),
-		cmocka_unit_test(rx__forged),
-		cmocka_unit_test_teardown(rx__close_again, forget),
-		cmocka_unit_test(connect__refused),
-		cmocka_unit_test(connect__refused_with_loss),
-		cmocka_unit_test(connect__keyless),
-		cmocka_unit_test(connect__both_at_once),
-		cmocka_unit_test(connect__forged_cookie),
-		cmocka_unit_test(restart__unproven),
-		cmocka_unit_test(report__fails_nobody),
-	};
-
-	return cmocka_run_group_tests_name("engine security", tests, NULL, NULL);
-}
+TESTS_MAIN

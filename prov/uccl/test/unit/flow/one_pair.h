@@ -8,7 +8,7 @@
 
 #include "pair.h"
 
-#include "../unit.h"
+#include "../tests.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The end of a flow alone: no packet, no flow. */
 #include "flow/closing.h"
 
-#include "../unit.h"
+#include "../tests.h"
 
 #include <rdma/fi_errno.h>
 
@@ -19,14 +19,14 @@ static int setup(void **state)
 	return 0;
 }
 
-static void init__open_and_silent(void **state)
+TEST_IN(init__open_and_silent, setup, NULL)
 {
 	assert_int_equal(c.state, UCCL_FLOW_OPEN);
 	assert_int_equal(c.at, UCCL_NEVER);
 	assert_int_equal(uccl_closing_next(&c), 0);
 }
 
-static void begin__once(void **state)
+TEST_IN(begin__once, setup, NULL)
 {
 	uccl_closing_begin(&c, 7 * MS, 100 * MS);
 	assert_int_equal(c.state, UCCL_FLOW_CLOSING);
@@ -40,7 +40,7 @@ static void begin__once(void **state)
 }
 
 /* PROTOCOL R310 */
-static void close_reason__both_ways(void **state)
+TEST_IN(close_reason__both_ways, setup, NULL)
 {
 	static const struct {
 		int here, there;
@@ -69,14 +69,14 @@ static void close_reason__both_ways(void **state)
 	}
 }
 
-static void heard__the_first_reason(void **state)
+TEST_IN(heard__the_first_reason, setup, NULL)
 {
 	uccl_closing_heard(&c, UCCL_CLOSE_MEMORY);
 	uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
 	assert_int_equal(c.reason, UCCL_CLOSE_MEMORY);
 }
 
-static void heard__each_time_answered(void **state)
+TEST_IN(heard__each_time_answered, setup, NULL)
 {
 	for (int i = 0; i < 3; i++) {
 		uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
@@ -89,7 +89,7 @@ static void heard__each_time_answered(void **state)
 }
 
 /* Both want it: the answer leaves first, then our own CLOSE. */
-static void heard__while_closing(void **state)
+TEST_IN(heard__while_closing, setup, NULL)
 {
 	uccl_closing_begin(&c, MS, 0);
 	uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
@@ -98,7 +98,7 @@ static void heard__while_closing(void **state)
 	assert_int_equal(uccl_closing_next(&c), 0);
 }
 
-static void answered__ends_it(void **state)
+TEST_IN(answered__ends_it, setup, NULL)
 {
 	uccl_closing_begin(&c, MS, 0);
 	uccl_closing_answered(&c);
@@ -108,13 +108,13 @@ static void answered__ends_it(void **state)
 }
 
 /* An answer that nobody asked for closes nothing. */
-static void answered__unsolicited(void **state)
+TEST_IN(answered__unsolicited, setup, NULL)
 {
 	uccl_closing_answered(&c);
 	assert_int_equal(c.state, UCCL_FLOW_OPEN);
 }
 
-static void expire__says_it_again(void **state)
+TEST_IN(expire__says_it_again, setup, NULL)
 {
 	uccl_closing_begin(&c, MS, 0);
 	/* Not more often than every 5 ms. */
@@ -127,19 +127,4 @@ static void expire__says_it_again(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__open_and_silent, setup),
-		cmocka_unit_test_setup(begin__once, setup),
-		cmocka_unit_test_setup(close_reason__both_ways, setup),
-		cmocka_unit_test_setup(heard__the_first_reason, setup),
-		cmocka_unit_test_setup(heard__each_time_answered, setup),
-		cmocka_unit_test_setup(heard__while_closing, setup),
-		cmocka_unit_test_setup(answered__ends_it, setup),
-		cmocka_unit_test_setup(answered__unsolicited, setup),
-		cmocka_unit_test_setup(expire__says_it_again, setup),
-	};
-
-	return cmocka_run_group_tests_name("closing", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -14,7 +14,7 @@
  */
 #include "flow/wire/conn.h"
 
-#include "../unit.h"
+#include "../tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -541,52 +541,39 @@ static uint32_t search(bool a, bool b, bool without_key, int restarts)
 	return n;
 }
 
-static void all__one_begins(void **state)
+TEST(all__one_begins)
 {
 	assert_true(search(true, false, false, 0) > 100);
 }
 
-static void all__both_begin(void **state)
+TEST(all__both_begin)
 {
 	assert_true(search(true, true, false, 0) > 1000);
 }
 
-static void all__one_begins_peer_restarts(void **state)
+TEST(all__one_begins_peer_restarts)
 {
 	assert_true(search(true, false, false, 1) > 1000);
 }
 
-static void all__peer_begins_and_restarts(void **state)
+TEST(all__peer_begins_and_restarts)
 {
 	assert_true(search(false, true, false, 1) > 1000);
 }
 
-static void all__both_begin_one_restarts(void **state)
+TEST(all__both_begin_one_restarts)
 {
 	assert_true(search(true, true, false, 1) > 1000);
 }
 
-static void all__without_key(void **state)
+TEST(all__without_key)
 {
 	assert_true(search(true, true, true, 0) > 1000);
 }
 
-static void all__without_key_peer_restarts(void **state)
+TEST(all__without_key_peer_restarts)
 {
 	assert_true(search(true, false, true, 1) > 1000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all__one_begins),
-		cmocka_unit_test(all__both_begin),
-		cmocka_unit_test(all__one_begins_peer_restarts),
-		cmocka_unit_test(all__peer_begins_and_restarts),
-		cmocka_unit_test(all__both_begin_one_restarts),
-		cmocka_unit_test(all__without_key),
-		cmocka_unit_test(all__without_key_peer_restarts),
-	};
-
-	return cmocka_run_group_tests_name("conn_bfs", tests, NULL, NULL);
-}
+TESTS_MAIN

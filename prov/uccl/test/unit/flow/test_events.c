@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/events.h"
 
-#include "../unit.h"
+#include "../tests.h"
 
 #include <string.h>
 
@@ -127,7 +127,7 @@ static int start_bare(void **state)
 	return 0;
 }
 
-static void chunk_size__window(void **state)
+TEST_IN(chunk_size__window, start, NULL)
 {
 	f.sent.inflight_bytes = 9000;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
@@ -146,14 +146,14 @@ static void chunk_size__window(void **state)
 	assert_int_equal(uccl_event_chunk_size(&f, 8001, 5), 0);
 }
 
-static void chunk_size__pacing(void **state)
+TEST_IN(chunk_size__pacing, start, NULL)
 {
 	f.pace.next_ns = 100;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 99), 0);
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 100), 1000);
 }
 
-static void chunk_size__credit(void **state)
+TEST_IN(chunk_size__credit, start, NULL)
 {
 	say.limit = 5000;
 	f.credit.used = 4999;
@@ -162,7 +162,7 @@ static void chunk_size__credit(void **state)
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 0);
 }
 
-static void pacing_chunk__spends_credit(void **state)
+TEST_IN(pacing_chunk__spends_credit, start, NULL)
 {
 	say.next = 777;
 	f.loss.times.srtt_ns = 55;
@@ -174,7 +174,7 @@ static void pacing_chunk__spends_credit(void **state)
 }
 
 /* What an acknowledgement says of the rate shortens a wait that is longer than a time-out, and lengthens none. */
-static void rx_ack__ends_a_long_wait(void **state)
+TEST_IN(rx_ack__ends_a_long_wait, start, NULL)
 {
 	struct uccl_ack_info info = { .bytes = 1000, .rtt_ns = 20 };
 	const uint64_t far = UCCL_NS_PER_S * 1000;
@@ -194,13 +194,13 @@ static void rx_ack__ends_a_long_wait(void **state)
 	assert_int_equal(f.pace.next_ns, 777);
 }
 
-static void pacing_chunk__without_pacer(void **state)
+TEST_IN(pacing_chunk__without_pacer, start_bare, NULL)
 {
 	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 5);
 	assert_int_equal(f.credit.used, 1000);
 }
 
-static void select_path__of_the_usable(void **state)
+TEST_IN(select_path__of_the_usable, start, NULL)
 {
 	uint16_t usable[] = {3, 5, 8};
 
@@ -213,7 +213,7 @@ static void select_path__of_the_usable(void **state)
 }
 
 /* What the NIC has not sent yet is what its owner says at that moment. */
-static void select_path__backlog(void **state)
+TEST_IN(select_path__backlog, start, NULL)
 {
 	uint16_t usable[] = {3};
 	uint64_t backlog = 7000;
@@ -229,7 +229,7 @@ static void select_path__backlog(void **state)
 }
 
 /* Neither window nor credit nor pacing; receive slots alone. */
-static void tx_rtx_chunk__slots_only(void **state)
+TEST_IN(tx_rtx_chunk__slots_only, start, NULL)
 {
 	say.window = say.limit = 0;
 	f.credit.used = 1000;
@@ -257,7 +257,7 @@ static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *p
 }
 
 /* A descriptor is small, and writes in flight may wait for it. */
-static void tx_rtx_chunk__small_needs_no_credit(void **state)
+TEST_IN(tx_rtx_chunk__small_needs_no_credit, start, NULL)
 {
 	struct uccl_credit_ops ops = *f.cfg.policy.credit;
 
@@ -274,7 +274,7 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 }
 
 /* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
-static void tx_rtx_chunk__paced_credit(void **state)
+TEST_IN(tx_rtx_chunk__paced_credit, start, NULL)
 {
 	struct uccl_credit_ops ops = *f.cfg.policy.credit;
 
@@ -295,7 +295,7 @@ static void tx_rtx_chunk__paced_credit(void **state)
 	assert_int_equal(f.credit.free, 500);
 }
 
-static void rx_chunk__counts(void **state)
+TEST_IN(rx_chunk__counts, start, NULL)
 {
 	uccl_event_rx_chunk(&f, 100, 5);
 	assert_int_equal(f.credit.received, 100);
@@ -306,14 +306,14 @@ static void rx_chunk__counts(void **state)
 	assert_true(f.credit.due);
 }
 
-static void rx_chunk__no_grants(void **state)
+TEST_IN(rx_chunk__no_grants, start_bare, NULL)
 {
 	uccl_event_rx_chunk(&f, 100, 5);
 	assert_int_equal(f.credit.received, 100);
 	assert_false(f.credit.due);
 }
 
-static void rx_ack__passed_on(void **state)
+TEST_IN(rx_ack__passed_on, start, NULL)
 {
 	struct uccl_ack_info info = {.bytes = 7, .rtt_ns = 9};
 	uint64_t backlog = 7000;
@@ -328,7 +328,7 @@ static void rx_ack__passed_on(void **state)
 	assert_int_equal(say.ack.backlog, 7000);
 }
 
-static void path_sample__passed_on(void **state)
+TEST_IN(path_sample__passed_on, start, NULL)
 {
 	uccl_event_path_sample(&f, 3, 900, 2048, 5);
 	assert_int_equal(say.samples, 1);
@@ -339,7 +339,7 @@ static void path_sample__passed_on(void **state)
 	assert_int_equal(say.marked, 0);
 }
 
-static void path_landed__passed_on(void **state)
+TEST_IN(path_landed__passed_on, start, NULL)
 {
 	uccl_event_path_landed(&f, 3, 5);
 	assert_int_equal(say.landed, 1);
@@ -347,7 +347,7 @@ static void path_landed__passed_on(void **state)
 }
 
 /* What has come is in the network no more, though its acknowledgement waits. A window without end stays one. */
-static void window__grows_with_the_way_back(void **state)
+TEST_IN(window__grows_with_the_way_back, start, NULL)
 {
 	say.window = 1 << 20;
 	assert_int_equal(uccl_event_window(&f), 1 << 20);
@@ -357,7 +357,7 @@ static void window__grows_with_the_way_back(void **state)
 	assert_int_equal(uccl_event_window(&f), UINT64_MAX);
 }
 
-static void rx_credit__passed_on(void **state)
+TEST_IN(rx_credit__passed_on, start, NULL)
 {
 	uccl_event_rx_credit(&f, 12345, 7, 5);
 	assert_int_equal(say.credits, 1);
@@ -366,7 +366,7 @@ static void rx_credit__passed_on(void **state)
 }
 
 /* PROTOCOL R65 */
-static void rx_credit__earlier_turn(void **state)
+TEST_IN(rx_credit__earlier_turn, start, NULL)
 {
 	uccl_event_rx_credit(&f, 12345, 2, 5);
 	uccl_event_rx_credit(&f, UINT64_MAX, 1, 6);
@@ -380,7 +380,7 @@ static void rx_credit__earlier_turn(void **state)
 	assert_int_equal(say.turn, 2);
 }
 
-static void loss__told_to_both(void **state)
+TEST_IN(loss__told_to_both, start, NULL)
 {
 	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_RACK, .path = 6, .bytes = 11};
 
@@ -392,7 +392,7 @@ static void loss__told_to_both(void **state)
 	assert_int_equal(say.kind, UCCL_LOSS_RACK);
 }
 
-static void grant__what_it_is_told(void **state)
+TEST_IN(grant__what_it_is_told, start, NULL)
 {
 	uint64_t turn = 3;
 
@@ -406,7 +406,7 @@ static void grant__what_it_is_told(void **state)
 }
 
 /* Of DEMANDs that overtake each other the later one says what leaves next. PROTOCOL R198 */
-static void rx_demand__message(void **state)
+TEST_IN(rx_demand__message, start, NULL)
 {
 	uccl_event_rx_demand(&f, 1000, 0, 700, 5);
 	assert_int_equal(f.credit.pull.message, 700);
@@ -418,7 +418,7 @@ static void rx_demand__message(void **state)
 }
 
 /* What has come, or never will, and what it is asked for beyond that. PROTOCOL R248 */
-static void asked__counts_from_what_came(void **state)
+TEST_IN(asked__counts_from_what_came, start, NULL)
 {
 	struct uccl_credit_ops pulls = cr;
 	struct uccl_pacer pacer;
@@ -443,7 +443,7 @@ static void asked__counts_from_what_came(void **state)
 }
 
 /* PROTOCOL R64 */
-static void grant__no_policy(void **state)
+TEST_IN(grant__no_policy, start_bare, NULL)
 {
 	uint64_t turn;
 
@@ -453,7 +453,7 @@ static void grant__no_policy(void **state)
 }
 
 /* PROTOCOL R65 */
-static void grant__of_a_turn(void **state)
+TEST_IN(grant__of_a_turn, start, NULL)
 {
 	struct uccl_credit_ops pulls = cr;
 	uint64_t turn;
@@ -469,7 +469,7 @@ static void grant__of_a_turn(void **state)
 	assert_int_equal(turn, 5);
 }
 
-static void all__hooks_are_optional(void **state)
+TEST_IN(all__hooks_are_optional, start_bare, NULL)
 {
 	struct uccl_ack_info info = {.bytes = 7};
 	const struct uccl_loss_info loss = {.bytes = 7};
@@ -484,36 +484,4 @@ static void all__hooks_are_optional(void **state)
 	assert_int_equal(say.acks + say.samples + say.landed + say.credits + say.losses + say.grants, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(chunk_size__window, start),
-		cmocka_unit_test_setup(chunk_size__pacing, start),
-		cmocka_unit_test_setup(chunk_size__credit, start),
-		cmocka_unit_test_setup(pacing_chunk__spends_credit, start),
-		cmocka_unit_test_setup(pacing_chunk__without_pacer, start_bare),
-		cmocka_unit_test_setup(select_path__of_the_usable, start),
-		cmocka_unit_test_setup(select_path__backlog, start),
-		cmocka_unit_test_setup(tx_rtx_chunk__slots_only, start),
-		cmocka_unit_test_setup(tx_rtx_chunk__paced_credit, start),
-		cmocka_unit_test_setup(tx_rtx_chunk__small_needs_no_credit, start),
-		cmocka_unit_test_setup(rx_chunk__counts, start),
-		cmocka_unit_test_setup(rx_chunk__no_grants, start_bare),
-		cmocka_unit_test_setup(rx_ack__passed_on, start),
-		cmocka_unit_test_setup(rx_ack__ends_a_long_wait, start),
-		cmocka_unit_test_setup(path_sample__passed_on, start),
-		cmocka_unit_test_setup(path_landed__passed_on, start),
-		cmocka_unit_test_setup(window__grows_with_the_way_back, start),
-		cmocka_unit_test_setup(rx_credit__passed_on, start),
-		cmocka_unit_test_setup(rx_credit__earlier_turn, start),
-		cmocka_unit_test_setup(loss__told_to_both, start),
-		cmocka_unit_test_setup(grant__what_it_is_told, start),
-		cmocka_unit_test_setup(rx_demand__message, start),
-		cmocka_unit_test_setup(asked__counts_from_what_came, start),
-		cmocka_unit_test_setup(grant__no_policy, start_bare),
-		cmocka_unit_test_setup(grant__of_a_turn, start),
-		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),
-	};
-
-	return cmocka_run_group_tests_name("events", tests, NULL, NULL);
-}
+TESTS_MAIN

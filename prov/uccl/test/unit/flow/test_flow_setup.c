@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "one_pair.h"
+#include "../tests.h"
 
 /* The next timer of side 0 strikes; what it sends is on the wire. Returns how many packets. */
 static int strike(void)
@@ -30,7 +31,7 @@ static void transfer(uint32_t bytes)
 	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
 }
 
-static void flow_init__clean(void **state)
+TEST_IN(flow_init__clean, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	bool seen[16] = {false};
@@ -53,7 +54,7 @@ static void flow_init__clean(void **state)
 	}
 }
 
-static void flow_init__neighbours_spread(void **state)
+TEST_IN(flow_init__neighbours_spread, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t firsts = 0;
@@ -67,7 +68,7 @@ static void flow_init__neighbours_spread(void **state)
 	assert_true(__builtin_popcount(firsts) > 16);
 }
 
-static void flow_init__fewer_labels_than_paths(void **state)
+TEST_IN(flow_init__fewer_labels_than_paths, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -91,7 +92,7 @@ static uint64_t cc_window(const void *cc)
 }
 
 /* Policies reckon with the writes that a flow begins with, not with those that it may come to. PROTOCOL R255 */
-static void flow_init__policies(void **state)
+TEST_IN(flow_init__policies, NULL, end)
 {
 	static const struct uccl_cc_ops cc = {.name = "told", .init = cc_init, .window = cc_window};
 	struct pair_cfg c = pair_direct();
@@ -107,7 +108,7 @@ static void flow_init__policies(void **state)
 	}
 }
 
-static void flow_submit__order(void **state)
+TEST_IN(flow_submit__order, NULL, end)
 {
 	start(pair_packets());
 	for (uint32_t i = 0; i < 5; i++)
@@ -122,7 +123,7 @@ static void flow_submit__order(void **state)
 }
 
 /* In a stream alone, and only what leaves in several packets and fits a train. PROTOCOL R260 R262 */
-static void flow_even__in_a_stream(void **state)
+TEST_IN(flow_even__in_a_stream, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -154,7 +155,7 @@ static void flow_even__in_a_stream(void **state)
 }
 
 /* The next train is another one. */
-static void flow_gathered__a_new_train(void **state)
+TEST_IN(flow_gathered__a_new_train, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint16_t path;
@@ -173,7 +174,7 @@ static void flow_gathered__a_new_train(void **state)
 	assert_int_not_equal(p.wire[2]->path, path);
 }
 
-static void flow_withdraw__before_it_left(void **state)
+TEST_IN(flow_withdraw__before_it_left, NULL, end)
 {
 	struct pair_obj *rec, *bulk;
 
@@ -191,7 +192,7 @@ static void flow_withdraw__before_it_left(void **state)
 	assert_true(pair_finish(&p, MS));
 }
 
-static void flow_withdraw__too_late(void **state)
+TEST_IN(flow_withdraw__too_late, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct pair_obj *o;
@@ -216,7 +217,7 @@ static void flow_withdraw__too_late(void **state)
 }
 
 /* Behind the window's edge, inside it, never sent. */
-static void flow_acked__by_cookie(void **state)
+TEST_IN(flow_acked__by_cookie, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
@@ -235,7 +236,7 @@ static void flow_acked__by_cookie(void **state)
 	assert_false(uccl_flow_acked(tx(), UCCL_NEVER));
 }
 
-static void probe__tail_after_two_rtts(void **state)
+TEST_IN(probe__tail_after_two_rtts, NULL, end)
 {
 	uint64_t sent;
 
@@ -258,7 +259,7 @@ static void probe__tail_after_two_rtts(void **state)
  * The end of a burst is lost, and the peer reads slowly what came of it: when all of that is acknowledged it is asked
  * soon, and not after what its host may take. PROTOCOL R243
  */
-static void probe__tail_of_a_burst(void **state)
+TEST_IN(probe__tail_of_a_burst, NULL, end)
 {
 	uint64_t heard;
 
@@ -280,7 +281,7 @@ static void probe__tail_of_a_burst(void **state)
 }
 
 /* Paths that differ make two RTTs too short. */
-static void probe__tail_after_variation(void **state)
+TEST_IN(probe__tail_after_variation, NULL, end)
 {
 	start(pair_packets());
 	tx()->loss.times.srtt_ns = 300 * US;
@@ -291,7 +292,7 @@ static void probe__tail_after_variation(void **state)
 }
 
 /* Not later than the time-out, however large two RTTs are; not earlier than an acknowledgement may be delayed. */
-static void probe__tail_bounds(void **state)
+TEST_IN(probe__tail_bounds, NULL, end)
 {
 	start(pair_packets());
 	tx()->loss.times.srtt_ns = 10 * US;
@@ -307,7 +308,7 @@ static void probe__tail_bounds(void **state)
 }
 
 /* A question, not the chunk again, on the chunk's own path: there it is also a later packet, which proves the loss. */
-static void probe__asks_on_its_path(void **state)
+TEST_IN(probe__asks_on_its_path, NULL, end)
 {
 	start(pair_packets());
 	pair_record(&p, 0, 100);
@@ -327,7 +328,7 @@ static void probe__asks_on_its_path(void **state)
 }
 
 /* The path is dead, and it answered last: another one is asked as well, so no time-out is waited for. */
-static void probe__asks_elsewhere_too(void **state)
+TEST_IN(probe__asks_elsewhere_too, NULL, end)
 {
 	start(pair_packets());
 	pair_record(&p, 0, 100);
@@ -343,7 +344,7 @@ static void probe__asks_elsewhere_too(void **state)
 }
 
 /* A peer that is wholly silent gets two tiny packets per time-out, on path after path, and never the window. */
-static void probe__silent_peer(void **state)
+TEST_IN(probe__silent_peer, NULL, end)
 {
 	uint64_t last, gap = 0;
 	uint32_t paths = 0;
@@ -390,7 +391,7 @@ static void probe__silent_peer(void **state)
 }
 
 /* A peer that was only stopped: everything was in its receive queue, so nothing is sent again. */
-static void probe__stopped_peer(void **state)
+TEST_IN(probe__stopped_peer, NULL, end)
 {
 	start(pair_packets());
 	p.side[1].stopped = true;
@@ -403,7 +404,7 @@ static void probe__stopped_peer(void **state)
 }
 
 /* All present labels may lead into a hole: after all paths were asked, they get new ones. */
-static void probe__new_labels_at_last(void **state)
+TEST_IN(probe__new_labels_at_last, NULL, end)
 {
 	uint32_t dead = 0;
 
@@ -418,7 +419,7 @@ static void probe__new_labels_at_last(void **state)
 }
 
 /* One of four paths swallows everything: out of service soon, and the transfer goes on without it. */
-static void path_loss__black_hole(void **state)
+TEST_IN(path_loss__black_hole, NULL, end)
 {
 	uint32_t dead = 1 << 2;
 	uint64_t carried;
@@ -445,7 +446,7 @@ static void path_loss__black_hole(void **state)
 }
 
 /* What is long gets lost time after time, in whatever numbers, and probes are answered all the while. */
-static void path_loss__long_chunks_alone(void **state)
+TEST_IN(path_loss__long_chunks_alone, NULL, end)
 {
 	struct uccl_sent e = {.path = 1, .len = 4000};
 	struct uccl_path *q;
@@ -477,7 +478,7 @@ static void path_loss__long_chunks_alone(void **state)
 }
 
 /* One that comes through speaks for the path; short ones say nothing, and the last path stays. */
-static void path_loss__long_chunks_now_and_then(void **state)
+TEST_IN(path_loss__long_chunks_now_and_then, NULL, end)
 {
 	struct uccl_sent e = {.path = 1, .len = 4000}, small = {.path = 1, .len = 100};
 
@@ -514,7 +515,7 @@ static void short_labels(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void path_loss__short_routes(void **state)
+TEST_IN(path_loss__short_routes, NULL, end)
 {
 	uint64_t lost;
 
@@ -551,7 +552,7 @@ static void quarantined(uint16_t path)
 	assert_int_equal(tx()->paths.list[path].state, UCCL_PATH_QUARANTINE);
 }
 
-static void path_loss__three_in_a_row(void **state)
+TEST_IN(path_loss__three_in_a_row, NULL, end)
 {
 	start(pair_packets());
 	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
@@ -572,7 +573,7 @@ static void path_loss__three_in_a_row(void **state)
 }
 
 /* Where there are many, one is enough: what it carries is too seldom. */
-static void path_loss__one_of_many(void **state)
+TEST_IN(path_loss__one_of_many, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -591,7 +592,7 @@ static void path_loss__one_of_many(void **state)
 }
 
 /* One question, on the path itself, and no answer: quarantine, and only now a new label is to come. */
-static void path_suspect__silent(void **state)
+TEST_IN(path_suspect__silent, NULL, end)
 {
 	uint64_t began;
 
@@ -613,7 +614,7 @@ static void path_suspect__silent(void **state)
 }
 
 /* Answered: back at once, as it was. */
-static void path_suspect__answers(void **state)
+TEST_IN(path_suspect__answers, NULL, end)
 {
 	uint16_t label;
 
@@ -634,7 +635,7 @@ static void path_suspect__answers(void **state)
 }
 
 /* What left before the suspicion says nothing about now, however late it is reported. */
-static void path_suspect__old_report(void **state)
+TEST_IN(path_suspect__old_report, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
@@ -653,7 +654,7 @@ static void path_suspect__old_report(void **state)
 }
 
 /* A path that is slower than the others gets its own time. */
-static void path_suspect__own_time(void **state)
+TEST_IN(path_suspect__own_time, NULL, end)
 {
 	start(pair_packets());
 	tx()->paths.list[1].srtt_ns = 50 * MS;
@@ -662,7 +663,7 @@ static void path_suspect__own_time(void **state)
 }
 
 /* What answers is good again at once, even from quarantine: the others may be dead. PROTOCOL R59 */
-static void path_quarantine__answers(void **state)
+TEST_IN(path_quarantine__answers, NULL, end)
 {
 	start(pair_packets());
 	suspected(1);
@@ -682,7 +683,7 @@ static void path_quarantine__answers(void **state)
 }
 
 /* Silent through a time-out that another path ended: once is enough. */
-static void path_loss__silent_through_a_timeout(void **state)
+TEST_IN(path_loss__silent_through_a_timeout, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -708,7 +709,7 @@ static void path_loss__silent_through_a_timeout(void **state)
 	assert_true(pair_finish(&p, 100 * MS));
 }
 
-static void path_loss__last_path_stays(void **state)
+TEST_IN(path_loss__last_path_stays, NULL, end)
 {
 	start(pair_packets());
 	suspected(0);
@@ -721,7 +722,7 @@ static void path_loss__last_path_stays(void **state)
 	assert_int_equal(tx()->paths.usable[0], 3);
 }
 
-static void path_loss__one_path_flow(void **state)
+TEST_IN(path_loss__one_path_flow, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -734,7 +735,7 @@ static void path_loss__one_path_flow(void **state)
 }
 
 /* None in service, none on probation: all of them rather than none. */
-static void path_refresh__none_left(void **state)
+TEST_IN(path_refresh__none_left, NULL, end)
 {
 	start(pair_packets());
 	for (int i = 0; i < 4; i++)
@@ -752,7 +753,7 @@ static void path_refresh__none_left(void **state)
 }
 
 /* A burst does not go on along a path that is out of service. */
-static void path_refresh__ends_the_burst(void **state)
+TEST_IN(path_refresh__ends_the_burst, NULL, end)
 {
 	start(pair_packets());
 	pair_record(&p, 0, 10);
@@ -766,7 +767,7 @@ static void path_refresh__ends_the_burst(void **state)
 	assert_int_not_equal(p.wire[2]->path, 0);
 }
 
-static void paths_expire__probation_and_back(void **state)
+TEST_IN(paths_expire__probation_and_back, NULL, end)
 {
 	uint16_t label, next;
 	const struct pair_pkt *k;
@@ -798,7 +799,7 @@ static void paths_expire__probation_and_back(void **state)
 }
 
 /* No answer: out again, for longer each time. */
-static void paths_expire__longer_each_time(void **state)
+TEST_IN(paths_expire__longer_each_time, NULL, end)
 {
 	uint64_t gap = 0;
 
@@ -824,7 +825,7 @@ static void paths_expire__longer_each_time(void **state)
 }
 
 /* A healed path carries data again. */
-static void paths_expire__healed(void **state)
+TEST_IN(paths_expire__healed, NULL, end)
 {
 	uint32_t dead = 1 << 1;
 	uint64_t carried;
@@ -843,7 +844,7 @@ static void paths_expire__healed(void **state)
 	assert_true(tx()->paths.list[1].tx_bytes > carried + 50 * KIB);
 }
 
-static void flow_expiry__earliest(void **state)
+TEST_IN(flow_expiry__earliest, NULL, end)
 {
 	start(pair_packets());
 	tx()->rx.ack_tracker.at = p.now + 600;
@@ -874,7 +875,7 @@ static void flow_expiry__earliest(void **state)
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 50);
 }
 
-static void flow_expire__only_what_is_due(void **state)
+TEST_IN(flow_expire__only_what_is_due, NULL, end)
 {
 	start(pair_packets());
 	tx()->rx.ack_tracker.at = p.now + 1;
@@ -889,7 +890,7 @@ static void flow_expire__only_what_is_due(void **state)
 	assert_int_equal(tx()->pace.next_ns, 0);
 }
 
-static void flow_keepalive__path_after_path(void **state)
+TEST_IN(flow_keepalive__path_after_path, NULL, end)
 {
 	uint32_t paths = 0;
 
@@ -912,7 +913,7 @@ static void lose_close(struct pair *q, struct pair_pkt *k)
 	}
 }
 
-static void flow_close__said_until_answered(void **state)
+TEST_IN(flow_close__said_until_answered, NULL, end)
 {
 	for (uint32_t lost = 0; lost < 6; lost++) {
 		start(pair_packets());
@@ -932,7 +933,7 @@ static void flow_close__said_until_answered(void **state)
 	}
 }
 
-static void flow_close__both(void **state)
+TEST_IN(flow_close__both, NULL, end)
 {
 	for (uint32_t lost = 0; lost < 4; lost++) {
 		start(pair_packets());
@@ -946,7 +947,7 @@ static void flow_close__both(void **state)
 	}
 }
 
-static void flow_check__sees_each(void **state)
+TEST_IN(flow_check__sees_each, NULL, end)
 {
 	struct uccl_flow *f, keep;
 	struct uccl_sent *e, kept;
@@ -985,7 +986,7 @@ static void flow_check__sees_each(void **state)
 }
 
 /* What is reported of the label before is no answer of the present one. */
-static void path_alive__another_label(void **state)
+TEST_IN(path_alive__another_label, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
@@ -1007,7 +1008,7 @@ static void path_alive__another_label(void **state)
 }
 
 /* The newest eight; who leaves service leaves them. */
-static void path_alive__control_list(void **state)
+TEST_IN(path_alive__control_list, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -1026,7 +1027,7 @@ static void path_alive__control_list(void **state)
 }
 
 /* A path that works for more than 2^31 packets still clears its losses: what is fresh moves along. */
-static void path_alive__after_half_the_numbers(void **state)
+TEST_IN(path_alive__after_half_the_numbers, NULL, end)
 {
 	struct uccl_path *q;
 
@@ -1043,7 +1044,7 @@ static void path_alive__after_half_the_numbers(void **state)
 }
 
 /* Control packets count like chunks: three that were not reported, while what left a time-out later was. */
-static void control_check__unreported(void **state)
+TEST_IN(control_check__unreported, NULL, end)
 {
 	struct uccl_path *q;
 
@@ -1070,7 +1071,7 @@ static void control_check__unreported(void **state)
 }
 
 /* Of many paths one lost chunk is enough, but not one control packet that no report had room for. */
-static void control_check__one_of_many(void **state)
+TEST_IN(control_check__one_of_many, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -1095,7 +1096,7 @@ static void black_back(struct pair *q, struct pair_pkt *k)
 }
 
 /* One who only acknowledges learns which of its paths do not bring it there, and leaves them. */
-static void control_check__acknowledgements_leave_dead_paths(void **state)
+TEST_IN(control_check__acknowledgements_leave_dead_paths, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t dead = 1 << 1 | 1 << 2;
@@ -1115,7 +1116,7 @@ static void control_check__acknowledgements_leave_dead_paths(void **state)
 }
 
 /* A time-out's questions tell again what arrived: the answers that told it may be what was lost. */
-static void probe__tells_again(void **state)
+TEST_IN(probe__tells_again, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -1143,7 +1144,7 @@ static void probe__tells_again(void **state)
 }
 
 /* First where the last answer came from. */
-static void probe__last_answer_first(void **state)
+TEST_IN(probe__last_answer_first, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -1183,7 +1184,7 @@ static void start_later(void)
 }
 
 /* A grant is no use before a path is ready; then one write goes, more when it is reported. PROTOCOL R84 */
-static void writes__off_trial_on(void **state)
+TEST_IN(writes__off_trial_on, NULL, end)
 {
 	start_later();
 	pair_bulk(&p, 0, 64 * KIB);
@@ -1216,7 +1217,7 @@ static void writes_ack_lost(struct pair *q, struct pair_pkt *k)
 }
 
 /* The line that reported the first write is lost; later its number alone is acknowledged. PROTOCOL R84 */
-static void writes__report_lost(void **state)
+TEST_IN(writes__report_lost, NULL, end)
 {
 	uint32_t left = 1;
 
@@ -1246,7 +1247,7 @@ static void writes_lost(struct pair *q, struct pair_pkt *k)
 }
 
 /* PROTOCOL R84 */
-static void writes__lost_in_a_row(void **state)
+TEST_IN(writes__lost_in_a_row, NULL, end)
 {
 	uint32_t left = 2;
 
@@ -1285,7 +1286,7 @@ static void writes__lost_in_a_row(void **state)
 }
 
 /* What is announced goes as packets when no path can write any more; what was written last goes again at once. */
-static void writes__end_in_the_middle(void **state)
+TEST_IN(writes__end_in_the_middle, NULL, end)
 {
 	uint32_t left = 100;
 	uint64_t writes;
@@ -1309,7 +1310,7 @@ static void writes__end_in_the_middle(void **state)
 }
 
 /* The end of a quarantine gives the path another label, and so another way for writes. */
-static void writes__renewed_with_the_label(void **state)
+TEST_IN(writes__renewed_with_the_label, NULL, end)
 {
 	start_later();
 	uccl_flow_writes(tx(), 1, true, p.now);
@@ -1324,67 +1325,4 @@ static void writes__renewed_with_the_label(void **state)
 	assert_int_equal(p.side[0].renews, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(flow_init__clean, end),
-		cmocka_unit_test_teardown(flow_init__neighbours_spread, end),
-		cmocka_unit_test_teardown(flow_init__fewer_labels_than_paths, end),
-		cmocka_unit_test_teardown(flow_init__policies, end),
-		cmocka_unit_test_teardown(flow_submit__order, end),
-		cmocka_unit_test_teardown(flow_even__in_a_stream, end),
-		cmocka_unit_test_teardown(flow_gathered__a_new_train, end),
-		cmocka_unit_test_teardown(flow_withdraw__before_it_left, end),
-		cmocka_unit_test_teardown(flow_withdraw__too_late, end),
-		cmocka_unit_test_teardown(flow_acked__by_cookie, end),
-		cmocka_unit_test_teardown(path_refresh__none_left, end),
-		cmocka_unit_test_teardown(path_refresh__ends_the_burst, end),
-		cmocka_unit_test_teardown(path_loss__black_hole, end),
-		cmocka_unit_test_teardown(path_loss__three_in_a_row, end),
-		cmocka_unit_test_teardown(path_loss__one_of_many, end),
-		cmocka_unit_test_teardown(path_loss__long_chunks_alone, end),
-		cmocka_unit_test_teardown(path_loss__long_chunks_now_and_then, end),
-		cmocka_unit_test_teardown(path_loss__short_routes, end),
-		cmocka_unit_test_teardown(path_loss__last_path_stays, end),
-		cmocka_unit_test_teardown(path_loss__one_path_flow, end),
-		cmocka_unit_test_teardown(path_loss__silent_through_a_timeout, end),
-		cmocka_unit_test_teardown(path_suspect__silent, end),
-		cmocka_unit_test_teardown(path_suspect__answers, end),
-		cmocka_unit_test_teardown(path_suspect__old_report, end),
-		cmocka_unit_test_teardown(path_suspect__own_time, end),
-		cmocka_unit_test_teardown(path_quarantine__answers, end),
-		cmocka_unit_test_teardown(paths_expire__probation_and_back, end),
-		cmocka_unit_test_teardown(paths_expire__longer_each_time, end),
-		cmocka_unit_test_teardown(paths_expire__healed, end),
-		cmocka_unit_test_teardown(probe__tail_after_two_rtts, end),
-		cmocka_unit_test_teardown(probe__tail_of_a_burst, end),
-		cmocka_unit_test_teardown(probe__tail_after_variation, end),
-		cmocka_unit_test_teardown(probe__tail_bounds, end),
-		cmocka_unit_test_teardown(probe__asks_on_its_path, end),
-		cmocka_unit_test_teardown(probe__asks_elsewhere_too, end),
-		cmocka_unit_test_teardown(probe__silent_peer, end),
-		cmocka_unit_test_teardown(probe__stopped_peer, end),
-		cmocka_unit_test_teardown(probe__new_labels_at_last, end),
-		cmocka_unit_test_teardown(flow_expiry__earliest, end),
-		cmocka_unit_test_teardown(flow_expire__only_what_is_due, end),
-		cmocka_unit_test_teardown(flow_keepalive__path_after_path, end),
-		cmocka_unit_test_teardown(flow_close__said_until_answered, end),
-		cmocka_unit_test_teardown(flow_close__both, end),
-		cmocka_unit_test_teardown(flow_check__sees_each, end),
-		cmocka_unit_test_teardown(path_alive__another_label, end),
-		cmocka_unit_test_teardown(path_alive__control_list, end),
-		cmocka_unit_test_teardown(path_alive__after_half_the_numbers, end),
-		cmocka_unit_test_teardown(control_check__unreported, end),
-		cmocka_unit_test_teardown(control_check__one_of_many, end),
-		cmocka_unit_test_teardown(control_check__acknowledgements_leave_dead_paths, end),
-		cmocka_unit_test_teardown(probe__tells_again, end),
-		cmocka_unit_test_teardown(probe__last_answer_first, end),
-		cmocka_unit_test_teardown(writes__off_trial_on, end),
-		cmocka_unit_test_teardown(writes__report_lost, end),
-		cmocka_unit_test_teardown(writes__lost_in_a_row, end),
-		cmocka_unit_test_teardown(writes__end_in_the_middle, end),
-		cmocka_unit_test_teardown(writes__renewed_with_the_label, end),
-	};
-
-	return cmocka_run_group_tests_name("flow_setup", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The map of a chunk in segments, against sums made one by one, for every cut and every map of few segments. */
-#include "../unit.h"
+#include "../tests.h"
 
 #include "base/rng.h"
 #include "flow/segment_map.h"
 
 /* Every chunk of up to 900 bytes in up to 64 segments, none of them empty. */
-static void init__every_cut(void **state)
+TEST(init__every_cut)
 {
 	for (uint32_t total = 1; total <= 900; total++)
 		for (uint32_t count = 1; count <= uccl_min(total, UCCL_SEGMENT_COUNT); count++) {
@@ -36,7 +36,7 @@ static void init__every_cut(void **state)
 }
 
 /* Every map, taken one by one and at once. */
-static void took__every_map(void **state)
+TEST(took__every_map)
 {
 	for (uint8_t count = 2; count <= 10; count++)
 		for (uint64_t map = 0; map < 1ull << count; map++) {
@@ -60,7 +60,7 @@ static void took__every_map(void **state)
 		}
 }
 
-static void row__every_one(void **state)
+TEST(row__every_one)
 {
 	for (uint8_t first = 0; first < UCCL_SEGMENT_COUNT; first++) {
 		uint64_t map = 0;
@@ -73,7 +73,7 @@ static void row__every_one(void **state)
 }
 
 /* In order or not, in two halves that overlap. */
-static void took__counts_once(void **state)
+TEST(took__counts_once)
 {
 	struct uccl_rng rng;
 
@@ -91,7 +91,7 @@ static void took__counts_once(void **state)
 	}
 }
 
-static void behind__every_map(void **state)
+TEST(behind__every_map)
 {
 	for (uint64_t map = 0; map < 256; map++)
 		for (uint64_t other = 1; other < 256; other++) {
@@ -107,7 +107,7 @@ static void behind__every_map(void **state)
 }
 
 /* Together with the gaps each byte is there once. */
-static void gap__every_map(void **state)
+TEST(gap__every_map)
 {
 	for (uint8_t count = 1; count <= 10; count++)
 		for (uint64_t map = 0; map < 1ull << count; map++) {
@@ -130,13 +130,4 @@ static void gap__every_map(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__every_cut),   cmocka_unit_test(took__every_map),
-		cmocka_unit_test(row__every_one),    cmocka_unit_test(took__counts_once),
-		cmocka_unit_test(behind__every_map), cmocka_unit_test(gap__every_map),
-	};
-
-	return cmocka_run_group_tests_name("segment_map", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -6,7 +6,7 @@
  */
 #include "flow/recv/slots.h"
 
-#include "../unit.h"
+#include "../tests.h"
 
 #include <string.h>
 
@@ -368,7 +368,7 @@ static const uint8_t places[][PEERS_MAX] = {
 };
 
 /* Two are connected, a third one may come. */
-static void all__from_the_start(void **state)
+TEST(all__from_the_start)
 {
 	for (size_t i = 0; i < uccl_array_len(places); i++) {
 		begin(places[i], 3, 2);
@@ -377,7 +377,7 @@ static void all__from_the_start(void **state)
 }
 
 /* There is a line, and whoever has a slot has used it. */
-static void all__from_a_line(void **state)
+TEST(all__from_a_line)
 {
 	for (size_t i = 0; i < uccl_array_len(places); i++) {
 		begin(places[i], 4, 4);
@@ -389,12 +389,4 @@ static void all__from_a_line(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all__from_the_start),
-		cmocka_unit_test(all__from_a_line),
-	};
-
-	return cmocka_run_group_tests_name("slots_bfs", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Chunks in sub-segments: two flows and a network that carries less than both hosts. */
 #include "one_pair.h"
+#include "../tests.h"
 
 #define ODD (8001 * KIB - 1) /* bytes */
 
@@ -24,7 +25,7 @@ static void start_narrow(uint32_t *network)
 }
 
 /* A transfer through it ends, and soon; afterwards packets are as long as the network allows, nearly. */
-static void rx__black_hole(void **state)
+TEST_IN(rx__black_hole, NULL, end)
 {
 	static const uint32_t networks[] = {8255, 4000, 1472, 1280, 1200, 600};
 
@@ -77,7 +78,7 @@ static void words(struct pair *q, struct pair_pkt *k)
 }
 
 /* Whatever the network carries, also while that is found out, and in trains. PROTOCOL R216 */
-static void bulk__whole_words(void **state)
+TEST_IN(bulk__whole_words, NULL, end)
 {
 	static const uint32_t networks[] = {8255, 8254, 4001, 3999, 1475, 1473, 1201, 603};
 
@@ -104,7 +105,7 @@ static void bulk__whole_words(void **state)
 }
 
 /* Records are of the length that the owner knows, and leave in sub-segments. */
-static void rx__records(void **state)
+TEST_IN(rx__records, NULL, end)
 {
 	uint32_t network = 1472;
 	uint64_t lost;
@@ -122,7 +123,7 @@ static void rx__records(void **state)
 }
 
 /* With every fault of a network at once, both ways. PROTOCOL R153 */
-static void rx__bad_network(void **state)
+TEST_IN(rx__bad_network, NULL, end)
 {
 	uint32_t network = 1472;
 
@@ -144,7 +145,7 @@ static void rx__bad_network(void **state)
 }
 
 /* The payload of a NIC that reads later is not given back before it has read all sub-segments. */
-static void tx__nic_reads_later(void **state)
+TEST_IN(tx__nic_reads_later, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t network = 1472;
@@ -163,7 +164,7 @@ static void tx__nic_reads_later(void **state)
 }
 
 /* Packets get shorter while a chunk leaves in sub-segments: it is cut anew. */
-static void tx__shorter_in_mid_row(void **state)
+TEST_IN(tx__shorter_in_mid_row, NULL, end)
 {
 	uint32_t network = UINT32_MAX;
 	struct uccl_tx t;
@@ -196,7 +197,7 @@ static void tx__shorter_in_mid_row(void **state)
 }
 
 /* Each packet takes a place of the receive queue; what fills more than all of it goes by and by. PROTOCOL R172 */
-static void tx__subsegments_take_slots(void **state)
+TEST_IN(tx__subsegments_take_slots, NULL, end)
 {
 	for (uint32_t slots = 1; slots <= 20; slots++) {
 		uint32_t network = 1472, n = 0;
@@ -233,7 +234,7 @@ static void count_new(struct pair *q, struct pair_pkt *k)
 }
 
 /* What waits for places is not overtaken by chunks that need only one: it would wait as long as there are such. */
-static void tx__subsegments_have_their_turn(void **state)
+TEST_IN(tx__subsegments_have_their_turn, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -262,7 +263,7 @@ static void narrow_singles(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void rx__trains_pass(void **state)
+TEST_IN(rx__trains_pass, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -296,7 +297,7 @@ static void feed(uint64_t csn, struct uccl_segment s, uint32_t len)
 }
 
 /* What does not fit its own numbers, or is of more than we take. Which cuts there are test_wire knows. PROTOCOL R153 */
-static void subsegment_rx__malformed(void **state)
+TEST_IN(subsegment_rx__malformed, NULL, end)
 {
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
@@ -319,7 +320,7 @@ static void subsegment_rx__malformed(void **state)
 }
 
 /* Doubled ones, those of another cut, and the whole chunk that comes late after all. PROTOCOL R153 R331 */
-static void subsegment_rx__once(void **state)
+TEST_IN(subsegment_rx__once, NULL, end)
 {
 	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 960};
 	static const uint8_t payload[960], rec[UCCL_REC_LEN];
@@ -351,7 +352,7 @@ static void subsegment_rx__once(void **state)
 }
 
 /* However many chunks somebody begins, few are kept. PROTOCOL R154 */
-static void subsegment_rx__few_are_kept(void **state)
+TEST_IN(subsegment_rx__few_are_kept, NULL, end)
 {
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
@@ -372,7 +373,7 @@ static void subsegment_rx__few_are_kept(void **state)
 
 /* Nor does a sender begin more, and those that it began go on before the others, however they were lost. PROTOCOL R154
  */
-static void tx__few_are_kept(void **state)
+TEST_IN(tx__few_are_kept, NULL, end)
 {
 	uint32_t network = 1472;
 
@@ -447,7 +448,7 @@ static void drop_first(struct pair *q, struct pair_pkt *k)
 }
 
 /* Whatever is lost of them, these leave again, once each, and no others; no timer, if another one came behind them. */
-static void rtx__missing_segments_only(void **state)
+TEST_IN(rtx__missing_segments_only, NULL, end)
 {
 	for (int kind = 0; kind < KINDS; kind++)
 		for (uint64_t map = 0; map < 1 << 8; map++) {
@@ -481,7 +482,7 @@ static void drop_every_third(struct pair *q, struct pair_pkt *k)
 }
 
 /* They leave as the peer has places for them; a lost one takes no place for ever. PROTOCOL R172 */
-static void rtx__within_slots(void **state)
+TEST_IN(rtx__within_slots, NULL, end)
 {
 	for (int kind = 0; kind < KINDS; kind++)
 		for (uint32_t slots = 1; slots < 12; slots++) {
@@ -508,7 +509,7 @@ static void rtx__within_slots(void **state)
 }
 
 /* A receiver that cannot take a chunk now gets all of it again. */
-static void rx__no_memory_comes_again(void **state)
+TEST_IN(rx__no_memory_comes_again, NULL, end)
 {
 	uint32_t network = 1472;
 
@@ -528,7 +529,7 @@ static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const stru
 }
 
 /* Sub-segments of a chunk that is refused are kept no more: it comes again whole. PROTOCOL R315 */
-static void rx__refused(void **state)
+TEST_IN(rx__refused, NULL, end)
 {
 	uint32_t network = 1472;
 
@@ -543,27 +544,4 @@ static void rx__refused(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(rx__black_hole, end),
-		cmocka_unit_test_teardown(bulk__whole_words, end),
-		cmocka_unit_test_teardown(rx__records, end),
-		cmocka_unit_test_teardown(rx__bad_network, end),
-		cmocka_unit_test_teardown(tx__nic_reads_later, end),
-		cmocka_unit_test_teardown(tx__shorter_in_mid_row, end),
-		cmocka_unit_test_teardown(tx__subsegments_take_slots, end),
-		cmocka_unit_test_teardown(tx__subsegments_have_their_turn, end),
-		cmocka_unit_test_teardown(rx__trains_pass, end),
-		cmocka_unit_test_teardown(subsegment_rx__malformed, end),
-		cmocka_unit_test_teardown(subsegment_rx__once, end),
-		cmocka_unit_test_teardown(subsegment_rx__few_are_kept, end),
-		cmocka_unit_test_teardown(tx__few_are_kept, end),
-		cmocka_unit_test_teardown(rtx__missing_segments_only, end),
-		cmocka_unit_test_teardown(rtx__within_slots, end),
-		cmocka_unit_test_teardown(rx__no_memory_comes_again, end),
-		cmocka_unit_test_teardown(rx__refused, end),
-	};
-
-	return cmocka_run_group_tests_name("subsegment_flow", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -41,7 +41,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	free(in);
 	free(out);
 	fake_cuda_free(gpu[0]);

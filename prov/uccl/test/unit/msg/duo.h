@@ -6,23 +6,13 @@
 #ifndef UCCL_TEST_MSG_DUO_H
 #define UCCL_TEST_MSG_DUO_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "msg/msg_ep.h"
-
-/*
- * Functions of tests have the parameters that cmocka and tables of functions give them, and need not use all of them.
- */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S

@@ -12,7 +12,6 @@ static struct uccl_tx v[N];
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(v, 0, sizeof(v));
 	same = here;
 	for (int i = 0; i < N; i++) {

@@ -37,7 +37,6 @@ static uint64_t clock_read(void)
 /* Which devices packets come from: queue pairs are numbered by device. */
 static enum fake_fate count(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	for (int s = 0; s < SIDES; s++)
 		for (int r = 0; r < RAILS; r++)
 			if (p->type == IBV_QPT_UD && p->src_qpn / 10000 == (uint32_t)(s * RAILS + r + 1))
@@ -339,8 +338,6 @@ static void *bytes_of(void *addr)
 
 static int ghost_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
 {
-	(void)arg;
-	(void)p;
 	*start = (uintptr_t)ghost;
 	*len = sizeof(ghost);
 	*id = 1;

@@ -27,7 +27,6 @@ static bool has_filter, has_handshake_sockets;
 
 static int open_one(void **state)
 {
-	(void)state;
 	return stranger_open(0);
 }
 
@@ -250,7 +249,6 @@ TEST_IN(wait_fd__wakes, open_one, stranger_close)
 
 static void bytes(void *arg, void *buf, size_t len)
 {
-	(void)arg;
 	assert_int_equal(getrandom(buf, len, 0), (ssize_t)len);
 }
 

@@ -185,7 +185,6 @@ static enum fake_fate fate;
 
 static enum fake_fate some(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	return p->index >= lose && p->index < until ? fate : FAKE_PASS;
 }
 

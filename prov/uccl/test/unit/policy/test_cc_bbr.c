@@ -18,7 +18,6 @@ static bool loses(uint64_t queue)
 /* On NICs whose links carry ten times what is in the way. */
 static int start(void **state)
 {
-	(void)state;
 	count = loss_of = 0;
 	limit = UCCL_NEVER;
 	link_start(&uccl_cc_bbr, 10, loses);

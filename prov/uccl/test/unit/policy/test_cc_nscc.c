@@ -53,7 +53,6 @@ static void lose(enum uccl_loss_kind kind)
 
 static int setup(void **state)
 {
-	(void)state;
 	now = 1000 * US;
 	uccl_cc_nscc.init(cc, &cfg, now);
 	return 0;

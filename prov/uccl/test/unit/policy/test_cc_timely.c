@@ -48,7 +48,6 @@ static void timeout(void)
 
 static int setup(void **state)
 {
-	(void)state;
 	now = 1000 * US;
 	uccl_cc_timely.init(cc, &cfg, now);
 	return 0;

@@ -12,7 +12,6 @@ static struct uccl_rng rng;
 
 static int setup(void **state)
 {
-	(void)state;
 	uccl_rng_seed(&rng, 61);
 	uccl_path_hash.init(ps, &cfg, 8);
 	return 0;

@@ -15,7 +15,6 @@ static struct uccl_rng rng;
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(ps, 0, sizeof(ps));
 	memset(paths, 0, sizeof(paths));
 	for (int i = 0; i < PATHS; i++)

@@ -421,7 +421,6 @@ static struct {
 
 static void r_random(void *arg, void *buf, size_t len)
 {
-	(void)arg;
 	assert_int_equal(getrandom(buf, len, 0), len);
 }
 

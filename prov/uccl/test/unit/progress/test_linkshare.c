@@ -23,7 +23,6 @@ static char file[64];
 
 static int begin(void **state)
 {
-	(void)state;
 	strcpy(dir + strlen(dir) - 6, "XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	snprintf(file, sizeof(file), "%s/.link-mlx5_0:1", dir);
@@ -32,7 +31,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	unlink(file);
 	return rmdir(dir);
 }

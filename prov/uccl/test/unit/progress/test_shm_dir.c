@@ -13,13 +13,11 @@ static char scratch[] = "uccl-test-folder-XXXXXX";
 
 static int setup(void **state)
 {
-	(void)state;
 	return mkdtemp(scratch) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	return rmdir(scratch);
 }
 

@@ -29,7 +29,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	close(file);
 	return 0;
 }

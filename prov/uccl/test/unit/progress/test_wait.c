@@ -41,13 +41,11 @@ static struct uccl_wait w;
 
 static int wait_open(void **state)
 {
-	(void)state;
 	return uccl_wait_open(&w);
 }
 
 static int wait_close(void **state)
 {
-	(void)state;
 	uccl_wait_close(&w);
 	return 0;
 }

@@ -15,7 +15,6 @@ static struct uccl_fab_cfg c;
 
 static int config(void **state)
 {
-	(void)state;
 	c = (struct uccl_fab_cfg){
 		.topo =
 			{
@@ -48,7 +47,6 @@ static int config(void **state)
 
 static int close_scene(void **state)
 {
-	(void)state;
 	uccl_fab_scene_close(&s);
 	return 0;
 }

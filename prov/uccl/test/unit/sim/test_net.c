@@ -44,7 +44,6 @@ static struct seen s;
 
 static int end(void **state)
 {
-	(void)state;
 	uccl_sim_net_fini(&net);
 	memset(&s, 0, sizeof(s));
 	return 0;
@@ -368,8 +367,6 @@ TEST_IN(heal__ends_all_faults, setup, NULL)
 
 static uint32_t script_third(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
 {
-	(void)arg;
-	(void)now;
 	if (p->number == 0)
 		*delay_ns = 50000;
 	return p->number == 2 ? UCCL_SIM_DROP : p->number == 3 ? UCCL_SIM_DUP : 0;

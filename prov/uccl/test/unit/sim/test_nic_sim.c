@@ -88,19 +88,16 @@ static int bench_open(bool write)
 
 static int packets(void **state)
 {
-	(void)state;
 	return bench_open(false);
 }
 
 static int writes(void **state)
 {
-	(void)state;
 	return bench_open(true);
 }
 
 static int bench_close(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		if (b->nic[i])
 			b->nic[i]->ops->close(b->nic[i]);

@@ -205,7 +205,6 @@ static uint32_t lines;
 
 static void help_line(const char *name, double value, const char *text)
 {
-	(void)value;
 	assert_true(*name && *text);
 	lines++;
 }

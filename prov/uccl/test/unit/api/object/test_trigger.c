@@ -22,13 +22,11 @@ static ssize_t answer;
 
 static void drop(struct uccl_trigger *t)
 {
-	(void)t;
 	dropped++;
 }
 
 static void note_failure(struct uccl_trigger *t, int err)
 {
-	(void)t;
 	failed = err;
 }
 
@@ -93,7 +91,6 @@ static void move(uint64_t by)
 
 static void *mover(void *arg)
 {
-	(void)arg;
 	move(1);
 	return NULL;
 }
@@ -145,7 +142,6 @@ TEST(run__later)
 
 static ssize_t post_moves(struct uccl_trigger *t)
 {
-	(void)t;
 	posts++;
 	/* As a counter that is added to: what that triggers is posted by the same thread, after this. */
 	move(1);

@@ -312,7 +312,6 @@ static _Atomic int signals;
 
 static void on_signal(int sig)
 {
-	(void)sig;
 	signals++;
 }
 

@@ -15,7 +15,6 @@ static char name[64];
 
 static int setup(void **state)
 {
-	(void)state;
 	if (!mkdtemp(scratch))
 		return -1;
 	snprintf(name, sizeof(name), "%s/t", scratch);
@@ -24,7 +23,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	return rmdir(scratch);
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
-static void new__found_by_place_and_incarnation(void **state)
+TEST(new__found_by_place_and_incarnation)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), other;
 	struct uccl_engine *e = l->node[0].e;
 	struct conn *c;
 
-	(void)state;
 	assert_null(conn_find(e, &addr.nic, addr.incarnation));
 	c = conn_new(e, &addr, true);
 	assert_non_null(c);
@@ -45,13 +45,12 @@ static void new__found_by_place_and_incarnation(void **state)
  * Peers that restart again and again. Who nobody knows is forgotten some time after its end; who is held stays, and so
  * does one whose message was not taken yet. PROTOCOL R133
  */
-static void forget__restarts(void **state)
+TEST(forget__restarts)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_peer *held = NULL;
 
-	(void)state;
 	for (int k = 0; k < 60; k++) {
 		if (k == 7)
 			held = lan_peer(l, 1, 0);
@@ -83,13 +82,12 @@ static void forget__restarts(void **state)
 }
 
 /* Strangers by thousands, none of which anybody knows: what is remembered of them is bounded. PROTOCOL R133 */
-static void forget__many(void **state)
+TEST(forget__many)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr addr = *uccl_engine_addr(l->node[0].e);
 
-	(void)state;
 	lan_talk(l);
 	for (int k = 0; k < 5000; k++) {
 		addr.incarnation = 1000 + (uint64_t)k;
@@ -104,13 +102,12 @@ static void forget__many(void **state)
 }
 
 /* The only peer, which nobody holds, ends because it was silent: it is forgotten, too. PROTOCOL R133 */
-static void forget__the_last(void **state)
+TEST(forget__the_last)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[0].e)->nic;
 	struct uccl_engine *e = l->node[1].e;
 
-	(void)state;
 	lan_talk(l);
 	lan_kill(l, 0);
 	lan_event(l, 1, UCCL_RX_GONE, &at);
@@ -128,7 +125,7 @@ static enum lan_verdict lose_close(struct lan *l, const struct lan_event *ev)
 }
 
 /* Each side hears of the end that the other one decided, and why; with and without security. PROTOCOL R310 R311 */
-static void fail__tells_the_peer(void **state)
+TEST(fail__tells_the_peer)
 {
 	static const struct {
 		int here, there;
@@ -140,7 +137,6 @@ static void fail__tells_the_peer(void **state)
 		{ FI_ENOMEM, FI_ENOMEM, UCCL_SECURITY_PACKETS },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(end); i++) {
 		struct lan *l = lan_new();
 
@@ -163,11 +159,10 @@ static void fail__tells_the_peer(void **state)
 }
 
 /* A CLOSE is lost: what the peer sends next brings another one, but not many. PROTOCOL R311 */
-static void fail__told_again(void **state)
+TEST(fail__told_again)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->filter = lose_close;
 	l->n = 3;
@@ -184,11 +179,10 @@ static void fail__told_again(void **state)
 }
 
 /* Who is known to be gone is told nothing, nor who said CLOSE itself. PROTOCOL R311 */
-static void fail__tells_not(void **state)
+TEST(fail__tells_not)
 {
 	static const int err[] = { FI_ECONNRESET, FI_ENODEV };
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(err); i++) {
 		struct lan *l = lan_new_open(2);
 		uint64_t packets;
@@ -203,14 +197,13 @@ static void fail__tells_not(void **state)
 }
 
 /* Who was looked up and let go of, and never was connected, leaves nothing, however many. PROTOCOL R133 */
-static void reap__never_connected(void **state)
+TEST(reap__never_connected)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr a = {.nic = uccl_engine_addr(e)->nic};
 	struct uccl_peer *p[3];
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		a.nic.port = (uint16_t)(9 + i);
 		p[i] = uccl_engine_peer(e, &a, true);
@@ -241,11 +234,10 @@ static void reap__never_connected(void **state)
 }
 
 /* PROTOCOL R50 */
-static void close_seen__ends_the_peer(void **state)
+TEST(close_seen__ends_the_peer)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(1));
 	uccl_engine_drain(l->node[1].e, l->now);
@@ -259,19 +251,4 @@ static void close_seen__ends_the_peer(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(new__found_by_place_and_incarnation),
-		cmocka_unit_test(forget__restarts),
-		cmocka_unit_test(forget__many),
-		cmocka_unit_test(forget__the_last),
-		cmocka_unit_test(fail__tells_the_peer),
-		cmocka_unit_test(fail__told_again),
-		cmocka_unit_test(fail__tells_not),
-		cmocka_unit_test(reap__never_connected),
-		cmocka_unit_test(close_seen__ends_the_peer),
-	};
-
-	return cmocka_run_group_tests_name("engine life", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #include <math.h>
 
@@ -26,14 +27,13 @@ static uint32_t count_at(struct uccl_engine *e, const struct uccl_nic_addr *at)
 }
 
 /* All that live at a place, and nobody else. */
-static void at__the_living(void **state)
+TEST(at__the_living)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr a = stranger(1), b = stranger(2);
 	struct conn *first, *second, *other;
 
-	(void)state;
 	assert_null(conns_at(e, &a.nic));
 	first = conn_new(e, &a, true);
 	other = conn_new(e, &b, true);
@@ -56,14 +56,13 @@ static void at__the_living(void **state)
 }
 
 /* Told to be at one place, and found at another. PROTOCOL R118 */
-static void move__to_another_place(void **state)
+TEST(move__to_another_place)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr a = stranger(1), b = stranger(2);
 	struct conn *c;
 
-	(void)state;
 	c = conn_new(e, &a, true);
 	c->peer.addr.nic = b.nic;
 	assert_int_equal(conns_move(c), 0);
@@ -94,12 +93,11 @@ static double find_cost(struct lan *l)
 }
 
 /* However many connections there are: to find those at one place, nobody looks at all of them. */
-static void at__cost(void **state)
+TEST(at__cost)
 {
 	struct lan *l = lan_new_open(1);
 	double few = 0, many;
 
-	(void)state;
 	for (uint32_t n = 0; n < 10000; n++) {
 		struct uccl_addr a = stranger(n);
 
@@ -124,11 +122,10 @@ static enum lan_verdict lose_cookie(struct lan *l, const struct lan_event *ev)
  * One endpoint, asked for by its place and by its whole name before either is answered, is one peer: what was sent by
  * either name comes, in the order in which it was sent. PROTOCOL R134
  */
-static void join__before_the_handshake(void **state)
+TEST(join__before_the_handshake)
 {
 	static uint8_t src[8], dst[8];
 
-	(void)state;
 	for (int lost = 0; lost < 3; lost++) {
 		struct lan *l = lan_new_keyless(2);
 		struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
@@ -171,14 +168,13 @@ static void join__before_the_handshake(void **state)
 }
 
 /* The other one connects to us: receives from either name are receives from it. PROTOCOL R134 */
-static void join__who_connects_to_us(void **state)
+TEST(join__who_connects_to_us)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	const struct lan_comp *c;
 	uint8_t src[2] = {1, 2}, dst[2];
 
-	(void)state;
 	lan_recv_from(l, 0, by_place, dst, 1, LAN_CTX(1));
 	lan_recv_from(l, 0, by_name, dst + 1, 1, LAN_CTX(2));
 	uccl_engine_pair(l->node[0].e, by_place);
@@ -199,7 +195,7 @@ static void join__who_connects_to_us(void **state)
 }
 
 /* What comes back for a read that waits comes from the one peer. PROTOCOL R134 */
-static void join__reads_that_wait(void **state)
+TEST(join__reads_that_wait)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
@@ -207,7 +203,6 @@ static void join__reads_that_wait(void **state)
 	struct uccl_op *op;
 	uint8_t dst[10];
 
-	(void)state;
 	for (int k = 0; k < 3; k++) {
 		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 10);
 		op->peer = k % 2 ? by_name : by_place;
@@ -230,13 +225,12 @@ static void join__reads_that_wait(void **state)
 }
 
 /* The whole name is known, and only the place was used. PROTOCOL R134 */
-static void join__with_an_idle_name(void **state)
+TEST(join__with_an_idle_name)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	uint8_t src[1] = {0}, dst[1];
 
-	(void)state;
 	lan_recv(l, 1, dst, 1, LAN_CTX(1));
 	assert_int_equal(lan_send_to(l, 0, by_place, src, 1, LAN_CTX(2)), 0);
 	lan_run(l, UCCL_NS_PER_S);
@@ -249,13 +243,12 @@ static void join__with_an_idle_name(void **state)
 }
 
 /* Ourselves, by either name. */
-static void join__ourselves(void **state)
+TEST(join__ourselves)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *self = lan_peer_keyless(l, 0, 0);
 	uint8_t src[1] = {7}, dst[1];
 
-	(void)state;
 	assert_true(self->self);
 	assert_ptr_equal(lan_peer(l, 0, 0), self);
 	lan_recv_from(l, 0, self, dst, 1, LAN_CTX(1));
@@ -266,7 +259,7 @@ static void join__ourselves(void **state)
 }
 
 /* Of several names of one place, the place alone means the one that we are connected to, and no other's place. */
-static void peer__who_is_there(void **state)
+TEST(peer__who_is_there)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[0].e;
@@ -274,7 +267,6 @@ static void peer__who_is_there(void **state)
 	struct uccl_peer *stale, *elsewhere, *now;
 	uint8_t src[1] = {0}, dst[1];
 
-	(void)state;
 	row.indirect = true;
 	row.incarnation += 3;
 	elsewhere = uccl_engine_peer(e, &row, true);
@@ -292,14 +284,13 @@ static void peer__who_is_there(void **state)
 }
 
 /* Somebody else lives there than the whole name says: the place is another peer, and the one of that name is dead. */
-static void join__not_another(void **state)
+TEST(join__not_another)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name;
 	uint8_t src[1] = {0}, dst[1];
 
-	(void)state;
 	lan_kill(l, 1);
 	lan_open(l, 1);
 	by_name = uccl_engine_peer(l->node[0].e, &old, true);
@@ -318,13 +309,12 @@ static void join__not_another(void **state)
  * It was connected to us, and that has ended; its process lives. By its place it is reached again, by its whole name it
  * has ended for good as long as nobody does that. PROTOCOL R295
  */
-static void join__with_the_dead(void **state)
+TEST(join__with_the_dead)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place, *by_name;
 	uint8_t src[1] = {0}, dst[2];
 
-	(void)state;
 	lan_talk(l);
 	by_name = lan_peer(l, 0, 1);
 	conn_fail(peer_conn(by_name), FI_ECONNABORTED, l->now);
@@ -359,7 +349,7 @@ static uint32_t strangers(struct lan *l, uint32_t first, uint32_t n)
 }
 
 /* Who connects and says nothing costs little, and takes little from those who talk. PROTOCOL R135 */
-static void half__takes_little(void **state)
+TEST(half__takes_little)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e;
@@ -367,7 +357,6 @@ static void half__takes_little(void **state)
 	struct conn *c;
 	uint32_t slots;
 
-	(void)state;
 	lan_talk(l);
 	e = l->node[1].e;
 	slots = lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx;
@@ -396,14 +385,13 @@ static void half__takes_little(void **state)
 }
 
 /* A stranger that knocks again, and one that restarts at its place. */
-static void half__once(void **state)
+TEST(half__once)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr a = stranger(1);
 	struct conn *c, *next;
 
-	(void)state;
 	c = lan_attacker(l, 1, &a, true);
 	assert_non_null(c);
 	assert_ptr_equal(lan_attacker(l, 1, &a, true), c);
@@ -468,9 +456,8 @@ static void half_bounded(bool older)
 }
 
 /* Those who take no grant of 0 cannot keep others from theirs. PROTOCOL R180 */
-static void half__bounded(void **state)
+TEST(half__bounded)
 {
-	(void)state;
 	half_bounded(false);
 	half_bounded(true);
 }
@@ -479,7 +466,7 @@ static void half__bounded(void **state)
  * Those that have said something are bounded, too: from one address, and in all, so that there is room for whom this
  * side asks for. PROTOCOL R135
  */
-static void half__not_all_of_the_table(void **state)
+TEST(half__not_all_of_the_table)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
@@ -487,7 +474,6 @@ static void half__not_all_of_the_table(void **state)
 	struct conn *c;
 	uint32_t n;
 
-	(void)state;
 	one.nic.port = 1;
 	c = lan_attacker(l, 1, &one, true);
 	assert_non_null(c);
@@ -515,7 +501,6 @@ static void half__not_all_of_the_table(void **state)
 
 static enum lan_verdict mute(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->from == 0 && (ev->type == UCCL_PKT_PROBE || ev->type >= UCCL_PKT_CHUNK) ? LAN_DROP : LAN_PASS;
 }
 
@@ -533,11 +518,10 @@ static struct lan *muted(void)
 }
 
 /* One that was alive, and late, hears that it has to give way. PROTOCOL R135 */
-static void half__told(void **state)
+TEST(half__told)
 {
 	struct lan *l = muted();
 
-	(void)state;
 	l->node[0].asleep = true;
 	lan_pass(l, 3 * UCCL_NS_PER_S);
 	l->node[1].nic->room = 0; /* the answer to the first of them waits */
@@ -558,12 +542,11 @@ static void half__told(void **state)
 }
 
 /* The first word may be lost and said again, or be the last. */
-static void half__first_word(void **state)
+TEST(half__first_word)
 {
 	struct lan *l = muted();
 	uint8_t dst[1];
 
-	(void)state;
 	lan_recv(l, 1, dst, 1, LAN_CTX(2));
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
 	l->filter = NULL;
@@ -575,11 +558,10 @@ static void half__first_word(void **state)
 }
 
 /* It closes before its first word, or we do: the other hears of it. */
-static void half__closed(void **state)
+TEST(half__closed)
 {
 	struct lan *l = muted();
 
-	(void)state;
 	uccl_flow_close(&lan_conn(l, 0, 1)->peer.flow, l->now);
 	engine_ready(lan_conn(l, 0, 1));
 	lan_run(l, 100 * UCCL_NS_PER_MS);
@@ -598,11 +580,10 @@ static void half__closed(void **state)
 }
 
 /* The NIC is gone, and the endpoint closes: they go too. */
-static void half__ends(void **state)
+TEST(half__ends)
 {
 	struct lan *l = lan_new_keyless(2);
 
-	(void)state;
 	assert_int_equal(strangers(l, 1, 10), 10);
 	conn_link(l->node[1].e, UCCL_LINK_GONE, l->now);
 	assert_int_equal(l->node[1].e->table.nhalf, 0);
@@ -628,13 +609,12 @@ static double accept_cost(struct lan *l, uint32_t *at)
 }
 
 /* However many connections there are, one more costs the same. PROTOCOL R135 */
-static void half__cost(void **state)
+TEST(half__cost)
 {
 	struct lan *l = lan_new_keyless(2);
 	uint32_t at = 1;
 	double few = accept_cost(l, &at), many;
 
-	(void)state;
 	while (at < 10000) {
 		struct uccl_addr a = stranger(at++);
 
@@ -646,30 +626,4 @@ static void half__cost(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(at__the_living),
-		cmocka_unit_test(move__to_another_place),
-		cmocka_unit_test(at__cost),
-		cmocka_unit_test(join__before_the_handshake),
-		cmocka_unit_test(join__who_connects_to_us),
-		cmocka_unit_test(join__reads_that_wait),
-		cmocka_unit_test(join__with_an_idle_name),
-		cmocka_unit_test(join__ourselves),
-		cmocka_unit_test(peer__who_is_there),
-		cmocka_unit_test(join__not_another),
-		cmocka_unit_test(join__with_the_dead),
-		cmocka_unit_test(half__takes_little),
-		cmocka_unit_test(half__once),
-		cmocka_unit_test(half__bounded),
-		cmocka_unit_test(half__not_all_of_the_table),
-		cmocka_unit_test(half__told),
-		cmocka_unit_test(half__first_word),
-		cmocka_unit_test(half__closed),
-		cmocka_unit_test(half__ends),
-		cmocka_unit_test(half__cost),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

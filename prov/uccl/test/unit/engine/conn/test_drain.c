@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #include <math.h>
 
@@ -14,11 +15,10 @@ static enum lan_verdict lose_close_acks(struct lan *l, const struct lan_event *e
 }
 
 /* The peer is dead to us and still answers, so that its closer need not linger. PROTOCOL R50 R51 */
-static void drain__close_is_answered_again(void **state)
+TEST(drain__close_is_answered_again)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->filter = lose_close_acks;
 	l->node[0].e->cfg.linger_ns = 10 * SECOND;
@@ -34,11 +34,10 @@ static void drain__close_is_answered_again(void **state)
 }
 
 /* Never answered: not longer than the linger time. PROTOCOL R51 */
-static void drain__lingers(void **state)
+TEST(drain__lingers)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	uccl_engine_drain(l->node[0].e, l->now);
@@ -60,11 +59,10 @@ static enum lan_verdict lose_acks(struct lan *l, const struct lan_event *ev)
 }
 
 /* What was accepted is delivered before the end, though the last acknowledgement is lost. PROTOCOL R51 */
-static void drain__last_ack_lost(void **state)
+TEST(drain__last_ack_lost)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->filter = lose_acks;
 	lan_fill(src, 60000, 1);
@@ -83,11 +81,10 @@ static void drain__last_ack_lost(void **state)
 }
 
 /* The peer never takes the data: closing does not wait for ever. PROTOCOL R51 */
-static void drain__stuck_data(void **state)
+TEST(drain__stuck_data)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);
@@ -113,11 +110,10 @@ static struct lan *drain_unanswered(void)
 }
 
 /* A message that was complete before there was a connection is delivered all the same. PROTOCOL R51 */
-static void drain__not_connected(void **state)
+TEST(drain__not_connected)
 {
 	struct lan *l = drain_unanswered();
 
-	(void)state;
 	lan_pass(l, 1 * SECOND);
 	assert_false(uccl_engine_drained(l->node[0].e));
 	l->node[1].asleep = false;
@@ -129,22 +125,20 @@ static void drain__not_connected(void **state)
 }
 
 /* Nobody ever answers: for a bounded time. */
-static void drain__never_connected(void **state)
+TEST(drain__never_connected)
 {
 	struct lan *l = drain_unanswered();
 
-	(void)state;
 	lan_pass(l, 6 * SECOND);
 	assert_true(uccl_engine_drained(l->node[0].e));
 	lan_free(l);
 }
 
 /* Both at once. PROTOCOL R50 R51 */
-static void drain__both(void **state)
+TEST(drain__both)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	uccl_engine_drain(l->node[0].e, l->now);
 	uccl_engine_drain(l->node[1].e, l->now);
@@ -155,11 +149,10 @@ static void drain__both(void **state)
 }
 
 /* The answer to CLOSE finds the NIC full: the closer asks again. */
-static void drain__answer_finds_nic_full(void **state)
+TEST(drain__answer_finds_nic_full)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].nic->room = 0;
 	uccl_engine_drain(l->node[0].e, l->now);
@@ -174,11 +167,10 @@ static void drain__answer_finds_nic_full(void **state)
 }
 
 /* What is posted to a peer that nobody has connected to, while we drain already, is accepted and delivered. */
-static void drain__posted_later(void **state)
+TEST(drain__posted_later)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	uccl_engine_drain(l->node[0].e, l->now);
 	assert_true(uccl_engine_drained(l->node[0].e));
 	lan_recv(l, 1, dst, 100, LAN_CTX(2));
@@ -192,11 +184,10 @@ static void drain__posted_later(void **state)
 	lan_free(l);
 }
 
-static void drain__nobody(void **state)
+TEST(drain__nobody)
 {
 	struct lan *l = lan_new_open(1);
 
-	(void)state;
 	l->now = 0;
 	uccl_engine_drain(l->node[0].e, 0);
 	assert_true(l->node[0].e->drain.began_ns != 0);
@@ -223,11 +214,10 @@ static double drain_cost(struct lan *l)
 }
 
 /* However many are connected, who has nothing to get costs a draining endpoint nothing. */
-static void drain__cost(void **state)
+TEST(drain__cost)
 {
 	double cost[2];
 
-	(void)state;
 	for (int many = 0; many < 2; many++) {
 		struct lan *l = lan_new_open(2);
 		struct uccl_addr a = *uccl_engine_addr(l->node[1].e);
@@ -248,12 +238,11 @@ static void drain__cost(void **state)
 }
 
 /* Those that have answered are not waited for, in whatever order; nor is who ends meanwhile. PROTOCOL R51 */
-static void drain__in_any_order(void **state)
+TEST(drain__in_any_order)
 {
 	struct lan *l = lan_new_open(4);
 	struct uccl_engine *e = l->node[0].e;
 
-	(void)state;
 	e->cfg.linger_ns = 10 * SECOND;
 	for (int i = 1; i < 4; i++)
 		assert_int_equal(lan_send(l, 0, i, src, 100, LAN_CTX(i)), 0);
@@ -271,22 +260,4 @@ static void drain__in_any_order(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(drain__close_is_answered_again),
-		cmocka_unit_test(drain__lingers),
-		cmocka_unit_test(drain__last_ack_lost),
-		cmocka_unit_test(drain__stuck_data),
-		cmocka_unit_test(drain__not_connected),
-		cmocka_unit_test(drain__never_connected),
-		cmocka_unit_test(drain__both),
-		cmocka_unit_test(drain__answer_finds_nic_full),
-		cmocka_unit_test(drain__posted_later),
-		cmocka_unit_test(drain__nobody),
-		cmocka_unit_test(drain__cost),
-		cmocka_unit_test(drain__in_any_order),
-	};
-
-	return cmocka_run_group_tests_name("engine drain", tests, NULL, NULL);
-}
+TESTS_MAIN

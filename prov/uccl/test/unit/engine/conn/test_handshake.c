@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
-static void connect__on_first_send(void **state)
+TEST(connect__on_first_send)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_peer(l, 0, 1);
 	lan_run(l, SECOND);
 	assert_int_equal(l->packets, 0);
@@ -28,9 +28,8 @@ static void connect__on_first_send(void **state)
 }
 
 /* PROTOCOL R8 */
-static void connect__both_at_once(void **state)
+TEST(connect__both_at_once)
 {
-	(void)state;
 	for (int keyless = 0; keyless < 2; keyless++) {
 		struct lan *l = lan_new();
 
@@ -65,9 +64,8 @@ static enum lan_verdict lose_by_mask(struct lan *l, const struct lan_event *ev)
 }
 
 /* Every subset of the first eight handshake packets is lost, both sides starting at once. PROTOCOL R8 R9 */
-static void connect__any_loss(void **state)
+TEST(connect__any_loss)
 {
-	(void)state;
 	for (unsigned int mask = 0; mask < 256; mask++) {
 		struct lan *l = lan_new_open(2);
 
@@ -90,17 +88,14 @@ static void connect__any_loss(void **state)
 
 static enum lan_verdict double_all(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
-	(void)ev;
 	return LAN_DOUBLE;
 }
 
 /* Everything comes twice: nothing happens twice. PROTOCOL R9 */
-static void connect__doubled(void **state)
+TEST(connect__doubled)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	l->filter = double_all;
 	lan_talk(l);
 	lan_run(l, SECOND);
@@ -111,9 +106,8 @@ static void connect__doubled(void **state)
 }
 
 /* PROTOCOL R7 */
-static void connect__keyless(void **state)
+TEST(connect__keyless)
 {
-	(void)state;
 	for (int allowed = 0; allowed < 2; allowed++) {
 		struct lan *l = lan_new();
 
@@ -137,12 +131,11 @@ static void connect__keyless(void **state)
 }
 
 /* PROTOCOL R6 */
-static void connect__wrong_key(void **state)
+TEST(connect__wrong_key)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e);
 
-	(void)state;
 	addr.key[3] ^= 0x10;
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &addr, true), src, 10, LAN_CTX(1)), 0);
 	lan_run(l, SECOND);
@@ -153,12 +146,11 @@ static void connect__wrong_key(void **state)
 }
 
 /* The address was wrong, then the right one is given: the same peer gets its key. */
-static void connect__key_learnt_later(void **state)
+TEST(connect__key_learnt_later)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e);
 
-	(void)state;
 	lan_recv(l, 1, dst, 10, LAN_CTX(2));
 	addr.key[0] ^= 1;
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &addr, true), src, 10, LAN_CTX(1)), 0);
@@ -172,12 +164,11 @@ static void connect__key_learnt_later(void **state)
 }
 
 /* The place answers, but somebody else lives there now. PROTOCOL R10 */
-static void connect__to_an_earlier_incarnation(void **state)
+TEST(connect__to_an_earlier_incarnation)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
 
-	(void)state;
 	lan_kill(l, 1);
 	lan_open(l, 1);
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &old, true), src, 10, LAN_CTX(1)), 0);
@@ -195,12 +186,11 @@ static void connect__to_an_earlier_incarnation(void **state)
 }
 
 /* An open peer restarts at its address and connects: the old one is dead, the new one lives. PROTOCOL R10 */
-static void connect__restart(void **state)
+TEST(connect__restart)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_peer *old;
 
-	(void)state;
 	lan_talk(l);
 	old = lan_peer(l, 0, 1);
 	lan_recv_from(l, 0, old, dst, 10, LAN_CTX(1));
@@ -226,16 +216,14 @@ static void connect__restart(void **state)
 
 static enum lan_verdict hold_init(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->type == UCCL_PKT_INIT || ev->type == UCCL_PKT_INIT_ACK ? LAN_HOLD : LAN_PASS;
 }
 
 /* A late INIT of an incarnation that is dead by now wakes nobody. PROTOCOL R10 */
-static void connect__late_init(void **state)
+TEST(connect__late_init)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(1)), 0);
 	l->filter = hold_init;
 	lan_run(l, 3 * MS);
@@ -253,14 +241,12 @@ static void connect__late_init(void **state)
 
 static enum lan_verdict no_answers(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->to == 0 && ev->type != UCCL_PKT_COOKIE ? LAN_DROP : LAN_PASS;
 }
 
 /* Its attempt to reach us ended, and left something here or not: when it asks anew it is answered. PROTOCOL R296 */
-static void connect__gave_up_and_comes_again(void **state)
+TEST(connect__gave_up_and_comes_again)
 {
-	(void)state;
 	for (int named = 0; named < 2; named++)
 		for (int asked = 0; asked < 2; asked++) {
 			struct lan *l = lan_new_keyless(2);
@@ -300,12 +286,11 @@ static void connect__gave_up_and_comes_again(void **state)
 }
 
 /* Our answer comes when it has given up: it says so, and nobody waits. PROTOCOL R311 */
-static void connect__answer_came_too_late(void **state)
+TEST(connect__answer_came_too_late)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_peer *p = lan_peer(l, 0, 1);
 
-	(void)state;
 	l->filter = no_answers;
 	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
@@ -323,13 +308,12 @@ static void connect__answer_came_too_late(void **state)
 }
 
 /* A recorded or forged handshake ends nobody: only who has our answer does. PROTOCOL R10 */
-static void connect__forged(void **state)
+TEST(connect__forged)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr other;
 	struct conn *forged;
 
-	(void)state;
 	for (int same = 0; same < 2; same++) {
 		struct uccl_peer *p;
 
@@ -353,12 +337,11 @@ static void connect__forged(void **state)
 }
 
 /* By its place alone it is reached whoever is there when it opens: not who was there at the first question. */
-static void connect__restart_between_steps(void **state)
+TEST(connect__restart_between_steps)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *p = lan_peer_keyless(l, 0, 1);
 
-	(void)state;
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
 	l->filter = hold_init;
 	lan_pass(l, 3 * MS);
@@ -375,11 +358,10 @@ static void connect__restart_between_steps(void **state)
 }
 
 /* The NIC refuses the peer: its operations end, once. */
-static void connect__nic_refuses(void **state)
+TEST(connect__nic_refuses)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	l->node[0].nic->connect_error = -FI_ENOMEM;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, SECOND);
@@ -391,12 +373,11 @@ static void connect__nic_refuses(void **state)
 }
 
 /* Nobody is made to wait for ever. PROTOCOL R47 */
-static void connect__timeout(void **state)
+TEST(connect__timeout)
 {
 	struct lan *l = lan_new();
 	struct uccl_addr nobody;
 
-	(void)state;
 	l->node[0].cfg.connect_timeout_ns = 2 * SECOND;
 	lan_open(l, 0);
 	nobody = *uccl_engine_addr(l->node[0].e);
@@ -412,13 +393,12 @@ static void connect__timeout(void **state)
 }
 
 /* Retries grow rarer, and never stop. PROTOCOL R9 */
-static void connect__retries(void **state)
+TEST(connect__retries)
 {
 	struct lan *l = lan_new_open(1);
 	struct uccl_addr nobody = *uccl_engine_addr(l->node[0].e);
 	uint64_t txs;
 
-	(void)state;
 	nobody.nic.port = 9;
 	nobody.incarnation = 5;
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(1)), 0);
@@ -433,11 +413,10 @@ static void connect__retries(void **state)
 	lan_free(l);
 }
 
-static void rx__draining_takes_nobody(void **state)
+TEST(rx__draining_takes_nobody)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	uccl_engine_drain(l->node[1].e, l->now);
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, 100 * MS);
@@ -454,14 +433,13 @@ static void packet(uint8_t *out, uint8_t type, uint64_t token, const uint8_t *re
 }
 
 /* A label may cost a socket: who asks must not choose that of the answer. PROTOCOL R5 */
-static void rx__hello_keeps_no_label(void **state)
+TEST(rx__hello_keeps_no_label)
 {
 	struct lan *l = lan_new_open(2);
 	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = 1, .rec = rec};
 	uint16_t labels = l->node[0].nic->nic.caps.labels;
 
-	(void)state;
 	assert_true(labels > 1);
 	uccl_put64(rec + 8, uccl_engine_addr(l->node[1].e)->incarnation);
 	uccl_hello_place(rec, &uccl_engine_addr(l->node[1].e)->nic);
@@ -477,14 +455,13 @@ static void rx__hello_keeps_no_label(void **state)
 }
 
 /* Handshake packets out of the blue: each refused by its reason. PROTOCOL R3 R5 R6 */
-static void rx__handshake_checks(void **state)
+TEST(rx__handshake_checks)
 {
 	struct lan *l = lan_new_open(3);
 	uint8_t p[UCCL_HDR_LEN + UCCL_INIT_PAYLOAD] = {0}, rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr h = {.rec = rec};
 	struct conn *c = lan_conn(l, 0, 1);
 
-	(void)state;
 	/* HELLO with nothing in it; with payload. */
 	packet(p, UCCL_PKT_HELLO, 1, rec);
 	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
@@ -545,13 +522,12 @@ static void rx__handshake_checks(void **state)
 }
 
 /* A COOKIE nobody asked for. PROTOCOL R5 */
-static void rx__forged_cookie(void **state)
+TEST(rx__forged_cookie)
 {
 	struct lan *l = lan_new_open(2);
 	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
 	struct conn *c = lan_conn(l, 0, 1);
 
-	(void)state;
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	uccl_put64(rec, c->hs.nonce + 1);
@@ -587,9 +563,8 @@ static enum lan_verdict former_at_1(struct lan *l, const struct lan_event *ev)
 }
 
 /* Whichever side connects: both ends hear of it soon, and ours says why. PROTOCOL R333 R334 */
-static void former__is_told(void **state)
+TEST(former__is_told)
 {
-	(void)state;
 	for (int from = 0; from < 2; from++) {
 		struct lan *l = lan_new_open(2);
 
@@ -609,16 +584,14 @@ static void former__is_told(void **state)
 
 static enum lan_verdict ours_lost(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->type == UCCL_PKT_HELLO && ev->rx.data[2] == UCCL_VERSION ? LAN_DROP : LAN_PASS;
 }
 
 /* What asks for the former version never makes two of ours believe that they are. PROTOCOL R334 */
-static void former__not_among_ours(void **state)
+TEST(former__not_among_ours)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	l->filter = ours_lost;
 	lan_talk(l);
 	lan_run(l, SECOND);
@@ -635,9 +608,8 @@ static enum lan_verdict count_segments(struct lan *l, const struct lan_event *ev
 }
 
 /* Who says that it takes no segments, as those do that say nothing, gets none. PROTOCOL R170 */
-static void segments__an_older_peer(void **state)
+TEST(segments__an_older_peer)
 {
-	(void)state;
 	for (unsigned int older = 0; older < 2; older++) {
 		struct lan *l = lan_new();
 
@@ -666,9 +638,8 @@ static void segments__an_older_peer(void **state)
 }
 
 /* Who does not say that it takes padded packets gets none, and nobody without trains has any. PROTOCOL R259 */
-static void pads__an_older_peer(void **state)
+TEST(pads__an_older_peer)
 {
-	(void)state;
 	for (unsigned int n = 0; n < 4; n++) {
 		bool older = n & 1, trains = n & 2;
 		struct lan *l = lan_new();
@@ -692,9 +663,8 @@ static void pads__an_older_peer(void **state)
 }
 
 /* It is the receiver of writes whose paths end. PROTOCOL R255 */
-static void brittle__who_says_so(void **state)
+TEST(brittle__who_says_so)
 {
-	(void)state;
 	for (int mine = 0; mine < 2; mine++) {
 		struct lan *l = lan_new();
 
@@ -715,9 +685,8 @@ static void brittle__who_says_so(void **state)
 }
 
 /* Who does not say that it takes heads of messages gets none, and is told nothing of them. PROTOCOL R263 R264 R265 */
-static void unsolicited_peer__an_older_peer(void **state)
+TEST(unsolicited_peer__an_older_peer)
 {
-	(void)state;
 	for (int older = 0; older < 4; older++) {
 		struct lan *l = lan_new();
 
@@ -738,11 +707,10 @@ static void unsolicited_peer__an_older_peer(void **state)
 }
 
 /* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
-static void marks__who_may_be_marked(void **state)
+TEST(marks__who_may_be_marked)
 {
 	static const char *const cc[] = {"swift", "nscc", "cubic", "none", "timely"};
 
-	(void)state;
 	for (unsigned int n = 0; n < 5 * 4; n++) {
 		struct lan *l = lan_new();
 		bool reacts = n % 5 < 3, mine = n / 5 & 1, theirs = n / 5 & 2;
@@ -770,38 +738,4 @@ static void marks__who_may_be_marked(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(connect__on_first_send),
-		cmocka_unit_test(former__is_told),
-		cmocka_unit_test(former__not_among_ours),
-		cmocka_unit_test(segments__an_older_peer),
-		cmocka_unit_test(pads__an_older_peer),
-		cmocka_unit_test(brittle__who_says_so),
-		cmocka_unit_test(unsolicited_peer__an_older_peer),
-		cmocka_unit_test(connect__both_at_once),
-		cmocka_unit_test(connect__any_loss),
-		cmocka_unit_test(connect__doubled),
-		cmocka_unit_test(connect__keyless),
-		cmocka_unit_test(connect__wrong_key),
-		cmocka_unit_test(connect__key_learnt_later),
-		cmocka_unit_test(connect__to_an_earlier_incarnation),
-		cmocka_unit_test(connect__restart),
-		cmocka_unit_test(connect__late_init),
-		cmocka_unit_test(connect__gave_up_and_comes_again),
-		cmocka_unit_test(connect__answer_came_too_late),
-		cmocka_unit_test(connect__forged),
-		cmocka_unit_test(connect__restart_between_steps),
-		cmocka_unit_test(connect__nic_refuses),
-		cmocka_unit_test(connect__timeout),
-		cmocka_unit_test(connect__retries),
-		cmocka_unit_test(rx__draining_takes_nobody),
-		cmocka_unit_test(rx__hello_keeps_no_label),
-		cmocka_unit_test(rx__handshake_checks),
-		cmocka_unit_test(rx__forged_cookie),
-		cmocka_unit_test(marks__who_may_be_marked),
-	};
-
-	return cmocka_run_group_tests_name("engine handshake", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -6,6 +6,7 @@
 
 #include "lanes/primary.h"
 #include "lanes/worker.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
@@ -59,11 +60,10 @@ static void arrives(struct lan *l, uint64_t len)
 	lan_check(dst[1], len, 1);
 }
 
-static void send__over_lanes(void **state)
+TEST(send__over_lanes)
 {
 	struct lan *l = lanes_open(LANES, LANES);
 
-	(void)state;
 	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
 	arrives(l, BYTES);
@@ -77,7 +77,7 @@ static void send__over_lanes(void **state)
 }
 
 /* Its envelope carries no more than a short stripe, and lanes the rest: each has some if there is enough. */
-static void send__short(void **state)
+TEST(send__short)
 {
 	static const struct {
 		uint32_t bytes;
@@ -88,7 +88,6 @@ static void send__short(void **state)
 		{UCCL_STRIPE_LEAST * 8, 2},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(v); i++) {
 		struct lan *l = lanes_open(LANES, LANES);
 		uint8_t used = 0;
@@ -107,12 +106,11 @@ static void send__short(void **state)
  * What would go without an answer goes over lanes while so much of it is under way. Short ones are always the
  * primary's.
  */
-static void send__while_busy(void **state)
+TEST(send__while_busy)
 {
 	enum { MANY = 8 };
 	static const uint32_t bytes[] = { UCCL_LANES_FIRST, UCCL_LANES_FIRST - 1, 65536 };
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(bytes); i++) {
 		struct lan *l = lanes_open(LANES, LANES);
 		uint32_t n = bytes[i];
@@ -137,12 +135,11 @@ static void send__while_busy(void **state)
 }
 
 /* A long one is the primary's for a short beginning if it is alone, and else not at all. */
-static void send__long_beside_others(void **state)
+TEST(send__long_beside_others)
 {
 	enum { MANY = 4, LONG = 4 * UCCL_LANES_FIRST };
 	struct lan *l = lanes_open(LANES, LANES);
 
-	(void)state;
 	for (int k = 0; k < MANY; k++)
 		lan_recv(l, PRIMARY(1), dst[1] + (size_t)k * LONG, LONG, LAN_CTX(2));
 	for (int k = 0; k < MANY; k++)
@@ -161,12 +158,11 @@ static void send__long_beside_others(void **state)
  * To a peer that knows long stripes only, what is too short to be shared goes over lanes all the same, if the primary
  * has others to take. PROTOCOL R224
  */
-static void send__beside_others(void **state)
+TEST(send__beside_others)
 {
 	enum { MANY = 8, SHORT = UCCL_LANES_BESIDE + 70000 };
 	struct lan *l = lanes_open(LANES, LANES);
 
-	(void)state;
 	for (int side = 0; side < 2; side++)
 		lan_peer(l, PRIMARY(side), PRIMARY(!side))->short_stripes = false;
 	for (int n = 1; n <= MANY; n += MANY - 1) {
@@ -189,11 +185,10 @@ static void send__beside_others(void **state)
 }
 
 /* One side has fewer, or none. */
-static void send__fewer_lanes(void **state)
+TEST(send__fewer_lanes)
 {
 	static const uint8_t n[][2] = {{1, 2}, {2, 1}, {0, 2}, {2, 0}, {0, 0}};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(n); i++) {
 		struct lan *l = lanes_open(n[i][0], n[i][1]);
 
@@ -214,12 +209,11 @@ static void send__fewer_lanes(void **state)
 /*
  * What NICs write is the primary's, and however much is under way, nothing waits for CTS that else would leave at once.
  */
-static void send__written_by_primary(void **state)
+TEST(send__written_by_primary)
 {
 	enum { MANY = 8, SHORT = UCCL_LANES_FIRST + 4096 };
 	struct lan *l;
 
-	(void)state;
 	writes = true;
 	l = lanes_open(LANES, LANES);
 	writes = false;
@@ -251,7 +245,7 @@ static struct uccl_peer *known(struct lan *l, int i, int j, bool create)
 }
 
 /* A packet nobody but a lane takes, and it only for what the primary lets it. PROTOCOL R181 */
-static void data__refused(void **state)
+TEST(data__refused)
 {
 	struct lan *l = lanes_open(LANES, LANES);
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -260,7 +254,6 @@ static void data__refused(void **state)
 	struct uccl_peer *other = known(l, LANE(1, 0), PRIMARY(0), true);
 	struct uccl_msg_rx *rx;
 
-	(void)state;
 	assert_non_null(from);
 	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
 	/* The first side waits for CTS. */
@@ -297,8 +290,6 @@ static void data__refused(void **state)
 
 static int region_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
 {
-	(void)arg;
-	(void)access;
 	*region = dst[1];
 	*iov = (struct iovec){.iov_base = dst[1] + seg->addr, .iov_len = seg->len};
 	return 1;
@@ -306,14 +297,12 @@ static int region_resolve(void *arg, const struct uccl_seg *seg, uint32_t access
 
 static void region_event(void *arg, const struct uccl_rma_event *ev)
 {
-	(void)arg;
-	(void)ev;
 }
 
 static const struct uccl_target_ops region_ops = {.resolve = region_resolve, .event = region_event};
 
 /* A large write goes over lanes, too. Its region is closed in the middle: nothing more is written. PROTOCOL R183 */
-static void revoke__write(void **state)
+TEST(revoke__write)
 {
 	for (int rounds = 1; rounds < 60; rounds += 3) {
 		struct lan *l = lanes_open(LANES, LANES);
@@ -379,11 +368,10 @@ static uint32_t parked(void)
 }
 
 /* Payload leaves with its envelope. Where the receiver looks at nothing it waits for its place. PROTOCOL R265 R267 */
-static void unsolicited__without_an_answer(void **state)
+TEST(unsolicited__without_an_answer)
 {
 	static const uint32_t bytes[] = {3 * UCCL_LANES_FIRST, UCCL_UNSOLICITED_MAX, UCCL_UNSOLICITED_MAX + 1, BYTES};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(bytes); i++) {
 		uint32_t n = bytes[i], head = n <= UCCL_UNSOLICITED_MAX ? n : UCCL_STRIPE_SHARES * UCCL_STRIPE_FULL;
 		struct lan *l = lanes_met(LANES, LANES);
@@ -409,11 +397,10 @@ static void unsolicited__without_an_answer(void **state)
 }
 
 /* Its receiver has it after one way through the network instead of three. PROTOCOL R265 */
-static void unsolicited__one_way(void **state)
+TEST(unsolicited__one_way)
 {
 	uint64_t took[2];
 
-	(void)state;
 	for (int ahead = 0; ahead < 2; ahead++) {
 		struct lan *l = lanes_met(LANES, LANES);
 		uint64_t began = l->now;
@@ -442,12 +429,11 @@ static void envelope_alone(struct lan *l)
 }
 
 /* Its envelope comes first, and finds its receive: nothing waits. PROTOCOL R266 */
-static void unsolicited__envelope_first(void **state)
+TEST(unsolicited__envelope_first)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	uint64_t before = by_lanes(l);
 
-	(void)state;
 	envelope_alone(l);
 	assert_int_equal(by_lanes(l), before);
 	/* CTS came, which asks for nothing. */
@@ -461,12 +447,11 @@ static void unsolicited__envelope_first(void **state)
 }
 
 /* Not to who knows nothing of it or is short of memory; nor over unknown lanes, nor too much. PROTOCOL R265 */
-static void unsolicited__not(void **state)
+TEST(unsolicited__not)
 {
 	enum { OLDER, SHORT, NAMED, MUCH, LONG, CASES };
 	uint8_t *large = calloc(1, 1u << UCCL_ENV_LANES_AT);
 
-	(void)state;
 	assert_non_null(large);
 	for (int i = 0; i <= CASES; i++) {
 		struct lan *l = lanes_met(LANES, LANES);
@@ -493,12 +478,11 @@ static void unsolicited__not(void **state)
 }
 
 /* Also what CTS does not ask for is asked for over lanes, so that all of them become known. PROTOCOL R265 */
-static void unsolicited__names_lanes(void **state)
+TEST(unsolicited__names_lanes)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 
-	(void)state;
 	p->lanes.peers[1]->named = false;
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
@@ -511,14 +495,13 @@ static void unsolicited__names_lanes(void **state)
 }
 
 /* What lanes hold is held: who leaves much of it there is told to hold back. PROTOCOL R42 R265 */
-static void unsolicited__held(void **state)
+TEST(unsolicited__held)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 	struct uccl_msg_ep *m = &l->node[PRIMARY(1)].e->msg_ep;
 	uint64_t before;
 
-	(void)state;
 	m->unexpected.max = 100000;
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
 	lan_run(l, SECOND);
@@ -558,7 +541,7 @@ static void unsolicited__held(void **state)
 }
 
 /* Its peer ends while its head is on its way: nobody writes there any more, and nothing stays. PROTOCOL R183 R186 */
-static void unsolicited__peer_fails(void **state)
+TEST(unsolicited__peer_fails)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
@@ -568,7 +551,6 @@ static void unsolicited__peer_fails(void **state)
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
 
-	(void)state;
 	envelope_alone(l);
 	uccl_rec_set_bulk(rec, mseq, 0, 0);
 	uccl_put64(rec + 16, UCCL_UNSOLICITED_MAX);
@@ -593,13 +575,12 @@ static void unsolicited__peer_fails(void **state)
 }
 
 /* It was short of memory then, and is not reached again: what has left stays a head. PROTOCOL R265 */
-static void unsolicited__not_taken_back(void **state)
+TEST(unsolicited__not_taken_back)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 	struct uccl_op *op;
 
-	(void)state;
 	l->node[PRIMARY(0)].e->poll.polling = true;
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
@@ -621,9 +602,6 @@ static uint64_t device_copies;
 
 static uint64_t device_put(void *arg, void *to, const void *from, uint64_t len, bool keep, int *err)
 {
-	(void)arg;
-	(void)keep;
-	(void)err;
 	for (uint64_t i = 0; i < len; i++)
 		((uint8_t *)to)[i] = ((const uint8_t *)from)[i] ^ OF_DEVICE;
 	return ++device_copies;
@@ -631,13 +609,11 @@ static uint64_t device_put(void *arg, void *to, const void *from, uint64_t len, 
 
 static uint64_t device_poll(void *arg)
 {
-	(void)arg;
 	return device_copies;
 }
 
 static bool device_room(void *arg)
 {
-	(void)arg;
 	return true;
 }
 
@@ -646,12 +622,11 @@ static const struct uccl_device_ops device_ops = {
 };
 
 /* Whatever the receive is, and whenever it comes. PROTOCOL R266 */
-static void unsolicited__any_place(void **state)
+TEST(unsolicited__any_place)
 {
 	enum { PLAIN, PIECES, DEVICE, SHORT, TINY, NOTHING, UNWANTED, PLACES };
 	static const uint32_t bytes[] = {UCCL_UNSOLICITED_MAX, BYTES};
 
-	(void)state;
 	for (int i = 0; i < PLACES * 2 * 2 * 2; i++) {
 		int place = i % PLACES, late = i / PLACES & 1, device = i / PLACES / 2 & 1;
 		uint32_t n = bytes[i / PLACES / 4];
@@ -720,7 +695,7 @@ static void unsolicited__any_place(void **state)
 }
 
 /* A lane takes nothing so but from the lane of a peer, of a head that can be, once, and not too much. PROTOCOL R268 */
-static void unsolicited__refused(void **state)
+TEST(unsolicited__refused)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -734,7 +709,6 @@ static void unsolicited__refused(void **state)
 #define PUT(m, off, total) (uccl_rec_set_bulk(rec, m, 0, off), uccl_put64(rec + 16, total), \
 			    worker_flow_ops.deliver(&from->flow, &in, 0))
 
-	(void)state;
 	/* Before its envelope. */
 	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX + 1), UCCL_DROP_RANGE);
 	assert_int_equal(PUT(mseq, 1000, 1000), UCCL_DROP_RANGE);
@@ -781,7 +755,7 @@ static void unsolicited__refused(void **state)
 }
 
 /* What was taken and cannot be placed leaves a message that is never whole: its peer ends. PROTOCOL R268 */
-static void unsolicited__contradicts(void **state)
+TEST(unsolicited__contradicts)
 {
 	for (int i = 0; i < 2; i++) {
 		struct lan *l = lanes_met(LANES, LANES);
@@ -809,7 +783,7 @@ static void unsolicited__contradicts(void **state)
 }
 
 /* An envelope that names lanes: of those that are known, and of nothing that came by the primary. PROTOCOL R266 */
-static void unsolicited__envelopes(void **state)
+TEST(unsolicited__envelopes)
 {
 	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(1), PRIMARY(0));
@@ -823,7 +797,6 @@ static void unsolicited__envelopes(void **state)
 #define ENV(mask, ahead) (env.lanes = mask, env.mseq = (uint32_t)p->rx.mseq + ahead, uccl_env_encode(rec, &env), \
 			  uccl_msg_flow_ops.deliver(&p->flow, &in, 0))
 
-	(void)state;
 	assert_int_equal(ENV(0, 1), UCCL_DROP_RECORD);
 	assert_int_equal(ENV(4, 1), UCCL_DROP_RECORD);
 	assert_int_equal(ENV(7, 1), UCCL_DROP_RECORD);
@@ -842,13 +815,12 @@ static void unsolicited__envelopes(void **state)
 }
 
 /* PROTOCOL R185 */
-static void cmds__no_room(void **state)
+TEST(cmds__no_room)
 {
 	const uint32_t full = UCCL_LANE_CHANNEL_CMDS / 2;
 	struct lan *l = lanes_new(1, 1);
 	uint64_t before;
 
-	(void)state;
 	/* Lanes cannot be told of their peers: they are not used. */
 	lan_channel[0][0]->unanswered = full;
 	one_message(l);
@@ -911,12 +883,11 @@ static void count_wakes(void *arg, bool primary)
 }
 
 /* What nobody waits for wakes no lane, until there is much of it. PROTOCOL R185 */
-static void cmds__may_lie(void **state)
+TEST(cmds__may_lie)
 {
 	static const enum uccl_lane_cmd_type lies[] = {UCCL_LANE_RX_POST, UCCL_LANE_RX_CANCEL};
 	static const enum uccl_lane_cmd_type wanted[] = {UCCL_LANE_PEER_ADD, UCCL_LANE_PEER_DEL, UCCL_LANE_TX_POST};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(lies); i++) {
 		struct uccl_lane_cmd cmd = {.kind = lies[i]};
 		struct uccl_lane_channel l;
@@ -948,7 +919,7 @@ static void cmds__may_lie(void **state)
 }
 
 /* PROTOCOL R187 */
-static void meet__bad(void **state)
+TEST(meet__bad)
 {
 	struct lan *l = lanes_open(2, 1);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(1), PRIMARY(0));
@@ -957,7 +928,6 @@ static void meet__bad(void **state)
 	struct uccl_addr addr = *uccl_engine_addr(l->node[LANE(0, 1)].e);
 	struct uccl_lane_peer *lane_peer = p->lanes.peers[0];
 
-	(void)state;
 	data[1] = 1;
 	uccl_addr_encode(data + 8, &addr);
 	/* Known already. */
@@ -1037,9 +1007,8 @@ static enum lan_verdict count_lanes(struct lan *l, const struct lan_event *ev)
 }
 
 /* Who connects without our key hears of lanes when it has a use for them; who has it, at once. PROTOCOL R314 */
-static void meet__keyless(void **state)
+TEST(meet__keyless)
 {
-	(void)state;
 	for (int keyless = 0; keyless < 2; keyless++)
 		for (int back = 0; back < 2; back++) {
 			struct lan *l = lan_new();
@@ -1069,13 +1038,12 @@ static void meet__keyless(void **state)
 }
 
 /* Two endpoints cannot have one lane. Who came first has it, whatever becomes of the other one. PROTOCOL R187 */
-static void meet__of_another(void **state)
+TEST(meet__of_another)
 {
 	struct lan *l = lanes_open(1, 1);
 	struct uccl_lane_channel of;
 	struct conn *c;
 
-	(void)state;
 	liar_open(l, 5, LANE(1, 0), NULL, &of);
 	c = liar_refused(l, 5);
 	lan_kill(l, 5);
@@ -1089,14 +1057,13 @@ static void meet__of_another(void **state)
 }
 
 /* Nor is a lane of ours that of a peer, whose key may be ours, too. PROTOCOL R187 */
-static void meet__ourselves(void **state)
+TEST(meet__ourselves)
 {
 	struct lan *l = lanes_open(1, 1);
 	struct uccl_addr identity = *uccl_engine_addr(l->node[PRIMARY(0)].e);
 	struct uccl_lane_channel of;
 	struct conn *c;
 
-	(void)state;
 	identity.incarnation += 100;
 	liar_open(l, 5, LANE(0, 0), &identity, &of);
 	c = liar_refused(l, 5);
@@ -1109,14 +1076,13 @@ static void meet__ourselves(void **state)
 }
 
 /* A connection that ended is forgotten also if the primary, which looked at nothing for minutes, says so late. */
-static void segment__late(void **state)
+TEST(segment__late)
 {
 	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
 	struct lan *l = lanes_open(1, 1);
 	struct uccl_engine *lane = l->node[LANE(0, 0)].e;
 	struct conn *c;
 
-	(void)state;
 	l->node[PRIMARY(0)].asleep = true;
 	c = lan_conn(l, LANE(0, 0), LANE(1, 0));
 	conn_fail(c, FI_ECONNABORTED, l->now);
@@ -1310,14 +1276,13 @@ static struct lan *share_open(uint8_t a, uint8_t b, const char *cc, const char *
  * Lanes hand out credit for one link, however many are busy, and one that is alone for all of it. If others share the
  * link, an endpoint with lanes is one of them.
  */
-static void share__credit(void **state)
+TEST(share__credit)
 {
 	static const struct {
 		uint8_t from, to; /* lanes; a second one that meets nobody has nothing to do */
 		uint32_t sharers;
 	} v[] = {{1, 1, 0}, {LANES, LANES, 0}, {1, LANES, 0}, {LANES, LANES, 3}};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(v); i++) {
 		struct lan *l = share_open(v[i].from, v[i].to, "none", "eqds", 1000000000, v[i].sharers);
 		double link = 10.0 * BYTES * 8 * (v[i].sharers ? v[i].sharers : 1), took;
@@ -1343,13 +1308,12 @@ static double windows(struct lan *l, int n)
 }
 
 /* What lanes may have in flight together is what one may that is alone, from the beginning on. */
-static void share__windows(void **state)
+TEST(share__windows)
 {
 	/* One lane; two; and one beside which the other has nothing to do. */
 	static const uint8_t lanes[][2] = {{1, 1}, {LANES, LANES}, {LANES, 1}};
 	double begins[3], grown[3];
 
-	(void)state;
 	for (int v = 0; v < 3; v++) {
 		struct lan *l = share_open(lanes[v][0], lanes[v][1], "nscc", "none", 100000000000, 0);
 
@@ -1365,11 +1329,10 @@ static void share__windows(void **state)
 }
 
 /* PROTOCOL R182 R184 R185 */
-static void any__interleaving(void **state)
+TEST(any__interleaving)
 {
 	uint64_t over_lanes = 0, ahead = 0;
 
-	(void)state;
 	for (uint64_t seed = 1; seed < 1 + SEEDS; seed++) {
 		struct trial *t = trial_new(seed);
 
@@ -1392,11 +1355,10 @@ static void any__interleaving(void **state)
  * The connection of homes ends at one side, at any time: operations end, each once, and the memory is the application's
  * then. PROTOCOL R183 R186
  */
-static void any__peer_fails(void **state)
+TEST(any__peer_fails)
 {
 	int failed = 0;
 
-	(void)state;
 	for (uint64_t seed = 100; seed < 100 + SEEDS; seed++) {
 		struct trial *t = trial_new(seed);
 		int side = (int)uccl_rng_below(&t->rng, 2);
@@ -1418,9 +1380,8 @@ static void any__peer_fails(void **state)
 }
 
 /* A lane loses the peer: so does the primary, and all that was under way ends. PROTOCOL R186 */
-static void any__lane_fails(void **state)
+TEST(any__lane_fails)
 {
-	(void)state;
 	for (uint64_t seed = 200; seed < 200 + SEEDS; seed++) {
 		struct trial *t = trial_new(seed);
 		int side = (int)uccl_rng_below(&t->rng, 2);
@@ -1446,9 +1407,8 @@ static void any__lane_fails(void **state)
 }
 
 /* All ends with what is under way as it is. PROTOCOL R183 R186 */
-static void any__close(void **state)
+TEST(any__close)
 {
-	(void)state;
 	for (uint64_t seed = 300; seed < 300 + SEEDS; seed++) {
 		struct trial *t = trial_new(seed);
 
@@ -1464,44 +1424,4 @@ static void any__close(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send__over_lanes),
-		cmocka_unit_test(send__short),
-		cmocka_unit_test(send__while_busy),
-		cmocka_unit_test(send__long_beside_others),
-		cmocka_unit_test(send__beside_others),
-		cmocka_unit_test(send__fewer_lanes),
-		cmocka_unit_test(send__written_by_primary),
-		cmocka_unit_test(data__refused),
-		cmocka_unit_test(revoke__write),
-		cmocka_unit_test(unsolicited__without_an_answer),
-		cmocka_unit_test(unsolicited__one_way),
-		cmocka_unit_test(unsolicited__envelope_first),
-		cmocka_unit_test(unsolicited__not),
-		cmocka_unit_test(unsolicited__names_lanes),
-		cmocka_unit_test(unsolicited__held),
-		cmocka_unit_test(unsolicited__peer_fails),
-		cmocka_unit_test(unsolicited__not_taken_back),
-		cmocka_unit_test(unsolicited__any_place),
-		cmocka_unit_test(unsolicited__refused),
-		cmocka_unit_test(unsolicited__contradicts),
-		cmocka_unit_test(unsolicited__envelopes),
-		cmocka_unit_test(cmds__no_room),
-		cmocka_unit_test(cmds__may_lie),
-		cmocka_unit_test(meet__bad),
-		cmocka_unit_test(share__credit),
-		cmocka_unit_test(share__windows),
-		cmocka_unit_test(meet__keyless),
-		cmocka_unit_test(meet__of_another),
-		cmocka_unit_test(meet__ourselves),
-		cmocka_unit_test(segment__late),
-		cmocka_unit_test(any__interleaving),
-		cmocka_unit_test(any__peer_fails),
-		cmocka_unit_test(any__lane_fails),
-		cmocka_unit_test(any__close),
-	};
-
-	return cmocka_run_group_tests_name("lane", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -9,12 +10,11 @@
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R48 */
-static void report__unreachable(void **state)
+TEST(report__unreachable)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr gone;
 
-	(void)state;
 	lan_talk(l);
 	gone = *uccl_engine_addr(l->node[1].e);
 	l->icmp = true;
@@ -31,11 +31,10 @@ static void report__unreachable(void **state)
 }
 
 /* Reports of one moment, and fewer than three, prove nothing. PROTOCOL R48 */
-static void report__not_enough(void **state)
+TEST(report__not_enough)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	for (int i = 0; i < 20; i++)
@@ -54,12 +53,11 @@ static void report__not_enough(void **state)
 }
 
 /* It was heard after the report: it lives, whatever was reported. PROTOCOL R48 */
-static void report__heard_since(void **state)
+TEST(report__heard_since)
 {
 	struct lan *l = lan_new_open(2);
 	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 
-	(void)state;
 	lan_talk(l);
 	for (int i = 0; i < 50; i++) {
 		if (i % 10 == 9)
@@ -75,13 +73,12 @@ static void report__heard_since(void **state)
 }
 
 /* About somebody else, or nobody. PROTOCOL R48 */
-static void report__of_others(void **state)
+TEST(report__of_others)
 {
 	struct lan *l = lan_new_open(3);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 	uint8_t hdr[UCCL_HDR_LEN];
 
-	(void)state;
 	lan_talk(l);
 	lan_header_last(l, 0, 1, hdr);
 	lan_peer(l, 0, 2);
@@ -99,13 +96,12 @@ static void report__of_others(void **state)
 }
 
 /* Whoever has not seen our packets cannot quote them, nor can who has only old ones. PROTOCOL R150 */
-static void report__quotes_nothing_of_ours(void **state)
+TEST(report__quotes_nothing_of_ours)
 {
 	struct lan *l = lan_new_open(2);
 	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 	uint8_t good[UCCL_HDR_LEN], hdr[UCCL_HDR_LEN];
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	for (int i = 0; i < 100; i++) {
@@ -160,11 +156,10 @@ static void report__quotes_nothing_of_ours(void **state)
 }
 
 /* The peer's kernel knows better who lives. PROTOCOL R151 */
-static void report__while_its_kernel_holds_it(void **state)
+TEST(report__while_its_kernel_holds_it)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(1));
 	l->node[1].asleep = true;
@@ -184,9 +179,8 @@ static void report__while_its_kernel_holds_it(void **state)
 }
 
 /* A peer that was never there: a while is given to one known by place alone, it may be about to start. PROTOCOL R48 */
-static void report__never_there(void **state)
+TEST(report__never_there)
 {
-	(void)state;
 	for (int keyless = 0; keyless < 2; keyless++) {
 		struct lan *l = lan_new_open(1);
 		struct uccl_addr nobody = *uccl_engine_addr(l->node[0].e);
@@ -206,17 +200,15 @@ static void report__never_there(void **state)
 
 static enum lan_verdict drop_init(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->type == UCCL_PKT_INIT ? LAN_DROP : LAN_PASS;
 }
 
 /* Whoever answers at the place is alive: what was reported before it came is no word against it. PROTOCOL R48 */
-static void report__before_the_place_answered(void **state)
+TEST(report__before_the_place_answered)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *p = lan_peer_keyless(l, 0, 1);
 
-	(void)state;
 	l->icmp = true;
 	lan_kill(l, 1);
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
@@ -238,12 +230,11 @@ static void report__before_the_place_answered(void **state)
 }
 
 /* PROTOCOL R48 */
-static void report__gone(void **state)
+TEST(report__gone)
 {
 	struct lan *l = lan_new_open(2);
 	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
@@ -257,11 +248,10 @@ static void report__gone(void **state)
 }
 
 /* PROTOCOL R47 */
-static void scan__silence_is_not_death(void **state)
+TEST(scan__silence_is_not_death)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	lan_recv(l, 1, dst, 300000, LAN_CTX(2));
 	l->node[1].asleep = true;
@@ -276,11 +266,10 @@ static void scan__silence_is_not_death(void **state)
 }
 
 /* PROTOCOL R47 */
-static void scan__peer_timeout(void **state)
+TEST(scan__peer_timeout)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.peer_timeout_ns = 3 * SECOND;
 		lan_open(l, i);
@@ -324,9 +313,8 @@ static void idle_then_send(bool polled, uint64_t busy)
 	lan_free(l);
 }
 
-static void scan__idle_hours_do_not_count(void **state)
+TEST(scan__idle_hours_do_not_count)
 {
-	(void)state;
 	idle_then_send(true, 700 * MS);
 	idle_then_send(true, 400 * SECOND);
 	idle_then_send(false, 0);
@@ -334,11 +322,10 @@ static void scan__idle_hours_do_not_count(void **state)
 }
 
 /* Both were stopped with something under way, and this side is back first: its absence is no silence of the peer. */
-static void scan__own_absence_does_not_count(void **state)
+TEST(scan__own_absence_does_not_count)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
@@ -355,12 +342,11 @@ static void scan__own_absence_does_not_count(void **state)
 }
 
 /* Without keepalives, too, a peer is asked before it fails: here its window is shut and nothing is in flight. */
-static void scan__asked_before_it_fails(void **state)
+TEST(scan__asked_before_it_fails)
 {
 	struct lan *l = lan_new();
 	uint64_t before;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.keepalive_ns = 0;
 		l->node[i].cfg.peer_timeout_ns = 8 * SECOND;
@@ -381,12 +367,11 @@ static void scan__asked_before_it_fails(void **state)
 }
 
 /* A peer that somebody waits for is asked whether it lives; one that nobody waits for is left alone. PROTOCOL R49 */
-static void scan__keepalive(void **state)
+TEST(scan__keepalive)
 {
 	struct lan *l = lan_new_open(2);
 	uint64_t before;
 
-	(void)state;
 	lan_talk(l);
 	lan_pass(l, SECOND);
 	before = l->packets;
@@ -399,14 +384,13 @@ static void scan__keepalive(void **state)
 }
 
 /* Of what connection management waits for, only what one peer is to say is a reason to look after that peer. */
-static void scan__managed(void **state)
+TEST(scan__managed)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_peer *peer;
 	struct uccl_op *op;
 	uint64_t before;
 
-	(void)state;
 	lan_talk(l);
 	peer = lan_peer(l, 0, 1);
 	lan_pass(l, SECOND);
@@ -433,7 +417,6 @@ static void scan__managed(void **state)
 
 static enum lan_verdict hold_cookies(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->type == UCCL_PKT_COOKIE ? LAN_HOLD : LAN_PASS;
 }
 
@@ -441,12 +424,11 @@ static enum lan_verdict hold_cookies(struct lan *l, const struct lan_event *ev)
  * A new process at the place of a silent peer proves the end of the old one, though it has no business with us.
  * PROTOCOL R49
  */
-static void scan__another_answers(void **state)
+TEST(scan__another_answers)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_peer *old;
 
-	(void)state;
 	lan_talk(l);
 	old = lan_peer(l, 0, 1);
 	lan_kill(l, 1);
@@ -462,12 +444,11 @@ static void scan__another_answers(void **state)
 }
 
 /* The liveness connection broke: whoever is there now is asked at once who it is. PROTOCOL R49 */
-static void gone__another_answers(void **state)
+TEST(gone__another_answers)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 
-	(void)state;
 	lan_talk(l);
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_kill(l, 1);
@@ -479,12 +460,11 @@ static void gone__another_answers(void **state)
 }
 
 /* Answers take longer than the time between two questions of one doubt: they are answers all the same. */
-static void gone__far_away(void **state)
+TEST(gone__far_away)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 
-	(void)state;
 	lan_talk(l);
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_kill(l, 1);
@@ -500,12 +480,11 @@ static void gone__far_away(void **state)
 	lan_free(l);
 }
 
-static void scan__no_keepalive(void **state)
+TEST(scan__no_keepalive)
 {
 	struct lan *l = lan_new();
 	uint64_t before;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.keepalive_ns = 0;
 		lan_open(l, i);
@@ -519,30 +498,4 @@ static void scan__no_keepalive(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(report__unreachable),
-		cmocka_unit_test(report__not_enough),
-		cmocka_unit_test(report__heard_since),
-		cmocka_unit_test(report__of_others),
-		cmocka_unit_test(report__quotes_nothing_of_ours),
-		cmocka_unit_test(report__while_its_kernel_holds_it),
-		cmocka_unit_test(report__never_there),
-		cmocka_unit_test(report__before_the_place_answered),
-		cmocka_unit_test(report__gone),
-		cmocka_unit_test(scan__silence_is_not_death),
-		cmocka_unit_test(scan__peer_timeout),
-		cmocka_unit_test(scan__idle_hours_do_not_count),
-		cmocka_unit_test(scan__own_absence_does_not_count),
-		cmocka_unit_test(scan__asked_before_it_fails),
-		cmocka_unit_test(scan__keepalive),
-		cmocka_unit_test(scan__managed),
-		cmocka_unit_test(scan__another_answers),
-		cmocka_unit_test(gone__another_answers),
-		cmocka_unit_test(gone__far_away),
-		cmocka_unit_test(scan__no_keepalive),
-	};
-
-	return cmocka_run_group_tests_name("engine liveness", tests, NULL, NULL);
-}
+TESTS_MAIN

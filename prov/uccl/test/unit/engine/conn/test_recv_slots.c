@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
@@ -52,12 +53,11 @@ static void slots_stream(struct lan *l, uint32_t nodes, int n)
 }
 
 /* Who sends has nearly all of the receive queue, who is connected and silent a token. PROTOCOL R140 */
-static void slots__by_need(void **state)
+TEST(slots__by_need)
 {
 	struct lan *l = lan_new_open(4);
 	uint32_t alone;
 
-	(void)state;
 	lan_talk(l);
 	slots_stream(l, 1, 20);
 	alone = grant_of(l, 0)->slots;
@@ -86,12 +86,11 @@ static void slots__by_need(void **state)
 }
 
 /* A silent peer is asked to give back what another one needs, and until it has answered it keeps that. PROTOCOL R141 */
-static void slots__given_back(void **state)
+TEST(slots__given_back)
 {
 	struct lan *l = lan_new_open(4);
 	uint32_t kept;
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		if (i != 1)
 			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
@@ -115,11 +114,10 @@ static void slots__given_back(void **state)
 }
 
 /* Other endpoints of the process take a part of the queue. PROTOCOL R20 */
-static void slots__smaller_queue(void **state)
+TEST(slots__smaller_queue)
 {
 	struct lan *l = lan_new_open(3);
 
-	(void)state;
 	lan_talk(l);
 	slots_stream(l, 1, 20);
 	assert_true(grant_of(l, 0)->believed > 600);
@@ -138,11 +136,10 @@ static void slots__smaller_queue(void **state)
 }
 
 /* Fewer slots than peers: everything arrives, and no more is promised than there is. PROTOCOL R177 R179 */
-static void slots__more_peers_than_slots(void **state)
+TEST(slots__more_peers_than_slots)
 {
 	static const uint32_t holds[] = {4, 2, 1};
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct lan *l = lan_new_open(3);
 
@@ -162,9 +159,8 @@ static enum lan_verdict lose_probes(struct lan *l, const struct lan_event *ev)
 }
 
 /* Questions and answers are lost, one in two. PROTOCOL R179 */
-static void slots__questions_lost(void **state)
+TEST(slots__questions_lost)
 {
-	(void)state;
 	for (int seed = 0; seed < 5; seed++) {
 		struct lan *l = lan_new_open(4);
 
@@ -185,9 +181,8 @@ static void slots__questions_lost(void **state)
 }
 
 /* Who knows of no grant of 0 has one from the handshake on, whoever begins. PROTOCOL R180 */
-static void slots__an_older_peer(void **state)
+TEST(slots__an_older_peer)
 {
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct lan *l = lan_new_open(3);
 		int from = i & 1, old = i & 2;
@@ -219,7 +214,7 @@ static uint32_t by_length(struct uccl_nic *nic, uint32_t bytes)
 }
 
 /* One slot counts as what comes of a peer: after some short packets less, with the first long one in full. R247 */
-static void slots__by_what_comes(void **state)
+TEST(slots__by_what_comes)
 {
 	struct lan *l = lan_new_open(3);
 	struct uccl_nic *nic = l->node[1].e->nic;
@@ -227,7 +222,6 @@ static void slots__by_what_comes(void **state)
 	uint32_t mtu = nic->caps.mtu;
 	struct conn *c;
 
-	(void)state;
 	ops.slots = by_length;
 	nic->ops = &ops;
 	lan_talk(l);
@@ -253,17 +247,4 @@ static void slots__by_what_comes(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slots__by_need),
-		cmocka_unit_test(slots__given_back),
-		cmocka_unit_test(slots__smaller_queue),
-		cmocka_unit_test(slots__more_peers_than_slots),
-		cmocka_unit_test(slots__questions_lost),
-		cmocka_unit_test(slots__an_older_peer),
-		cmocka_unit_test(slots__by_what_comes),
-	};
-
-	return cmocka_run_group_tests_name("engine slots", tests, NULL, NULL);
-}
+TESTS_MAIN

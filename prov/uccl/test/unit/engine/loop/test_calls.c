@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 
@@ -8,14 +9,13 @@
 
 static uint8_t src[1 << 19], dst[1 << 19];
 
-static void peer__by_address(void **state)
+TEST(peer__by_address)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), keyless = {.nic = addr.nic};
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_peer *p;
 
-	(void)state;
 	assert_null(uccl_engine_peer(e, &addr, false));
 	p = uccl_engine_peer(e, &addr, true);
 	assert_non_null(p);
@@ -37,13 +37,12 @@ static void peer__by_address(void **state)
  * A place where incarnations follow one another: what was posted ends with the one that it was for, and the next post
  * goes to the next one. PROTOCOL R295
  */
-static void reconnect__another_life(void **state)
+TEST(reconnect__another_life)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_addr place = {.nic = uccl_engine_addr(l->node[1].e)->nic};
 	struct uccl_peer *p = uccl_engine_peer(l->node[0].e, &place, true);
 
-	(void)state;
 	for (int life = 0; life < 5; life++) {
 		lan_recv(l, 1, dst, 10, LAN_CTX(1));
 		assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(2)), 0);
@@ -73,7 +72,7 @@ static void reconnect__another_life(void **state)
 }
 
 /* Who is asked again and again at a place where nobody is costs little, and leaves nothing. PROTOCOL R295 R133 */
-static void reconnect__backs_off(void **state)
+TEST(reconnect__backs_off)
 {
 	struct lan *l = lan_new_open(1);
 	struct uccl_engine *e = l->node[0].e;
@@ -81,7 +80,6 @@ static void reconnect__backs_off(void **state)
 	uint64_t began = l->now, packets = 0, tries = 0;
 	struct uccl_peer *p;
 
-	(void)state;
 	place.nic.port = 9;
 	p = uccl_engine_peer(e, &place, true);
 	while (l->now - began < UCCL_NS_PER_S) {
@@ -108,13 +106,12 @@ static void reconnect__backs_off(void **state)
 }
 
 /* A name of a peer holds it, and goes with the last who holds the name. PROTOCOL R133 R134 */
-static void release__a_name(void **state)
+TEST(release__a_name)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 
-	(void)state;
 	lan_recv(l, 1, dst, 10, LAN_CTX(1));
 	assert_int_equal(lan_send_to(l, 0, by_place, src, 10, LAN_CTX(2)), 0);
 	lan_run(l, UCCL_NS_PER_S);
@@ -131,13 +128,12 @@ static void release__a_name(void **state)
 	lan_free(l);
 }
 
-static void op__calls_go_through(void **state)
+TEST(op__calls_go_through)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_op *op;
 
-	(void)state;
 	lan_recv(l, 1, dst, 10, LAN_CTX(1));
 	assert_int_equal(uccl_engine_cancel(e, LAN_CTX(2), l->now), -FI_ENOENT);
 	assert_int_equal(uccl_engine_cancel(e, LAN_CTX(1), l->now), 0);
@@ -164,14 +160,13 @@ static void op__calls_go_through(void **state)
 }
 
 /* Every call that brings a time brings the endpoint's forward, and none brings it back. */
-static void op__late_callers(void **state)
+TEST(op__late_callers)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	uint64_t start = l->now, now = start;
 	struct uccl_op *op;
 
-	(void)state;
 	for (int back = 0; back < 2; back++) {
 #define LATER() (back ? start : ++now)
 		op = lan_op(l, 0, UCCL_OP_SEND, 0, src, 10);
@@ -203,13 +198,12 @@ static void op__late_callers(void **state)
 }
 
 /* All ops out: EAGAIN, and a multi-receive buffer goes on by itself when some come back. PROTOCOL R40 */
-static void op__exhausted(void **state)
+TEST(op__exhausted)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_op **held = calloc(70000, sizeof(*held)), *multi;
 	int n = 0;
 
-	(void)state;
 	assert_non_null(held);
 	multi = lan_op(l, 1, UCCL_OP_RECV, UCCL_OPF_MULTI, dst, 1000);
 	multi->recv.min_multi = 1;
@@ -240,9 +234,8 @@ static enum lan_verdict drop_some(struct lan *l, const struct lan_event *ev)
  * A send that is complete when the call returns has left from its buffer and is copied behind that: what is lost, or
  * what the NIC has not taken, comes from the copy. PROTOCOL R240
  */
-static void send__copied_when_it_has_left(void **state)
+TEST(send__copied_when_it_has_left)
 {
-	(void)state;
 	for (int n = 0; n < 3 * 8; n++) {
 		struct lan *l = lan_new();
 		struct uccl_op *op;
@@ -281,13 +274,12 @@ static void send__copied_when_it_has_left(void **state)
  * In a stream messages of several packets wait until one more would not fit their train, or for the next look, or for
  * whatever else leaves. PROTOCOL R262
  */
-static void send__gathers(void **state)
+TEST(send__gathers)
 {
 	struct lan *l = lan_new();
 	struct uccl_engine *e;
 	uint64_t txs;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.chunk_bytes = 4096;
 		l->node[i].train_bytes = 32 * LAN_MTU;
@@ -338,13 +330,12 @@ static void send__gathers(void **state)
 }
 
 /* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
-static void unread__by_bytes(void **state)
+TEST(unread__by_bytes)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_op *op;
 
-	(void)state;
 	assert_false(uccl_engine_unread(e));
 	lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(1));
 	lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(2));
@@ -369,18 +360,16 @@ static void unread__by_bytes(void **state)
 
 static void copied(struct uccl_copy *c, uint64_t now)
 {
-	(void)now;
 	c->err = -1;
 }
 
 /* Even what is done at once is told of later. */
-static void copy__told_by_a_poll(void **state)
+TEST(copy__told_by_a_poll)
 {
 	struct lan *l = lan_new_open(2);
 	struct iovec to = {.iov_base = dst, .iov_len = 10}, from = {.iov_base = src, .iov_len = 20};
 	struct uccl_copy c = {.err = 5, .queued = true};
 
-	(void)state;
 	lan_fill(src, 20, 1);
 	memset(dst, 0, 20);
 	uccl_engine_copy(l->node[0].e, &c, to, false, from, false, copied);
@@ -393,21 +382,4 @@ static void copy__told_by_a_poll(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(peer__by_address),
-		cmocka_unit_test(reconnect__another_life),
-		cmocka_unit_test(reconnect__backs_off),
-		cmocka_unit_test(release__a_name),
-		cmocka_unit_test(op__calls_go_through),
-		cmocka_unit_test(op__late_callers),
-		cmocka_unit_test(op__exhausted),
-		cmocka_unit_test(send__copied_when_it_has_left),
-		cmocka_unit_test(send__gathers),
-		cmocka_unit_test(unread__by_bytes),
-		cmocka_unit_test(copy__told_by_a_poll),
-	};
-
-	return cmocka_run_group_tests_name("engine calls", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -28,7 +29,6 @@ static void data_header(struct lan *l, uint8_t *out, uint32_t csn, uint64_t off,
 
 static enum lan_verdict hold_data(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->type == UCCL_PKT_CHUNK && ev->rtype == UCCL_REC_DATA ? LAN_HOLD : LAN_PASS;
 }
 
@@ -70,11 +70,10 @@ static void stream_end(struct lan *l, unsigned int n)
 }
 
 /* PROTOCOL R44 */
-static void settle__right_predictions(void **state)
+TEST(settle__right_predictions)
 {
 	struct lan *l = stream_start(5);
 
-	(void)state;
 	lan_release(l, false);
 	lan_round(l);
 	lan_round(l);
@@ -85,9 +84,8 @@ static void settle__right_predictions(void **state)
 /*
  * All orders of four payloads in one round: where slot i's wrong payload lies, slot j's belongs. PROTOCOL R44
  */
-static void settle__every_permutation(void **state)
+TEST(settle__every_permutation)
 {
-	(void)state;
 	for (int code = 0; code < 256; code++) {
 		int at[4] = {code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6 & 3}, fixed = 0;
 		struct lan_event *ev[4];
@@ -113,11 +111,10 @@ static void settle__every_permutation(void **state)
 }
 
 /* What follows an envelope has its place when that is taken in first: all of a head, but of the first. PROTOCOL R263 */
-static void rx__envelope_alone(void **state)
+TEST(rx__envelope_alone)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	l->hints = true;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.eager_bytes = CHUNK;
@@ -157,9 +154,8 @@ static enum lan_verdict jumble(struct lan *l, const struct lan_event *ev)
 
 /* Several streams both ways, reordered, lost, doubled, with acknowledgements between: the bytes are right. PROTOCOL R44
  */
-static void settle__random(void **state)
+TEST(settle__random)
 {
-	(void)state;
 	for (unsigned int seed = 0; seed < 12; seed++) {
 		struct lan *l = lan_new();
 
@@ -193,7 +189,7 @@ static void settle__random(void **state)
  * A short payload with a tail, and another packet of the round whose bytes belong where that tail was scattered: the
  * tail is read from a copy. PROTOCOL R44
  */
-static void settle__tail_behind_a_short_payload(void **state)
+TEST(settle__tail_behind_a_short_payload)
 {
 	struct lan *l = stream_start(2);
 	uint8_t p[LAN_MTU], q[LAN_MTU];
@@ -203,7 +199,6 @@ static void settle__tail_behind_a_short_payload(void **state)
 	uint16_t tail = (uint16_t)uccl_ack_encode(q + UCCL_HDR_LEN + 1000, &ack);
 	uint64_t acks;
 
-	(void)state;
 	/* Slot 0: bytes from 1000 on of the second chunk's place, by packet 2; slot 1: the first 1000, with a tail. */
 	data_header(l, q, 1, FIRST + CHUNK, 1000, tail);
 	memcpy(q + UCCL_HDR_LEN, src + FIRST + CHUNK, 1000);
@@ -231,7 +226,6 @@ static void settle__tail_behind_a_short_payload(void **state)
 
 static enum lan_verdict hold_parts(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->type == UCCL_PKT_SEGMENT || ev->rtype == UCCL_REC_DATA ? LAN_HOLD : LAN_PASS;
 }
 
@@ -271,9 +265,8 @@ static void rows_end(struct lan *l, uint64_t len, uint64_t seed)
 }
 
 /* Where a row came before, others come straight to their place, however long the message is. PROTOCOL R282 */
-static void run__predicted(void **state)
+TEST(run__predicted)
 {
-	(void)state;
 	for (uint64_t len = 300000; len < 300000 + 3 * PARTS * PART; len += 9001) {
 		struct lan *l = rows_start(true);
 		uint64_t rows = len / (PARTS * PART), hits;
@@ -290,11 +283,10 @@ static void run__predicted(void **state)
 }
 
 /* Rows that are received one by one are no more often acknowledged than those that come with others. */
-static void row__acknowledged(void **state)
+TEST(row__acknowledged)
 {
 	uint64_t acks[2];
 
-	(void)state;
 	for (int hints = 0; hints < 2; hints++) {
 		struct lan *l = rows_start(hints);
 
@@ -309,9 +301,8 @@ static void row__acknowledged(void **state)
 }
 
 /* Of segments that come in any order, doubled or not at all, none is believed to be elsewhere. PROTOCOL R282 */
-static void row__random(void **state)
+TEST(row__random)
 {
-	(void)state;
 	for (unsigned int seed = 0; seed < 12; seed++) {
 		struct lan *l = rows_start(true);
 
@@ -425,9 +416,8 @@ static void spoil_all(uint8_t *p, uint32_t each, int n)
 }
 
 /* A row where the next one was predicted, and others that lie there: they are moved away before they are looked at. */
-static void row__settled(void **state)
+TEST(row__settled)
 {
-	(void)state;
 	row_spoiled(NULL, NULL, true, UCCL_DROP_COUNT);
 	row_spoiled(spoil_order, NULL, false, UCCL_DROP_COUNT);
 	row_spoiled(spoil_first, NULL, false, UCCL_DROP_COUNT);
@@ -440,13 +430,12 @@ static void row__settled(void **state)
 }
 
 /* Scattered and then refused: nobody's, foreign, malformed. */
-static void settle__refused(void **state)
+TEST(settle__refused)
 {
 	struct lan *l = stream_start(3);
 	uint8_t p[LAN_MTU];
 	uint64_t got = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rx.all)->arrived.got;
 
-	(void)state;
 	memset(p, 0x55, sizeof(p));
 	/* From another machine, exactly where it would belong. */
 	data_header(l, p, 0, FIRST, (uint16_t)CHUNK, 0);
@@ -484,14 +473,13 @@ static void settle__refused(void **state)
 }
 
 /* PROTOCOL R1 R2 R3 */
-static void rx__checks(void **state)
+TEST(rx__checks)
 {
 	struct lan *l = lan_new_open(3);
 	uint8_t p[UCCL_HDR_LEN] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct conn *c;
 
-	(void)state;
 	lan_talk(l);
 	c = lan_conn(l, 0, 1);
 	h.token = c->hs.token_local;
@@ -539,7 +527,7 @@ static void rx__checks(void **state)
 
 /* Events of peers that are gone or never were. */
 /* What came as one is packets all the same: each is judged by itself, the last may be shorter. */
-static void rx__together(void **state)
+TEST(rx__together)
 {
 	struct lan *l = lan_new_open(2);
 	uint8_t p[6 * UCCL_HDR_LEN];
@@ -547,7 +535,6 @@ static void rx__together(void **state)
 	struct conn *c;
 	uint64_t before;
 
-	(void)state;
 	lan_talk(l);
 	c = lan_conn(l, 0, 1);
 	before = l->node[0].e->stats.rx_packets;
@@ -570,12 +557,11 @@ static void rx__together(void **state)
 	lan_free(l);
 }
 
-static void rx__events_of_nobody(void **state)
+TEST(rx__events_of_nobody)
 {
 	static const uint8_t kinds[] = {UCCL_RX_WRITE, UCCL_RX_SENT, UCCL_RX_FENCED, UCCL_RX_PATH_ERR};
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	for (unsigned int i = 0; i < uccl_array_len(kinds); i++)
 		for (int k = 0; k < 2; k++) {
@@ -595,9 +581,8 @@ static void rx__events_of_nobody(void **state)
 }
 
 /* Bytes from a generator, some of them made to look right. Nothing breaks, and the endpoint works. PROTOCOL R1 */
-static void rx__garbage(void **state)
+TEST(rx__garbage)
 {
-	(void)state;
 	for (int hints = 0; hints < 2; hints++) {
 		struct lan *l = lan_new();
 		struct uccl_rng r;
@@ -645,24 +630,4 @@ static void rx__garbage(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(settle__right_predictions),
-		cmocka_unit_test(settle__every_permutation),
-		cmocka_unit_test(rx__envelope_alone),
-		cmocka_unit_test(settle__random),
-		cmocka_unit_test(settle__tail_behind_a_short_payload),
-		cmocka_unit_test(settle__refused),
-		cmocka_unit_test(run__predicted),
-		cmocka_unit_test(row__acknowledged),
-		cmocka_unit_test(row__random),
-		cmocka_unit_test(row__settled),
-		cmocka_unit_test(rx__checks),
-		cmocka_unit_test(rx__together),
-		cmocka_unit_test(rx__events_of_nobody),
-		cmocka_unit_test(rx__garbage),
-	};
-
-	return cmocka_run_group_tests_name("engine rx", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,11 @@
 static uint8_t src[1 << 19], dst[1 << 19];
 
 /* A batch ends where a burst does, so that no train is cut by its end. */
-static void tx__whole_bursts(void **state)
+TEST(tx__whole_bursts)
 {
 	struct lan *l = lan_new();
 	uint64_t before;
 
-	(void)state;
 	l->node[0].cfg.chunk_bytes = l->node[1].cfg.chunk_bytes = 1024;
 	l->node[0].train_bytes = 32 * LAN_MTU;
 	lan_open(l, 0);
@@ -35,11 +35,10 @@ static void tx__whole_bursts(void **state)
 }
 
 /* The NIC takes nothing for a while: what waits goes later, in order, and nothing is lost. */
-static void tx__back_pressure(void **state)
+TEST(tx__back_pressure)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	lan_fill(src, 300000, 4);
 	for (int i = 0; i < 3; i++) {
@@ -66,11 +65,10 @@ static void tx__back_pressure(void **state)
 }
 
 /* Also while it connects. */
-static void tx__back_pressure_at_the_handshake(void **state)
+TEST(tx__back_pressure_at_the_handshake)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	l->node[0].nic->room = l->node[1].nic->room = 0;
 	lan_recv(l, 1, dst, 10, LAN_CTX(1));
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(2)), 0);
@@ -87,11 +85,10 @@ static void tx__back_pressure_at_the_handshake(void **state)
 }
 
 /* An error is a loss. PROTOCOL R15 */
-static void tx__errors(void **state)
+TEST(tx__errors)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	lan_fill(src, 100000, 5);
 	lan_recv(l, 1, dst, 100000, LAN_CTX(1));
@@ -133,13 +130,12 @@ static void free_buffer(struct uccl_op *op)
 	uccl_op_put(n->e, op);
 }
 
-static void tx__acknowledged_while_it_waits(void **state)
+TEST(tx__acknowledged_while_it_waits)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_op *op;
 	uint64_t rtx;
 
-	(void)state;
 	lan_talk(l);
 	given_back = malloc(1000);
 	assert_non_null(given_back);
@@ -177,11 +173,10 @@ static enum lan_verdict count_to_one(struct lan *l, const struct lan_event *ev)
 }
 
 /* A peer that ended: its packets that the NIC has not taken do not leave. */
-static void tx__forgets_the_dead(void **state)
+TEST(tx__forgets_the_dead)
 {
 	struct lan *l = lan_new_open(3);
 
-	(void)state;
 	lan_talk(l);
 	lan_recv(l, 2, dst + 100, 100, LAN_CTX(5));
 	assert_int_equal(lan_send(l, 0, 2, src, 100, LAN_CTX(4)), 0);
@@ -268,24 +263,21 @@ static void send_to_two(struct lan *l, uint64_t len, int64_t train, int rounds)
 	lan_free(l);
 }
 
-static void tx__turns_by_bytes(void **state)
+TEST(tx__turns_by_bytes)
 {
-	(void)state;
 	send_to_two(lan_new_open(3), 2000, LAN_MTU, 100);
 }
 
 /* Short packets count for more than they are: each is a call, or work in the kernel. */
-static void tx__turns_of_short_packets(void **state)
+TEST(tx__turns_of_short_packets)
 {
-	(void)state;
 	send_to_two(lan_new_open(3), 100, LAN_MTU, 60);
 }
 
-static void tx__turns_end_with_a_train(void **state)
+TEST(tx__turns_end_with_a_train)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	l->node[0].train_bytes = 65536;
 	for (int i = 0; i < 3; i++) {
 		l->node[i].cfg.chunk_bytes = 1500;
@@ -332,9 +324,8 @@ static int small_behind(int longs, uint32_t train_bytes)
 }
 
 /* It waits for no more than what the NIC was to get already. PROTOCOL R130 */
-static void tx__small_ones_pass_long_ones(void **state)
+TEST(tx__small_ones_pass_long_ones)
 {
-	(void)state;
 	for (uint32_t train = 0; train <= 65536; train += 65536) {
 		int alone = small_behind(0, train);
 
@@ -344,20 +335,4 @@ static void tx__small_ones_pass_long_ones(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx__whole_bursts),
-		cmocka_unit_test(tx__back_pressure),
-		cmocka_unit_test(tx__back_pressure_at_the_handshake),
-		cmocka_unit_test(tx__errors),
-		cmocka_unit_test(tx__acknowledged_while_it_waits),
-		cmocka_unit_test(tx__forgets_the_dead),
-		cmocka_unit_test(tx__small_ones_pass_long_ones),
-		cmocka_unit_test(tx__turns_by_bytes),
-		cmocka_unit_test(tx__turns_of_short_packets),
-		cmocka_unit_test(tx__turns_end_with_a_train),
-	};
-
-	return cmocka_run_group_tests_name("engine tx", tests, NULL, NULL);
-}
+TESTS_MAIN

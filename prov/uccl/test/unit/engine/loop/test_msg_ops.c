@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #define SECOND UCCL_NS_PER_S
 
@@ -11,11 +12,10 @@ static enum lan_verdict lose_write(struct lan *l, const struct lan_event *ev)
 }
 
 /* The NIC that writes: registration, fence, their end. PROTOCOL R24 R26 */
-static void writes__through_the_engine(void **state)
+TEST(writes__through_the_engine)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	l->writes = true;
 	lan_open(l, 0);
 	lan_open(l, 1);
@@ -40,11 +40,4 @@ static void writes__through_the_engine(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(writes__through_the_engine),
-	};
-
-	return cmocka_run_group_tests_name("engine wishes", tests, NULL, NULL);
-}
+TESTS_MAIN

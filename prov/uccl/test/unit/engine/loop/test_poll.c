@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 19], dst[1 << 19];
 
-static void poll__nothing_to_do(void **state)
+TEST(poll__nothing_to_do)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	assert_true(uccl_engine_expiry(l->node[0].e) == UCCL_NEVER);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(uccl_engine_poll(l->node[0].e, l->now + (uint64_t)i * SECOND), 0);
@@ -25,11 +25,10 @@ static void poll__nothing_to_do(void **state)
  * Who takes the time and then waits for the endpoint brings an earlier one than who was before. A span from then to now
  * would be endless: here what was accepted would be given up at once.
  */
-static void poll__late_caller(void **state)
+TEST(poll__late_caller)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);
@@ -46,12 +45,11 @@ static void poll__late_caller(void **state)
 
 /* Between two expiries nothing would happen: every packet leaves in a poll that expiry() announced or an arrival
  * caused. */
-static void expiry__announces_every_packet(void **state)
+TEST(expiry__announces_every_packet)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 
-	(void)state;
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 50000, LAN_CTX(1)), 0);
@@ -75,19 +73,17 @@ static uint64_t nic_at;
 
 static uint64_t nic_expiry(struct uccl_nic *nic)
 {
-	(void)nic;
 	return nic_at;
 }
 
 /* Nor does the NIC wait longer than it says, be it past already. */
-static void expiry__of_the_nic(void **state)
+TEST(expiry__of_the_nic)
 {
 	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	const struct uccl_nic_ops *was = e->nic->ops;
 	struct uccl_nic_ops ops = *was;
 
-	(void)state;
 	lan_talk(l);
 	assert_true(uccl_engine_expiry(e) > l->now + 10);
 	ops.expiry = nic_expiry;
@@ -106,12 +102,11 @@ static void expiry__of_the_nic(void **state)
  * The application was away. Its queue holds the acknowledgement that it waits for, behind packets of another peer: no
  * timer fires before that was read. PROTOCOL R131
  */
-static void timers__after_what_has_arrived(void **state)
+TEST(timers__after_what_has_arrived)
 {
 	struct uccl_stats before;
 	struct lan *l = lan_new_open(3);
 
-	(void)state;
 	for (int j = 1; j < 3; j++)
 		for (int k = 0; k < 30; k++) {
 			lan_recv(l, j, dst, 64, LAN_CTX(2));
@@ -173,7 +168,6 @@ static unsigned int sent_again(uint64_t (*away)(struct lan *l, int i), uint64_t 
 /* A core each; some 200 us of computing between two calls. */
 static uint64_t away_computing(struct lan *l, int i)
 {
-	(void)i;
 	return 100 * UCCL_NS_PER_US + uccl_rng_below(&l->rng, 200 * UCCL_NS_PER_US);
 }
 
@@ -185,9 +179,8 @@ static uint64_t away_sharing(struct lan *l, int i)
 	return mine ? 0 : 4 * MS - l->now % (4 * MS);
 }
 
-static void host__away_is_no_loss(void **state)
+TEST(host__away_is_no_loss)
 {
-	(void)state;
 	assert_true(sent_again(away_computing, UCCL_NS_PER_S) < 10);
 	assert_true(sent_again(away_sharing, 4 * UCCL_NS_PER_S) < 10);
 }
@@ -198,13 +191,12 @@ static enum lan_verdict drop_first_to_one(struct lan *l, const struct lan_event 
 }
 
 /* What is refused does not count for what a poll takes: who sends to us waits behind it no longer than that costs. */
-static void rx__behind_what_is_refused(void **state)
+TEST(rx__behind_what_is_refused)
 {
 	static const uint8_t junk[UCCL_HDR_LEN];
 	struct lan *l = lan_new_open(3);
 	uint64_t taken;
 
-	(void)state;
 	lan_recv(l, 1, dst, 64, LAN_CTX(2));
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, 10 * MS);
@@ -223,12 +215,11 @@ static void rx__behind_what_is_refused(void **state)
 }
 
 /* A queue that never gets empty does not stop the clock: somebody floods us, and a packet of ours was lost. */
-static void timers__under_a_flood(void **state)
+TEST(timers__under_a_flood)
 {
 	static const uint8_t junk[UCCL_HDR_LEN];
 	struct lan *l = lan_new_open(3);
 
-	(void)state;
 	lan_recv(l, 1, dst, 64, LAN_CTX(2));
 	lan_recv(l, 1, dst, 64, LAN_CTX(4));
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
@@ -270,15 +261,13 @@ static void credit_transfer(const char *const credit[2])
 }
 
 /* The credit policies that grant: their packets cross an engine too. PROTOCOL R21 */
-static void credit__window_policy(void **state)
+TEST(credit__window_policy)
 {
-	(void)state;
 	credit_transfer((const char *const[]){"window", "window"});
 }
 
-static void credit__pacer(void **state)
+TEST(credit__pacer)
 {
-	(void)state;
 	credit_transfer((const char *const[]){"eqds", "eqds"});
 	credit_transfer((const char *const[]){"auto", "auto"});
 	credit_transfer((const char *const[]){"srpt", "srpt"});
@@ -291,11 +280,10 @@ static enum lan_verdict count_demands(struct lan *l, const struct lan_event *ev)
 }
 
 /* Who is asked for a message gets the credit with that, and need not ask. PROTOCOL R248 */
-static void credit__comes_with_cts(void **state)
+TEST(credit__comes_with_cts)
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.credit = "auto";
 		lan_open(l, i);
@@ -340,19 +328,17 @@ static uint64_t credit_time(uint32_t sharers)
 }
 
 /* Endpoints that share a NIC share its line rate. */
-static void credit__shared_link(void **state)
+TEST(credit__shared_link)
 {
 	uint64_t alone = credit_time(0), one = credit_time(1), ten = credit_time(10);
 
-	(void)state;
 	assert_int_equal(one, alone);
 	assert_true(ten > 8 * alone && ten < 12 * alone);
 }
 
 /* Who waits for credit of a peer that has no such policy is told to go on. PROTOCOL R64 */
-static void credit__peer_without(void **state)
+TEST(credit__peer_without)
 {
-	(void)state;
 	credit_transfer((const char *const[]){"eqds", "none"});
 	credit_transfer((const char *const[]){"window", "none"});
 	credit_transfer((const char *const[]){"none", "eqds"});
@@ -370,23 +356,4 @@ static void credit__peer_without(void **state)
 	credit_transfer((const char *const[]){"srpt", "auto"});
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(poll__nothing_to_do),
-		cmocka_unit_test(poll__late_caller),
-		cmocka_unit_test(expiry__announces_every_packet),
-		cmocka_unit_test(expiry__of_the_nic),
-		cmocka_unit_test(timers__after_what_has_arrived),
-		cmocka_unit_test(rx__behind_what_is_refused),
-		cmocka_unit_test(timers__under_a_flood),
-		cmocka_unit_test(host__away_is_no_loss),
-		cmocka_unit_test(credit__window_policy),
-		cmocka_unit_test(credit__pacer),
-		cmocka_unit_test(credit__comes_with_cts),
-		cmocka_unit_test(credit__peer_without),
-		cmocka_unit_test(credit__shared_link),
-	};
-
-	return cmocka_run_group_tests_name("engine poll", tests, NULL, NULL);
-}
+TESTS_MAIN

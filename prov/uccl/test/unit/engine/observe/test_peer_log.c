@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
@@ -56,8 +57,6 @@ static int ntold, told_level[8];
 
 static void note(int level, const char *func, int line, const char *text)
 {
-	(void)func;
-	(void)line;
 	if (strstr(text, "trains") && ntold < 8) {
 		told_level[ntold] = level;
 		snprintf(told[ntold++], sizeof(told[0]), "%s", text);
@@ -65,14 +64,13 @@ static void note(int level, const char *func, int line, const char *text)
 }
 
 /* Trains break: within a second it goes on as without trains, and a person is told once which peer that is. */
-static void trains__broken(void **state)
+TEST(trains__broken)
 {
 	static const enum uccl_train_fault faults[] = {UCCL_TRAIN_DROP, UCCL_TRAIN_FIRST, UCCL_TRAIN_LAST,
 						       UCCL_TRAIN_EQUAL};
 	struct lan *l = lan_trains(false, UCCL_TRAIN_WHOLE);
 	uint64_t without = goodput(l, 5 * MS), began, drops;
 
-	(void)state;
 	lan_free(l);
 	for (size_t k = 0; k < uccl_array_len(faults); k++) {
 		ntold = 0;
@@ -100,11 +98,10 @@ static void trains__broken(void **state)
 }
 
 /* What is mended is used again, after a minute; it is no warning. */
-static void trains__mended(void **state)
+TEST(trains__mended)
 {
 	struct lan *l = lan_trains(true, UCCL_TRAIN_DROP);
 
-	(void)state;
 	while (!lan_stats(l, 0)->trains_off)
 		goodput(l, MS);
 	ntold = 0;
@@ -132,11 +129,10 @@ static void trains__mended(void **state)
 }
 
 /* Messages of a few packets, one at a time: each comes, as what is sent again goes by itself. */
-static void trains__little_traffic(void **state)
+TEST(trains__little_traffic)
 {
 	struct lan *l = lan_trains(true, UCCL_TRAIN_DROP);
 
-	(void)state;
 	for (int i = 0; i < 40; i++) {
 		lan_recv(l, 1, dst, 3000, LAN_CTX(1));
 		assert_int_equal(lan_send(l, 0, 1, src, 3000, LAN_CTX(2)), 0);
@@ -154,7 +150,6 @@ static void trains__little_traffic(void **state)
 
 static enum lan_verdict narrow(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
 	return ev->to == 1 && ev->rx.kind == UCCL_RX_PACKET && ev->rx.len > NARROW ? LAN_DROP : LAN_PASS;
 }
 
@@ -191,9 +186,8 @@ static uint64_t transfer_ns(struct lan *l, int from, uint64_t len)
 }
 
 /* A receiver alone has a smaller MTU, and nobody says so. It goes on at once, and well. PROTOCOL R153 */
-static void mtu__black_hole(void **state)
+TEST(mtu__black_hole)
 {
-	(void)state;
 	for (int k = 0; k < 4; k++) {
 		uint8_t security = k & 1 ? UCCL_SECURITY_PACKETS : UCCL_SECURITY_TRUSTED;
 		struct lan *l = lan_narrow(security, k & 2 ? 3 * LAN_MTU : 0);
@@ -222,9 +216,8 @@ static void mtu__black_hole(void **state)
 }
 
 /* "Packet too long" is believed if it quotes us, within bounds, and not for ever. PROTOCOL R150 R152 */
-static void mtu__told(void **state)
+TEST(mtu__told)
 {
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		struct lan *l = lan_narrow(k ? UCCL_SECURITY_CONTROL : UCCL_SECURITY_TRUSTED, 0);
 		const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
@@ -259,15 +252,4 @@ static void mtu__told(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mtu__black_hole),
-		cmocka_unit_test(mtu__told),
-		cmocka_unit_test(trains__broken),
-		cmocka_unit_test(trains__mended),
-		cmocka_unit_test(trains__little_traffic),
-	};
-
-	return cmocka_run_group_tests_name("engine news", tests, NULL, NULL);
-}
+TESTS_MAIN

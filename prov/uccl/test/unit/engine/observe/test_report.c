@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/observe/snapshot.h"
+#include "../../tests.h"
 
 static uint8_t src[100000], dst[100000];
 static char text[8192];
@@ -18,11 +19,10 @@ static void report(struct lan *l, uint64_t now)
 	fclose(f);
 }
 
-static void report__nobody(void **state)
+TEST(report__nobody)
 {
 	struct lan *l = lan_new_open(1);
 
-	(void)state;
 	report(l, l->now);
 	assert_non_null(strstr(text, "peers 0 open 0; in all: sent 0.0 MB, "));
 	assert_null(strstr(text, "srtt"));
@@ -38,14 +38,13 @@ static void talk(struct lan *l)
 	assert_int_equal(lan_waiting(l, 1), 1);
 }
 
-static void report__peers_and_paths(void **state)
+TEST(report__peers_and_paths)
 {
 	struct lan *l = lan_new_open(2);
 	double srtt, heard;
 	unsigned int flight;
 	char *row;
 
-	(void)state;
 	talk(l);
 	lan_inject(l, 0, 1, "garbage", 7);
 	lan_round(l);
@@ -66,11 +65,10 @@ static void report__peers_and_paths(void **state)
 }
 
 /* What the paths of a peer had carried is told after its end. */
-static void report__ended(void **state)
+TEST(report__ended)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	talk(l);
 	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
 	report(l, l->now);
@@ -81,12 +79,11 @@ static void report__ended(void **state)
 	lan_free(l);
 }
 
-static void report__path_states(void **state)
+TEST(report__path_states)
 {
 	static const char *const word[] = {"active", "suspect", "quarantine", "probation", "?"};
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	talk(l);
 	for (uint8_t i = 0; i < uccl_array_len(word); i++) {
 		char line[64];
@@ -101,7 +98,7 @@ static void report__path_states(void **state)
 }
 
 /* As many peers as are wanted, with paths or without. */
-static void print__limits(void **state)
+TEST(print__limits)
 {
 	struct lan *l = lan_new_open(3);
 	static union {
@@ -110,7 +107,6 @@ static void print__limits(void **state)
 	} block;
 	FILE *f;
 
-	(void)state;
 	talk(l);
 	lan_recv(l, 2, dst, sizeof(dst), NULL);
 	assert_int_equal(lan_send(l, 0, 2, src, sizeof(src), NULL), 0);
@@ -135,13 +131,4 @@ static void print__limits(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(report__nobody),	 cmocka_unit_test(report__peers_and_paths),
-		cmocka_unit_test(report__ended),	 cmocka_unit_test(report__path_states),
-		cmocka_unit_test(print__limits),
-	};
-
-	return cmocka_run_group_tests_name("report", tests, NULL, NULL);
-}
+TESTS_MAIN

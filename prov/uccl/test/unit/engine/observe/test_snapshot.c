@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../snapshots.h"
+#include "../../tests.h"
 
-static void engine_snapshot__what_the_engine_knows(void **state)
+TEST(engine_snapshot__what_the_engine_knows)
 {
 	struct lan *l = talked(2);
 	const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
@@ -9,7 +10,6 @@ static void engine_snapshot__what_the_engine_knows(void **state)
 	uint64_t packets = 0;
 	size_t n;
 
-	(void)state;
 	n = uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), f->rx.heard_ns + 5);
 	assert_int_equal(n, block.v.bytes);
 	assert_true(block.v.magic == UCCL_SNAPSHOT_MAGIC);
@@ -31,12 +31,11 @@ static void engine_snapshot__what_the_engine_knows(void **state)
 }
 
 /* Whatever room there is: whole peers, a true count of the others, not a byte beyond. */
-static void engine_snapshot__any_room(void **state)
+TEST(engine_snapshot__any_room)
 {
 	struct lan *l = talked(4);
 	size_t all;
 
-	(void)state;
 	assert_int_equal(uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block.v) - 1, l->now), 0);
 	all = uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
 	assert_int_equal(block.v.npeers, 3);
@@ -55,12 +54,11 @@ static void engine_snapshot__any_room(void **state)
 }
 
 /* A damaged block: nothing beyond its bytes is looked at. */
-static void snapshot_next__contradictions(void **state)
+TEST(snapshot_next__contradictions)
 {
 	struct lan *l = talked(2);
 	struct uccl_snapshot_peer *p;
 
-	(void)state;
 	uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
 	p = (struct uccl_snapshot_peer *)uccl_snapshot_first(&block.v);
 	assert_null(uccl_snapshot_next(&block.v, p));
@@ -74,12 +72,11 @@ static void snapshot_next__contradictions(void **state)
 	lan_free(l);
 }
 
-static void engine_snapshot__ended(void **state)
+TEST(engine_snapshot__ended)
 {
 	struct lan *l = talked(2);
 	const struct uccl_snapshot_peer *p;
 
-	(void)state;
 	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
 	uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
 	p = uccl_snapshot_first(&block.v);
@@ -89,14 +86,4 @@ static void engine_snapshot__ended(void **state)
 	lan_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(engine_snapshot__what_the_engine_knows),
-		cmocka_unit_test(engine_snapshot__any_room),
-		cmocka_unit_test(snapshot_next__contradictions),
-		cmocka_unit_test(engine_snapshot__ended),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

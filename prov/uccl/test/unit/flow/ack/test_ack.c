@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../one_pair.h"
+#include "../../tests.h"
 
 /* Congestion control that writes down what it is told. */
 static struct {
@@ -95,7 +96,7 @@ static struct uccl_ack line(uint64_t cum, uint16_t path, uint32_t seq, uint64_t 
 	return a;
 }
 
-static void ack_rx__cumulative(void **state)
+TEST_IN(ack_rx__cumulative, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -116,7 +117,7 @@ static void ack_rx__cumulative(void **state)
 	assert_int_equal(say.acks, 1);
 }
 
-static void ack_rx__selective(void **state)
+TEST_IN(ack_rx__selective, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -137,7 +138,7 @@ static void ack_rx__selective(void **state)
 	assert_int_equal(say.ack.bytes, 100);
 }
 
-static void ack_rx__far_words(void **state)
+TEST_IN(ack_rx__far_words, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -170,7 +171,7 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 	assert_memory_equal(&before, &p.side[0].stats, sizeof(before));
 }
 
-static void ack_rx__beyond_what_was_sent(void **state)
+TEST_IN(ack_rx__beyond_what_was_sent, NULL, end)
 {
 	uint64_t first[] = {1000, 0, (1ull << 32) - 3};
 
@@ -194,7 +195,7 @@ static void ack_rx__beyond_what_was_sent(void **state)
 	}
 }
 
-static void ack_rx__selective_beyond(void **state)
+TEST_IN(ack_rx__selective_beyond, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -221,7 +222,7 @@ static void ack_rx__selective_beyond(void **state)
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 }
 
-static void ack_rx__path_index(void **state)
+TEST_IN(ack_rx__path_index, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -232,7 +233,7 @@ static void ack_rx__path_index(void **state)
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 }
 
-static void ack_rx__path_number_never_sent(void **state)
+TEST_IN(ack_rx__path_number_never_sent, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -246,7 +247,7 @@ static void ack_rx__path_number_never_sent(void **state)
 	assert_int_equal(tx()->paths.list[0].acked_seq, 5);
 }
 
-static void ack_rx__write_never_sent(void **state)
+TEST_IN(ack_rx__write_never_sent, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_ack a;
@@ -265,7 +266,7 @@ static void ack_rx__write_never_sent(void **state)
 }
 
 /* An older block that was overtaken: its grants are not news any more, and nothing goes backwards. */
-static void ack_rx__old(void **state)
+TEST_IN(ack_rx__old, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -289,7 +290,7 @@ static void ack_rx__old(void **state)
 }
 
 /* Two blocks with the same cumulative number overtake each other on their paths: the one that left later counts. */
-static void ack_rx__overtaken_grants(void **state)
+TEST_IN(ack_rx__overtaken_grants, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -319,7 +320,7 @@ static void ack_rx__overtaken_grants(void **state)
 }
 
 /* Likewise while the NIC still reads what was acknowledged, so that the window has not moved. PROTOCOL R19 */
-static void ack_rx__overtaken_while_read(void **state)
+TEST_IN(ack_rx__overtaken_while_read, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -341,7 +342,7 @@ static void ack_rx__overtaken_while_read(void **state)
 }
 
 /* A smaller grant is met when no more is under way than it allows; the peer hears of that at once. PROTOCOL R142 */
-static void slots_meet__when(void **state)
+TEST_IN(slots_meet__when, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -369,7 +370,7 @@ static void slots_meet__when(void **state)
 }
 
 /* What the peer has met is taken from its newest block only. PROTOCOL R142 */
-static void slots_met__newest_block(void **state)
+TEST_IN(slots_met__newest_block, NULL, end)
 {
 	struct uccl_slots all;
 	struct uccl_grant g;
@@ -392,7 +393,7 @@ static void slots_met__newest_block(void **state)
 	tx()->cfg.grant = NULL;
 }
 
-static void ack_rx__grants(void **state)
+TEST_IN(ack_rx__grants, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -427,7 +428,7 @@ static struct uccl_ack one_of_five(void)
 }
 
 /* PROTOCOL R54: blocks that answer something else, one after the other, do not put off the question. */
-static void ack_rx__no_news_keeps_the_timer(void **state)
+TEST_IN(ack_rx__no_news_keeps_the_timer, NULL, end)
 {
 	struct uccl_ack a = one_of_five();
 	uint64_t at = tx()->loss.pto.at;
@@ -451,7 +452,7 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 }
 
 /* What answers something else shows that the host is at work, so it is asked soon for the rest. PROTOCOL R272 */
-static void ack_rx__no_news_brings_it_nearer(void **state)
+TEST_IN(ack_rx__no_news_brings_it_nearer, NULL, end)
 {
 	struct uccl_ack a = one_of_five();
 	uint64_t at = tx()->loss.pto.at;
@@ -468,7 +469,7 @@ static void ack_rx__no_news_brings_it_nearer(void **state)
 	assert_int_equal(tx()->loss.pto.at, at);
 }
 
-static void ack_rx__ends_the_back_off(void **state)
+TEST_IN(ack_rx__ends_the_back_off, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -484,7 +485,7 @@ static void ack_rx__ends_the_back_off(void **state)
 	assert_int_equal(tx()->loss.pto.backoff, 0);
 }
 
-static void path_sample__fabric_only(void **state)
+TEST_IN(path_sample__fabric_only, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -504,7 +505,7 @@ static void path_sample__fabric_only(void **state)
 }
 
 /* What a block waits on its way back is nobody's to see but of time-outs. PROTOCOL R230 */
-static void path_sample__without_the_way_back(void **state)
+TEST_IN(path_sample__without_the_way_back, NULL, end)
 {
 	struct uccl_ack a;
 	uint64_t left;
@@ -542,7 +543,7 @@ static void path_sample__without_the_way_back(void **state)
 	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 64);
 }
 
-static void path_sample__each_number_once(void **state)
+TEST_IN(path_sample__each_number_once, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -560,7 +561,7 @@ static void path_sample__each_number_once(void **state)
 }
 
 /* No echo of a made-up time teaches anything. */
-static void path_sample__forged(void **state)
+TEST_IN(path_sample__forged, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -589,7 +590,7 @@ static void path_sample__forged(void **state)
 	assert_in_range(tx()->loss.times.srtt_ns, 49 * US, 51 * US);
 }
 
-static void path_sample__smoothing(void **state)
+TEST_IN(path_sample__smoothing, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -603,7 +604,7 @@ static void path_sample__smoothing(void **state)
 	assert_in_range(tx()->loss.times.min_rtt_ns, 79 * US, 81 * US);
 }
 
-static void path_sample__writes(void **state)
+TEST_IN(path_sample__writes, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_ack a;
@@ -649,7 +650,7 @@ static uint64_t records(int n)
  * A peer whose host is busy gets what it has to do, not ever more questions why that is not done: many senders kept it
  * at nothing else. Paths are not blamed, and when it is quick again so are the time-outs. PROTOCOL R99
  */
-static void host__busy_peer_is_not_asked(void **state)
+TEST_IN(host__busy_peer_is_not_asked, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -668,7 +669,7 @@ static void host__busy_peer_is_not_asked(void **state)
 }
 
 /* It computed for a while, once: that will not be so with the next. PROTOCOL R99 */
-static void host__one_pause_says_little(void **state)
+TEST_IN(host__one_pause_says_little, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -696,7 +697,7 @@ static void told_late(uint32_t seq)
  * What asks for no answer is reported when there is something to say. How late that is says nothing of the peer's host.
  * PROTOCOL R99
  */
-static void host__not_of_what_asks_nothing(void **state)
+TEST_IN(host__not_of_what_asks_nothing, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -721,7 +722,7 @@ static void host__not_of_what_asks_nothing(void **state)
 /*
  * A peer that is off its core is silent, and nothing was lost: congestion control hears of no time-out. PROTOCOL R132
  */
-static void timeout__silence_is_no_loss(void **state)
+TEST_IN(timeout__silence_is_no_loss, NULL, end)
 {
 	start_n(one_path(), 0);
 	records(20);
@@ -738,7 +739,7 @@ static void timeout__silence_is_no_loss(void **state)
 }
 
 /* What was lost in a row of time-outs is proven by the answer that ends it; the row is told once. PROTOCOL R132 */
-static void timeout__told_once_when_proven(void **state)
+TEST_IN(timeout__told_once_when_proven, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -760,7 +761,7 @@ static void timeout__told_once_when_proven(void **state)
 }
 
 /* The peer pauses, and one chunk of many is lost meanwhile. */
-static void timeout__one_loss_is_one_loss(void **state)
+TEST_IN(timeout__one_loss_is_one_loss, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -780,7 +781,7 @@ static void timeout__one_loss_is_one_loss(void **state)
 }
 
 /* One lost chunk is one retransmission, wherever it was. */
-static void proof__one_for_one(void **state)
+TEST_IN(proof__one_for_one, NULL, end)
 {
 	for (uint32_t n = 1; n < 30; n++) {
 		struct pair_cfg c = pair_packets();
@@ -803,7 +804,7 @@ static void proof__one_for_one(void **state)
 	}
 }
 
-static void proof__own_path_only(void **state)
+TEST_IN(proof__own_path_only, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -822,7 +823,7 @@ static void proof__own_path_only(void **state)
 }
 
 /* Nothing below an acknowledged chunk: nothing to prove, even if packets that are no chunks arrived later. */
-static void proof__tolerance_edge(void **state)
+TEST_IN(proof__tolerance_edge, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -842,7 +843,7 @@ static void proof__tolerance_edge(void **state)
 }
 
 /* A retransmission that is lost is proven lost like anything else, and only then sent again. */
-static void proof__lost_again(void **state)
+TEST_IN(proof__lost_again, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -867,7 +868,7 @@ static void proof__lost_again(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 }
 
-static void proof__writes(void **state)
+TEST_IN(proof__writes, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_ack a;
@@ -922,7 +923,7 @@ static void lose_write_and_segment(struct pair *q, struct pair_pkt *k)
  * Behind the one that is lost another one is named: it leaves again, alone, and nobody needs to be asked. Behind the
  * last one there is none. PROTOCOL R171
  */
-static void proof__segment_of_a_write(void **state)
+TEST_IN(proof__segment_of_a_write, NULL, end)
 {
 	for (uint32_t i = 0; i < 8; i++) {
 		struct pair_cfg c = pair_direct();
@@ -942,7 +943,7 @@ static void proof__segment_of_a_write(void **state)
 }
 
 /* Reordering inside a path looks like loss once; then it is tolerated; then that is forgotten. */
-static void reorder__learnt_and_forgotten(void **state)
+TEST_IN(reorder__learnt_and_forgotten, NULL, end)
 {
 	struct pair_cfg c = one_path();
 	uint32_t n = 5;
@@ -983,7 +984,7 @@ static void reorder__learnt_and_forgotten(void **state)
 	assert_int_equal(tx()->loss.rack.ns, 0);
 }
 
-static void reorder__bounded(void **state)
+TEST_IN(reorder__bounded, NULL, end)
 {
 	struct uccl_ack a;
 
@@ -1028,7 +1029,7 @@ static void lose_path0_chunks(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void rack__later_on_another_path(void **state)
+TEST_IN(rack__later_on_another_path, NULL, end)
 {
 	struct uccl_sent *e;
 	uint64_t sent, due;
@@ -1082,7 +1083,7 @@ static void soon_take(uint64_t first, uint64_t sack)
 }
 
 /* Where nothing came out of order lately three later ones are enough, in the same instant. PROTOCOL R244 */
-static void soon__behind_three(void **state)
+TEST_IN(soon__behind_three, NULL, end)
 {
 	uint64_t first = soon_start(5, 0);
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
@@ -1097,7 +1098,7 @@ static void soon__behind_three(void **state)
 }
 
 /* Where something did it is a matter of time, and of more of it the later that was. PROTOCOL R244 */
-static void soon__later_than_usual(void **state)
+TEST_IN(soon__later_than_usual, NULL, end)
 {
 	uint64_t first = soon_start(7, 4 * US), least;
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
@@ -1119,7 +1120,7 @@ static void soon__later_than_usual(void **state)
 }
 
 /* Segments of a chunk leave one after the other: that one came says nothing of the others. PROTOCOL R244 */
-static void soon__not_by_its_own_segments(void **state)
+TEST_IN(soon__not_by_its_own_segments, NULL, end)
 {
 	uint64_t first = soon_start(1, 0), least;
 	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
@@ -1134,7 +1135,7 @@ static void soon__not_by_its_own_segments(void **state)
 }
 
 /* Of a flow that has not seen enough nothing is known. */
-static void soon__not_yet(void **state)
+TEST_IN(soon__not_yet, NULL, end)
 {
 	uint64_t first = soon_start(5, 0);
 
@@ -1147,7 +1148,7 @@ static void soon__not_yet(void **state)
  * By hand: its path is asked when its own RTT and variation have passed, a path that works a wait later, and it is lost
  * when something arrived that was sent later than that; the clock alone never decides. PROTOCOL R53
  */
-static void rack__when(void **state)
+TEST_IN(rack__when, NULL, end)
 {
 	struct uccl_sent *e;
 	struct uccl_ack a;
@@ -1233,7 +1234,7 @@ static void rack__when(void **state)
  * Two that left in the same instant: the arrival of one says nothing about the other, however the coarse time that the
  * acknowledgement echoes and the time of its arrival are rounded.
  */
-static void rack__same_instant(void **state)
+TEST_IN(rack__same_instant, NULL, end)
 {
 	struct uccl_ack a;
 	uint64_t first;
@@ -1263,7 +1264,7 @@ static void rack__same_instant(void **state)
 }
 
 /* Sent again less than an RTT ago: only something sent after that can tell of it. */
-static void rack__recency(void **state)
+TEST_IN(rack__recency, NULL, end)
 {
 	uint64_t first, again;
 	struct uccl_sent *e;
@@ -1313,7 +1314,7 @@ static void lose_tail(struct pair *q, struct pair_pkt *k)
 }
 
 /* The end of a transfer is lost: one probe, whose answer speaks for all of it, whatever the clock's last digits. */
-static void rack__answer_to_a_probe(void **state)
+TEST_IN(rack__answer_to_a_probe, NULL, end)
 {
 	for (unsigned int digits = 0; digits < 64; digits += 7) {
 		struct pair_cfg c = pair_packets();
@@ -1333,7 +1334,7 @@ static void rack__answer_to_a_probe(void **state)
 	}
 }
 
-static void rack__answer_to_a_probe_direct(void **state)
+TEST_IN(rack__answer_to_a_probe_direct, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -1360,7 +1361,7 @@ static void rack__answer_to_a_probe_direct(void **state)
  * A write that later ones on other paths overtook. No packet on its own path says anything of it, so the first question
  * goes where it works, and its answer convicts: nobody waits for a time-out. PROTOCOL R256
  */
-static void rack_ask__for_a_write(void **state)
+TEST_IN(rack_ask__for_a_write, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -1435,7 +1436,7 @@ static struct uccl_sent *write_asked_for(void)
 }
 
 /* Later ones came, but of a write that only its path's RTT tells. PROTOCOL R244 */
-static void soon__not_of_a_write(void **state)
+TEST_IN(soon__not_of_a_write, NULL, end)
 {
 	struct uccl_sent *e = write_asked_for();
 
@@ -1446,7 +1447,7 @@ static void soon__not_of_a_write(void **state)
 }
 
 /* The wait may have grown while the question was under way: then it is asked once more at once. PROTOCOL R256 */
-static void rack_ask__too_early(void **state)
+TEST_IN(rack_ask__too_early, NULL, end)
 {
 	struct uccl_sent *e = write_asked_for();
 
@@ -1468,7 +1469,7 @@ static void rack_ask__too_early(void **state)
 }
 
 /* The question may be lost: it is repeated after another wait. */
-static void rack_ask__lost_too(void **state)
+TEST_IN(rack_ask__lost_too, NULL, end)
 {
 	struct uccl_sent *e = write_asked_for();
 
@@ -1485,7 +1486,7 @@ static void rack_ask__lost_too(void **state)
  * The last chunk of all: nothing behind it will be acknowledged. But something that left long after it on
  * another path is reported, a packet without payload, and speaks for it. PROTOCOL R53
  */
-static void rack__last_of_all(void **state)
+TEST_IN(rack__last_of_all, NULL, end)
 {
 	struct uccl_sent *e;
 	struct uccl_ack a;
@@ -1508,7 +1509,7 @@ static void rack__last_of_all(void **state)
 }
 
 /* Many late ones, each at its own time: a question's answer speaks for all that were late then. PROTOCOL R55 */
-static void rack_ask__one_question_for_all(void **state)
+TEST_IN(rack_ask__one_question_for_all, NULL, end)
 {
 	const uint64_t n = 32;
 	uint64_t first;
@@ -1572,7 +1573,7 @@ static int reports(uint64_t after_ns, uint32_t backoff)
 }
 
 /* Acknowledgements are reported, so that their sender knows its paths; not more often than once in a millisecond. */
-static void report__of_acknowledgements(void **state)
+TEST_IN(report__of_acknowledgements, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -1637,7 +1638,7 @@ static void take_newest(uint64_t cum, uint64_t from, uint64_t to, uint64_t chunk
  * A long one that is lost waits for credit, while small ones are sent and lost again and again: they do not gather
  * behind it. A peer may do so at will.
  */
-static void rtx__small_ones_behind_what_waits(void **state)
+TEST_IN(rtx__small_ones_behind_what_waits, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	const struct uccl_rtxq *q;
@@ -1681,7 +1682,7 @@ static void rtx__small_ones_behind_what_waits(void **state)
 }
 
 /* What was taken for lost and came before it was sent again counts as the peer counts it. PROTOCOL R286 */
-static void unlost__counts_as_sent(void **state)
+TEST_IN(unlost__counts_as_sent, NULL, end)
 {
 	const struct uccl_credit_ops *const credits[] = {&uccl_credit_eqds, &uccl_credit_none};
 
@@ -1711,7 +1712,7 @@ static void unlost__counts_as_sent(void **state)
 }
 
 /* New marks reach congestion control as bytes, once, also from a line that says nothing else new. PROTOCOL R190 */
-static void marks__reach_the_policies(void **state)
+TEST_IN(marks__reach_the_policies, NULL, end)
 {
 	struct pair_cfg c = one_path();
 	struct uccl_ack a;
@@ -1744,67 +1745,4 @@ static void marks__reach_the_policies(void **state)
 	assert_int_equal(tx()->cfg.stats->marked_tx, 4 * UCCL_MARK_BYTES);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(ack_rx__cumulative, end),
-		cmocka_unit_test_teardown(ack_rx__selective, end),
-		cmocka_unit_test_teardown(ack_rx__far_words, end),
-		cmocka_unit_test_teardown(ack_rx__beyond_what_was_sent, end),
-		cmocka_unit_test_teardown(ack_rx__selective_beyond, end),
-		cmocka_unit_test_teardown(ack_rx__path_index, end),
-		cmocka_unit_test_teardown(ack_rx__path_number_never_sent, end),
-		cmocka_unit_test_teardown(ack_rx__write_never_sent, end),
-		cmocka_unit_test_teardown(ack_rx__old, end),
-		cmocka_unit_test_teardown(ack_rx__overtaken_grants, end),
-		cmocka_unit_test_teardown(ack_rx__overtaken_while_read, end),
-		cmocka_unit_test_teardown(slots_meet__when, end),
-		cmocka_unit_test_teardown(slots_met__newest_block, end),
-		cmocka_unit_test_teardown(ack_rx__grants, end),
-		cmocka_unit_test_teardown(ack_rx__no_news_keeps_the_timer, end),
-		cmocka_unit_test_teardown(ack_rx__no_news_brings_it_nearer, end),
-		cmocka_unit_test_teardown(ack_rx__ends_the_back_off, end),
-		cmocka_unit_test_teardown(path_sample__fabric_only, end),
-		cmocka_unit_test_teardown(path_sample__without_the_way_back, end),
-		cmocka_unit_test_teardown(path_sample__each_number_once, end),
-		cmocka_unit_test_teardown(path_sample__forged, end),
-		cmocka_unit_test_teardown(path_sample__smoothing, end),
-		cmocka_unit_test_teardown(path_sample__writes, end),
-		cmocka_unit_test_teardown(reorder__learnt_and_forgotten, end),
-		cmocka_unit_test_teardown(reorder__bounded, end),
-		cmocka_unit_test_teardown(host__busy_peer_is_not_asked, end),
-		cmocka_unit_test_teardown(host__one_pause_says_little, end),
-		cmocka_unit_test_teardown(host__not_of_what_asks_nothing, end),
-		cmocka_unit_test_teardown(timeout__silence_is_no_loss, end),
-		cmocka_unit_test_teardown(timeout__told_once_when_proven, end),
-		cmocka_unit_test_teardown(timeout__one_loss_is_one_loss, end),
-		cmocka_unit_test_teardown(proof__one_for_one, end),
-		cmocka_unit_test_teardown(proof__own_path_only, end),
-		cmocka_unit_test_teardown(proof__tolerance_edge, end),
-		cmocka_unit_test_teardown(proof__lost_again, end),
-		cmocka_unit_test_teardown(proof__writes, end),
-		cmocka_unit_test_teardown(proof__segment_of_a_write, end),
-		cmocka_unit_test_teardown(rack__later_on_another_path, end),
-		cmocka_unit_test_teardown(soon__behind_three, end),
-		cmocka_unit_test_teardown(soon__later_than_usual, end),
-		cmocka_unit_test_teardown(soon__not_by_its_own_segments, end),
-		cmocka_unit_test_teardown(soon__not_yet, end),
-		cmocka_unit_test_teardown(rack__when, end),
-		cmocka_unit_test_teardown(rack__same_instant, end),
-		cmocka_unit_test_teardown(rack__recency, end),
-		cmocka_unit_test_teardown(rack__answer_to_a_probe, end),
-		cmocka_unit_test_teardown(rack__answer_to_a_probe_direct, end),
-		cmocka_unit_test_teardown(rack__last_of_all, end),
-		cmocka_unit_test_teardown(rack_ask__for_a_write, end),
-		cmocka_unit_test_teardown(soon__not_of_a_write, end),
-		cmocka_unit_test_teardown(rack_ask__too_early, end),
-		cmocka_unit_test_teardown(rack_ask__lost_too, end),
-		cmocka_unit_test_teardown(rack_ask__one_question_for_all, end),
-		cmocka_unit_test_teardown(report__of_acknowledgements, end),
-		cmocka_unit_test_teardown(rtx__small_ones_behind_what_waits, end),
-		cmocka_unit_test_teardown(unlost__counts_as_sent, end),
-		cmocka_unit_test_teardown(marks__reach_the_policies, end),
-	};
-
-	return cmocka_run_group_tests_name("ack", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* What blocks wait on their way here, alone: two clocks that have nothing in common, and no flow. */
 #include "flow/ack/ack_delay.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include "base/units.h"
 #include "flow/wire/wire.h"
@@ -40,7 +40,7 @@ static uint64_t there(uint64_t waited)
 	return uccl_ack_delay_rtt(&o, RTT + waited);
 }
 
-static void back__first_is_no_queue(void **state)
+TEST_IN(back__first_is_no_queue, setup, NULL)
 {
 	assert_int_equal(o.min_rtt_ns, UCCL_NEVER);
 	came(64 * 100);
@@ -52,7 +52,7 @@ static void back__first_is_no_queue(void **state)
 }
 
 /* Rounding of two clocks makes no queue. */
-static void back__a_unit_is_nothing(void **state)
+TEST_IN(back__a_unit_is_nothing, setup, NULL)
 {
 	for (uint64_t i = 0; i < 1000; i++) {
 		now += 12345;
@@ -66,7 +66,7 @@ static void back__a_unit_is_nothing(void **state)
 }
 
 /* Whatever the peer's clock shows, also where the low 32 bits of a clock, or of their difference, begin anew. */
-static void back__any_clock(void **state)
+TEST_IN(back__any_clock, setup, NULL)
 {
 	static const uint64_t shows[] = {
 		0, 12345678 * US, (1ull << 37) - BACK - 64 * 50, 1ull << 38, (1ull << 37) - 1000 * MS, UINT64_MAX - 5,
@@ -85,7 +85,7 @@ static void back__any_clock(void **state)
 }
 
 /* The way there alone, whatever blocks wait; the least and the latest of it. */
-static void rtt__without_the_queue(void **state)
+TEST_IN(rtt__without_the_queue, setup, NULL)
 {
 	assert_int_equal(there(0), RTT);
 	assert_int_equal(there(6400), RTT);
@@ -100,7 +100,7 @@ static void rtt__without_the_queue(void **state)
 }
 
 /* What never drains is no queue after two times: then it counts as the way there. */
-static void back__a_standing_queue(void **state)
+TEST_IN(back__a_standing_queue, setup, NULL)
 {
 	came(0);
 	for (uint64_t end = now + UCCL_ACK_DELAY_EPOCH_NS; now < end; now += 100 * US) {
@@ -117,7 +117,7 @@ static void back__a_standing_queue(void **state)
 }
 
 /* Nothing came for long: what was least then says nothing of clocks now. */
-static void back__after_a_pause(void **state)
+TEST_IN(back__after_a_pause, setup, NULL)
 {
 	came(0);
 	now += UCCL_ACK_DELAY_EPOCH_NS + 1;
@@ -129,7 +129,7 @@ static void back__after_a_pause(void **state)
 }
 
 /* Clocks that go apart by 100 ppm, for ten seconds: never more than two times of it. */
-static void back__drift(void **state)
+TEST_IN(back__drift, setup, NULL)
 {
 	for (int side = 0; side < 2; side++) {
 		setup(state);
@@ -143,7 +143,7 @@ static void back__drift(void **state)
 }
 
 /* The peer's clock is set, or it lies: nothing is taken off, and the next block is the first one. */
-static void rtt__clock_set(void **state)
+TEST_IN(rtt__clock_set, setup, NULL)
 {
 	assert_int_equal(there(0), RTT);
 	ahead -= 3600 * UCCL_NS_PER_S / 64 * 64;
@@ -162,7 +162,7 @@ static void rtt__clock_set(void **state)
 }
 
 /* A window grows by the part that waiting makes of a round trip; by as much again at most, and by nothing at first. */
-static void more__as_round_trips(void **state)
+TEST_IN(more__as_round_trips, setup, NULL)
 {
 	assert_int_equal(uccl_ack_delay_more(&o, 1 << 20), 0);
 	there(0);
@@ -180,7 +180,7 @@ static void more__as_round_trips(void **state)
 }
 
 /* On average, above the least; the way back is no part of it. */
-static void queue__above_the_least(void **state)
+TEST_IN(queue__above_the_least, setup, NULL)
 {
 	assert_int_equal(uccl_ack_delay_queue(&o), 0);
 	uccl_ack_delay_rtt(&o, RTT);
@@ -190,20 +190,4 @@ static void queue__above_the_least(void **state)
 	assert_in_range(uccl_ack_delay_queue(&o), 7900, 8000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(back__first_is_no_queue, setup),
-		cmocka_unit_test_setup(back__a_unit_is_nothing, setup),
-		cmocka_unit_test_setup(back__any_clock, setup),
-		cmocka_unit_test_setup(back__a_standing_queue, setup),
-		cmocka_unit_test_setup(back__after_a_pause, setup),
-		cmocka_unit_test_setup(back__drift, setup),
-		cmocka_unit_test_setup(rtt__without_the_queue, setup),
-		cmocka_unit_test_setup(rtt__clock_set, setup),
-		cmocka_unit_test_setup(more__as_round_trips, setup),
-		cmocka_unit_test_setup(queue__above_the_least, setup),
-	};
-
-	return cmocka_run_group_tests_name("ack_delay", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* What is owed, alone: what came is made up, and blocks are read. */
 #include "flow/ack/ack_tracker.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void packet__the_latest_of_a_path(void **state)
+TEST_IN(packet__the_latest_of_a_path, setup, teardown)
 {
 	uccl_ack_tracker_packet(&o, 2, 10, 111, 1000);
 	uccl_ack_tracker_packet(&o, 2, 9, 222, 2000);
@@ -39,7 +39,7 @@ static void packet__the_latest_of_a_path(void **state)
 }
 
 /* Numbers of packets wrap. */
-static void packet__wraps(void **state)
+TEST_IN(packet__wraps, setup, teardown)
 {
 	o.paths[1].high_seq = UINT32_MAX - 1;
 	uccl_ack_tracker_packet(&o, 1, 3, 0, 1);
@@ -48,7 +48,7 @@ static void packet__wraps(void **state)
 	assert_int_equal(o.paths[1].high_seq, 3);
 }
 
-static void write__a_channel_of_its_own(void **state)
+TEST_IN(write__a_channel_of_its_own, setup, teardown)
 {
 	uccl_ack_tracker_packet(&o, 3, 1, 0, 1000);
 	uccl_ack_tracker_write(&o, 3, 70, 2000);
@@ -63,7 +63,7 @@ static void write__a_channel_of_its_own(void **state)
 	assert_int_equal(a.paths[1].delay, 5);
 }
 
-static void seen__steps_back(void **state)
+TEST_IN(seen__steps_back, setup, teardown)
 {
 	assert_false(uccl_ack_tracker_seen(&o, 0, 10, false));
 	assert_false(uccl_ack_tracker_seen(&o, 0, 12, false));
@@ -76,7 +76,7 @@ static void seen__steps_back(void **state)
 	assert_false(uccl_ack_tracker_seen(&o, 1, 19, false));
 }
 
-static void chunk__when_a_block_is_due(void **state)
+TEST_IN(chunk__when_a_block_is_due, setup, teardown)
 {
 	uccl_ack_tracker_chunk(&o, 1, 3, 900);
 	uccl_ack_tracker_chunk(&o, 1, 3, 800);
@@ -92,7 +92,7 @@ static void chunk__when_a_block_is_due(void **state)
 	assert_int_equal(o.sent_ns, 810);
 }
 
-static void expire__at_once(void **state)
+TEST_IN(expire__at_once, setup, teardown)
 {
 	uccl_ack_tracker_until(&o, 7);
 	uccl_ack_tracker_expire(&o);
@@ -101,7 +101,7 @@ static void expire__at_once(void **state)
 }
 
 /* PROTOCOL R22 */
-static void dup__owes_and_counts(void **state)
+TEST_IN(dup__owes_and_counts, setup, teardown)
 {
 	uccl_ack_tracker_dup(&o, true, 50);
 	assert_int_equal(o.dups, 0);
@@ -114,7 +114,7 @@ static void dup__owes_and_counts(void **state)
 }
 
 /* The path that asked is told first. PROTOCOL R57 */
-static void answer__its_line_first(void **state)
+TEST_IN(answer__its_line_first, setup, teardown)
 {
 	for (uint16_t i = 0; i < 4; i++)
 		uccl_ack_tracker_packet(&o, i, 1, 0, 1000);
@@ -128,7 +128,7 @@ static void answer__its_line_first(void **state)
 }
 
 /* Asked again after a while, and nothing of ours was reported since: the answer was lost. PROTOCOL R57 */
-static void answer__was_lost(void **state)
+TEST_IN(answer__was_lost, setup, teardown)
 {
 	assert_false(uccl_ack_tracker_answer(&o, 0, 100, 0, 1000));
 	assert_false(uccl_ack_tracker_answer(&o, 0, 100, 0, 1099));
@@ -141,7 +141,7 @@ static void answer__was_lost(void **state)
 	assert_false(uccl_ack_tracker_take_answer(&o));
 }
 
-static void again__what_was_not_heard(void **state)
+TEST_IN(again__what_was_not_heard, setup, teardown)
 {
 	uccl_ack_tracker_packet(&o, 0, 1, 0, 1000);
 	uccl_ack_tracker_packet(&o, 1, 1, 0, 2000);
@@ -157,7 +157,7 @@ static void again__what_was_not_heard(void **state)
 }
 
 /* What has no room goes with the next block. */
-static void tell__no_room(void **state)
+TEST_IN(tell__no_room, setup, teardown)
 {
 	for (uint16_t i = 0; i < PATHS; i++)
 		uccl_ack_tracker_packet(&o, i, 1, 0, 1000);
@@ -170,7 +170,7 @@ static void tell__no_room(void **state)
 	assert_int_equal(o.ndirty, 0);
 }
 
-static void tell__not_sure(void **state)
+TEST_IN(tell__not_sure, setup, teardown)
 {
 	uccl_ack_tracker_packet(&o, 4, 1, 0, 1000);
 	uccl_ack_tracker_chunk(&o, 1, 1, 2000);
@@ -182,7 +182,7 @@ static void tell__not_sure(void **state)
 	assert_int_equal(o.sent_ns, 5);
 }
 
-static void grant__told_with_each_block(void **state)
+TEST_IN(grant__told_with_each_block, setup, teardown)
 {
 	uccl_ack_tracker_grant(&o, 77);
 	uccl_ack_tracker_short(&o, true);
@@ -194,7 +194,7 @@ static void grant__told_with_each_block(void **state)
 }
 
 /* Marks are told as a sum, to the next KiB, in every line of the path; it wraps. PROTOCOL R189 */
-static void marked__all_that_came(void **state)
+TEST_IN(marked__all_that_came, setup, teardown)
 {
 	uccl_ack_tracker_packet(&o, 2, 10, 111, 1000);
 	uccl_ack_tracker_marked(&o, 2, 1);
@@ -215,7 +215,7 @@ static void marked__all_that_came(void **state)
 }
 
 /* The mark of a packet that was overtaken is told, too: its path gets a line, which says nothing else new. */
-static void marked__of_an_old_packet(void **state)
+TEST_IN(marked__of_an_old_packet, setup, teardown)
 {
 	uccl_ack_tracker_packet(&o, 2, 10, 111, 1000);
 	uccl_ack_tracker_tell(&o, &a, 12, true, 3000);
@@ -229,25 +229,4 @@ static void marked__of_an_old_packet(void **state)
 	assert_int_equal(a.paths[0].marked, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(packet__the_latest_of_a_path, setup, teardown),
-		cmocka_unit_test_setup_teardown(packet__wraps, setup, teardown),
-		cmocka_unit_test_setup_teardown(write__a_channel_of_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(seen__steps_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(chunk__when_a_block_is_due, setup, teardown),
-		cmocka_unit_test_setup_teardown(expire__at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(dup__owes_and_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(answer__its_line_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(answer__was_lost, setup, teardown),
-		cmocka_unit_test_setup_teardown(again__what_was_not_heard, setup, teardown),
-		cmocka_unit_test_setup_teardown(tell__no_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(tell__not_sure, setup, teardown),
-		cmocka_unit_test_setup_teardown(grant__told_with_each_block, setup, teardown),
-		cmocka_unit_test_setup_teardown(marked__all_that_came, setup, teardown),
-		cmocka_unit_test_setup_teardown(marked__of_an_old_packet, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("ack_tracker", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* When payload rests, alone: no packet. What a flow does then is in test_tx_again. */
 #include "flow/ack/persistent_loss.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #define US UCCL_NS_PER_US
 #define MS UCCL_NS_PER_MS
@@ -33,7 +33,7 @@ static uint64_t rounds(unsigned int n, uint64_t now)
 }
 
 /* Some rounds are free, then each rest is twice as long, up to the longest time-out. */
-static void lost__ever_longer(void **state)
+TEST_IN(lost__ever_longer, setup, NULL)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS, NOW), rest = 2 * uccl_times_pto(&t);
 
@@ -49,7 +49,7 @@ static void lost__ever_longer(void **state)
 }
 
 /* A window that is lost is one round. */
-static void lost__of_one_round(void **state)
+TEST_IN(lost__of_one_round, setup, NULL)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS, NOW);
 
@@ -63,7 +63,7 @@ static void lost__of_one_round(void **state)
 	assert_int_equal(b.rounds, UCCL_PERSISTENT_LOSS_ROUNDS + 1);
 }
 
-static void came__ends_it(void **state)
+TEST_IN(came__ends_it, setup, NULL)
 {
 	uint64_t now = rounds(2 * UCCL_PERSISTENT_LOSS_ROUNDS, NOW);
 
@@ -76,7 +76,7 @@ static void came__ends_it(void **state)
 	assert_true(uccl_persistent_loss_rests(&b, now));
 }
 
-static void ask__once(void **state)
+TEST_IN(ask__once, setup, NULL)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS + 1, NOW);
 
@@ -91,7 +91,7 @@ static void ask__once(void **state)
 }
 
 /* The end of a rest is none of the row. */
-static void over__goes_on(void **state)
+TEST_IN(over__goes_on, setup, NULL)
 {
 	uint64_t now = rounds(UCCL_PERSISTENT_LOSS_ROUNDS + 3, NOW), rest = b.at - now;
 
@@ -102,15 +102,4 @@ static void over__goes_on(void **state)
 	assert_int_equal(b.at - now, uccl_min(2 * rest, UCCL_RTO_MAX_NS));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(lost__ever_longer, setup),
-		cmocka_unit_test_setup(lost__of_one_round, setup),
-		cmocka_unit_test_setup(came__ends_it, setup),
-		cmocka_unit_test_setup(ask__once, setup),
-		cmocka_unit_test_setup(over__goes_on, setup),
-	};
-
-	return cmocka_run_group_tests_name("persistent_loss", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* When a silent peer is asked, alone: no packet, no path. What is asked is in test_paths and test_flow. */
 #include "flow/ack/pto.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include "flow/wire/wire.h"
 
@@ -37,7 +37,7 @@ static void ask(uint32_t n, uint32_t chunks, uint64_t now)
 		uccl_pto_expire(&s, &t, chunks, now);
 }
 
-static void init__nothing_to_ask(void **state)
+TEST_IN(init__nothing_to_ask, setup, NULL)
 {
 	assert_int_equal(s.at, UCCL_NEVER);
 	assert_false(uccl_pto_repeated(&s));
@@ -47,7 +47,7 @@ static void init__nothing_to_ask(void **state)
 }
 
 /* The tail probe first; a time-out after twice as long; the next after the RTO; and no timer at all for nothing. */
-static void arm__probe_then_time_out(void **state)
+TEST_IN(arm__probe_then_time_out, setup, NULL)
 {
 	uccl_pto_arm(&s, &t, true, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
@@ -69,7 +69,7 @@ static void arm__probe_then_time_out(void **state)
 }
 
 /* As many time-outs as there are paths, or sixteen, are not repetition. PROTOCOL R55 */
-static void arm__backs_off(void **state)
+TEST_IN(arm__backs_off, setup, NULL)
 {
 	static const uint16_t paths[] = {1, PATHS, 16, 17, 256};
 
@@ -90,14 +90,14 @@ static void arm__backs_off(void **state)
 }
 
 /* However long it lasts: the count ends somewhere, the time at its bound. */
-static void arm__for_ever(void **state)
+TEST_IN(arm__for_ever, setup, NULL)
 {
 	ask(1000010, 1, NOW);
 	assert_int_equal(s.backoff, 1000000);
 	assert_int_equal(s.at, NOW + UCCL_RTO_MAX_NS);
 }
 
-static void over__begins_anew(void **state)
+TEST_IN(over__begins_anew, setup, NULL)
 {
 	ask(5, 1, NOW);
 	assert_true(uccl_pto_repeated(&s));
@@ -112,7 +112,7 @@ static void over__begins_anew(void **state)
 }
 
 /* The host is at work: only what left later than what it reported takes longer. PROTOCOL R243 */
-static void over__soon(void **state)
+TEST_IN(over__soon, setup, NULL)
 {
 	uint64_t soon = uccl_times_pto_next(&t, 0, true);
 
@@ -140,7 +140,7 @@ static void over__soon(void **state)
 }
 
 /* An answer without news shows that the host is at work, too: it brings the question nearer. PROTOCOL R272 */
-static void sooner__never_later(void **state)
+TEST_IN(sooner__never_later, setup, NULL)
 {
 	uint64_t soon = uccl_times_pto_next(&t, 0, true);
 
@@ -159,7 +159,7 @@ static void sooner__never_later(void **state)
 }
 
 /* What leaves again asks, and does not put off the next question. PROTOCOL R54 R243 */
-static void again__asks(void **state)
+TEST_IN(again__asks, setup, NULL)
 {
 	uint64_t at;
 
@@ -174,7 +174,7 @@ static void again__asks(void **state)
 }
 
 /* As coarse as the echo of its answer, and never later than the question. */
-static void expire__when_it_left(void **state)
+TEST_IN(expire__when_it_left, setup, NULL)
 {
 	ask(1, 1, NOW + TICK - 1);
 	assert_int_equal(s.asked_ns, NOW);
@@ -183,7 +183,7 @@ static void expire__when_it_left(void **state)
 }
 
 /* A row begins with the first time-out, not with the tail probe, and once. */
-static void expire__a_row(void **state)
+TEST_IN(expire__a_row, setup, NULL)
 {
 	ask(1, 8, NOW);
 	assert_int_equal(s.first_timeout_ns, 0);
@@ -198,7 +198,7 @@ static void expire__a_row(void **state)
 }
 
 /* Told with the half, once, and only for what was in flight then. PROTOCOL R132 */
-static void proven__half_once(void **state)
+TEST_IN(proven__half_once, setup, NULL)
 {
 	for (int row = 1; row <= 2; row++) {
 		uint64_t now = NOW * (uint64_t)row;
@@ -228,7 +228,7 @@ static void proven__half_once(void **state)
 }
 
 /* All packets of one instant are one reason to set the timer. */
-static void sent__once_in_an_instant(void **state)
+TEST_IN(sent__once_in_an_instant, setup, NULL)
 {
 	uccl_pto_sent(&s, &t, true, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
@@ -244,7 +244,7 @@ static void sent__once_in_an_instant(void **state)
 }
 
 /* What is sent into the silence does not put off the next question; what begins anew does not wait longer for it. */
-static void sent__into_the_silence(void **state)
+TEST_IN(sent__into_the_silence, setup, NULL)
 {
 	uint64_t at;
 
@@ -258,7 +258,7 @@ static void sent__into_the_silence(void **state)
 	assert_int_equal(s.backoff, 0);
 }
 
-static void answered__by_what_left_with_it(void **state)
+TEST_IN(answered__by_what_left_with_it, setup, NULL)
 {
 	ask(1, 1, NOW);
 	assert_false(uccl_pto_reported(&s, NOW - 1));
@@ -268,7 +268,7 @@ static void answered__by_what_left_with_it(void **state)
 }
 
 /* It was in flight before the row, and what was reported left in it. */
-static void survived__edges(void **state)
+TEST_IN(survived__edges, setup, NULL)
 {
 	ask(2, 1, NOW);
 	assert_true(uccl_pto_survived(&s, NOW - 1, NOW));
@@ -280,25 +280,4 @@ static void survived__edges(void **state)
 	assert_false(uccl_pto_survived(&s, NOW, NOW + MS));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__nothing_to_ask, setup),
-		cmocka_unit_test_setup(arm__probe_then_time_out, setup),
-		cmocka_unit_test_setup(arm__backs_off, setup),
-		cmocka_unit_test_setup(arm__for_ever, setup),
-		cmocka_unit_test_setup(over__begins_anew, setup),
-		cmocka_unit_test_setup(over__soon, setup),
-		cmocka_unit_test_setup(sooner__never_later, setup),
-		cmocka_unit_test_setup(again__asks, setup),
-		cmocka_unit_test_setup(expire__when_it_left, setup),
-		cmocka_unit_test_setup(expire__a_row, setup),
-		cmocka_unit_test_setup(proven__half_once, setup),
-		cmocka_unit_test_setup(sent__once_in_an_instant, setup),
-		cmocka_unit_test_setup(sent__into_the_silence, setup),
-		cmocka_unit_test_setup(answered__by_what_left_with_it, setup),
-		cmocka_unit_test_setup(survived__edges, setup),
-	};
-
-	return cmocka_run_group_tests_name("pto", tests, NULL, NULL);
-}
+TESTS_MAIN

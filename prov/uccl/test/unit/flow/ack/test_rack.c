@@ -2,7 +2,7 @@
 /* How late a chunk may be, alone: no flow, no log. */
 #include "flow/ack/rack.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #define US UCCL_NS_PER_US
 #define SRTT (40 * US)
@@ -17,7 +17,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void init__nothing_is_tolerated(void **state)
+TEST_IN(init__nothing_is_tolerated, setup, NULL)
 {
 	assert_int_equal(r.at, UCCL_NEVER);
 	assert_int_equal(r.reported_ns, 0);
@@ -26,7 +26,7 @@ static void init__nothing_is_tolerated(void **state)
 	assert_int_equal(r.dups, 0);
 }
 
-static void dups__only_news_counts(void **state)
+TEST_IN(dups__only_news_counts, setup, NULL)
 {
 	assert_int_equal(uccl_rack_dups(&r, 0, SRTT, 1), 0);
 	assert_int_equal(r.pkts, 0);
@@ -44,7 +44,7 @@ static void dups__only_news_counts(void **state)
 	assert_int_equal(r.ns, SRTT / 2);
 }
 
-static void dups__number_wraps(void **state)
+TEST_IN(dups__number_wraps, setup, NULL)
 {
 	r.dups = UINT32_MAX - 1;
 	assert_int_equal(uccl_rack_dups(&r, 1, SRTT, 0), 3);
@@ -53,7 +53,7 @@ static void dups__number_wraps(void **state)
 	assert_int_equal(r.dups, 1);
 }
 
-static void dups__bounded(void **state)
+TEST_IN(dups__bounded, setup, NULL)
 {
 	for (uint32_t i = 1; i <= 40; i++)
 		assert_int_equal(uccl_rack_dups(&r, i, SRTT, i), 1);
@@ -65,7 +65,7 @@ static void dups__bounded(void **state)
 }
 
 /* 64 RTTs after the last lesson half of it is forgotten, then half of that, until nothing is left. */
-static void dups__forgotten(void **state)
+TEST_IN(dups__forgotten, setup, NULL)
 {
 	uint64_t now = 7;
 
@@ -87,14 +87,14 @@ static void dups__forgotten(void **state)
 }
 
 /* Without any sample of the RTT, too. */
-static void dups__rtt_unknown(void **state)
+TEST_IN(dups__rtt_unknown, setup, NULL)
 {
 	uccl_rack_dups(&r, 1, 0, 5);
 	assert_int_equal(r.ns, 250);
 	assert_int_equal(r.until, 5 + 64 * 1000);
 }
 
-static void ask__one_for_all_that_are_late(void **state)
+TEST_IN(ask__one_for_all_that_are_late, setup, NULL)
 {
 	assert_true(uccl_rack_ask(&r, 500, 600));
 	/* Late before that question: it speaks for them. */
@@ -105,7 +105,7 @@ static void ask__one_for_all_that_are_late(void **state)
 	assert_int_equal(r.asked_ns, 700);
 }
 
-static void reported__latest(void **state)
+TEST_IN(reported__latest, setup, NULL)
 {
 	uccl_rack_reported(&r, 0);
 	assert_int_equal(r.reported_ns, 0);
@@ -115,7 +115,7 @@ static void reported__latest(void **state)
 }
 
 /* What left once and comes behind a later one was late, by what that left later; by its place alone if by nothing. */
-static void came__how_late(void **state)
+TEST_IN(came__how_late, setup, NULL)
 {
 	uccl_rack_block(&r, 10);
 	uccl_rack_came(&r, 10, 100);
@@ -137,7 +137,7 @@ static void came__how_late(void **state)
 }
 
 /* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
-static void learn__turns(void **state)
+TEST_IN(learn__turns, setup, NULL)
 {
 	uint64_t now = 5;
 
@@ -160,7 +160,7 @@ static void learn__turns(void **state)
 }
 
 /* Also at the begin of time, and without any sample of the RTT. */
-static void learn__at_nought(void **state)
+TEST_IN(learn__at_nought, setup, NULL)
 {
 	uccl_rack_learn(&r, 0, 0, 0);
 	uccl_rack_learn(&r, 64, 0, 32000);
@@ -169,7 +169,7 @@ static void learn__at_nought(void **state)
 	assert_true(r.learnt);
 }
 
-static void soon__twice_what_is_usual(void **state)
+TEST_IN(soon__twice_what_is_usual, setup, NULL)
 {
 	struct uccl_times t;
 
@@ -198,7 +198,7 @@ static void soon__twice_what_is_usual(void **state)
 	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
 }
 
-static void overdue__by_time(void **state)
+TEST_IN(overdue__by_time, setup, NULL)
 {
 	assert_false(uccl_rack_overdue(&r, SENT, 0, true, 1));
 	r.came_ns = SENT + WAIT - 1;
@@ -211,7 +211,7 @@ static void overdue__by_time(void **state)
 }
 
 /* Three that left after it, in the same instant or later, but only where everything comes in order. */
-static void overdue__by_order(void **state)
+TEST_IN(overdue__by_order, setup, NULL)
 {
 	r.learnt = true;
 	r.came_ns = SENT;
@@ -224,7 +224,7 @@ static void overdue__by_order(void **state)
 	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND + 1));
 }
 
-static void proof__beyond_what_was_learnt(void **state)
+TEST_IN(proof__beyond_what_was_learnt, setup, NULL)
 {
 	assert_false(uccl_rack_proof(&r, INT32_MIN));
 	assert_false(uccl_rack_proof(&r, -1));
@@ -238,7 +238,7 @@ static void proof__beyond_what_was_learnt(void **state)
 }
 
 /* The slower of path and flow, and the longer of what any network reorders and what this one was seen to. */
-static void wait__slower_and_longer(void **state)
+TEST_IN(wait__slower_and_longer, setup, NULL)
 {
 	struct uccl_path p;
 	struct uccl_times t;
@@ -266,7 +266,7 @@ static enum uccl_rack_verdict judge(uint8_t asked, bool answered, uint64_t now)
 	return uccl_rack_judge(&r, SENT, WAIT, asked, answered, now);
 }
 
-static void look__until_something_is_late(void **state)
+TEST_IN(look__until_something_is_late, setup, NULL)
 {
 	r.at = 5;
 	uccl_rack_look(&r);
@@ -274,7 +274,7 @@ static void look__until_something_is_late(void **state)
 }
 
 /* Only what arrived convicts; the clock merely asks: after the wait, after two of them, and then never again. */
-static void judge__the_clock_asks(void **state)
+TEST_IN(judge__the_clock_asks, setup, NULL)
 {
 	r.reported_ns = SENT + WAIT - 1;
 	assert_int_equal(judge(0, false, SENT + 1), UCCL_RACK_KEEP);
@@ -290,7 +290,7 @@ static void judge__the_clock_asks(void **state)
 	assert_int_equal(r.at, UCCL_NEVER);
 }
 
-static void judge__later_ones_convict(void **state)
+TEST_IN(judge__later_ones_convict, setup, NULL)
 {
 	r.reported_ns = SENT + WAIT;
 	for (uint8_t asked = 0; asked <= UCCL_RACK_ASKS; asked++)
@@ -299,7 +299,7 @@ static void judge__later_ones_convict(void **state)
 }
 
 /* After a time-out that the peer has answered time is enough, but it must have been there. PROTOCOL R53 */
-static void judge__after_a_time_out(void **state)
+TEST_IN(judge__after_a_time_out, setup, NULL)
 {
 	r.reported_ns = SENT + 10 * WAIT;
 	assert_int_equal(judge(0, true, SENT + WAIT - 1), UCCL_RACK_KEEP);
@@ -309,7 +309,7 @@ static void judge__after_a_time_out(void **state)
 }
 
 /* The earliest of all that a look sees. */
-static void judge__earliest(void **state)
+TEST_IN(judge__earliest, setup, NULL)
 {
 	r.reported_ns = SENT + 2;
 	uccl_rack_look(&r);
@@ -322,31 +322,4 @@ static void judge__earliest(void **state)
 	assert_int_equal(r.at, SENT - 60 + WAIT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__nothing_is_tolerated, setup),
-		cmocka_unit_test_setup(dups__only_news_counts, setup),
-		cmocka_unit_test_setup(dups__number_wraps, setup),
-		cmocka_unit_test_setup(dups__bounded, setup),
-		cmocka_unit_test_setup(dups__forgotten, setup),
-		cmocka_unit_test_setup(dups__rtt_unknown, setup),
-		cmocka_unit_test_setup(ask__one_for_all_that_are_late, setup),
-		cmocka_unit_test_setup(reported__latest, setup),
-		cmocka_unit_test_setup(came__how_late, setup),
-		cmocka_unit_test_setup(learn__turns, setup),
-		cmocka_unit_test_setup(learn__at_nought, setup),
-		cmocka_unit_test_setup(soon__twice_what_is_usual, setup),
-		cmocka_unit_test_setup(overdue__by_time, setup),
-		cmocka_unit_test_setup(overdue__by_order, setup),
-		cmocka_unit_test_setup(proof__beyond_what_was_learnt, setup),
-		cmocka_unit_test_setup(wait__slower_and_longer, setup),
-		cmocka_unit_test_setup(look__until_something_is_late, setup),
-		cmocka_unit_test_setup(judge__the_clock_asks, setup),
-		cmocka_unit_test_setup(judge__later_ones_convict, setup),
-		cmocka_unit_test_setup(judge__after_a_time_out, setup),
-		cmocka_unit_test_setup(judge__earliest, setup),
-	};
-
-	return cmocka_run_group_tests_name("rack", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/ack/rate.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 static struct uccl_rate r;
 static struct uccl_rate_stamp s[100];
@@ -25,7 +25,7 @@ static int start(void **state)
 	return 0;
 }
 
-static void sample__nothing_acked(void **state)
+TEST_IN(sample__nothing_acked, start, NULL)
 {
 	send_at(0, true, 100);
 	assert_int_equal(uccl_rate_sample(&r, 10, 200).ns, 0);
@@ -33,7 +33,7 @@ static void sample__nothing_acked(void **state)
 }
 
 /* Ten leave at once, and come one every 50: the network's rate, not the burst's. */
-static void sample__of_a_burst(void **state)
+TEST_IN(sample__of_a_burst, start, NULL)
 {
 	for (int i = 0; i < 10; i++)
 		send_at(i, i == 0, 1000);
@@ -48,7 +48,7 @@ static void sample__of_a_burst(void **state)
 }
 
 /* One every 50, for long: the rate is exact. And so it is when acknowledgements come ten at a time. */
-static void sample__steady(void **state)
+TEST_IN(sample__steady, start, NULL)
 {
 	struct uccl_rate_sample got = { 0 };
 
@@ -65,7 +65,7 @@ static void sample__steady(void **state)
 }
 
 /* Acknowledgements that come together make no rate above that of sending. */
-static void sample__no_more_than_was_sent(void **state)
+TEST_IN(sample__no_more_than_was_sent, start, NULL)
 {
 	struct uccl_rate_sample got;
 
@@ -87,7 +87,7 @@ static void sample__no_more_than_was_sent(void **state)
 }
 
 /* The newest of an acknowledgement makes the sample, in whatever order they are told. */
-static void sample__of_the_newest(void **state)
+TEST_IN(sample__of_the_newest, start, NULL)
 {
 	struct uccl_rate_sample got;
 
@@ -104,7 +104,7 @@ static void sample__of_the_newest(void **state)
 }
 
 /* In less than a round trip nothing is delivered that was sent then: it was sent before, and lost, it seemed. */
-static void sample__too_short(void **state)
+TEST_IN(sample__too_short, start, NULL)
 {
 	send_at(0, true, 1000);
 	uccl_rate_acked(&r, &s[0], sent[0], 1000);
@@ -115,7 +115,7 @@ static void sample__too_short(void **state)
 }
 
 /* Nothing waited: what leaves until all that was in flight is delivered says less than the network can. */
-static void limited__until_delivered(void **state)
+TEST_IN(limited__until_delivered, start, NULL)
 {
 	send_at(0, true, 1000);
 	send_at(1, false, 1000);
@@ -133,7 +133,7 @@ static void limited__until_delivered(void **state)
 }
 
 /* A message now and then: each is limited by itself. */
-static void limited__idle(void **state)
+TEST_IN(limited__idle, start, NULL)
 {
 	for (int i = 0; i < 50; i++) {
 		send_at(i, true, 1000u * (unsigned int)(i + 1));
@@ -143,7 +143,7 @@ static void limited__idle(void **state)
 }
 
 /* The mean of what samples say, the latest of which counts most; a short one less than a long one. */
-static void in__follows(void **state)
+TEST_IN(in__follows, start, NULL)
 {
 	assert_int_equal(uccl_rate_in(&r, 1000), 0);
 	for (int i = 0; i < 10; i++) {
@@ -164,19 +164,4 @@ static void in__follows(void **state)
 	assert_in_range(uccl_rate_in(&r, 50), 500, 520);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(sample__nothing_acked, start),
-		cmocka_unit_test_setup(sample__of_a_burst, start),
-		cmocka_unit_test_setup(sample__steady, start),
-		cmocka_unit_test_setup(sample__no_more_than_was_sent, start),
-		cmocka_unit_test_setup(sample__of_the_newest, start),
-		cmocka_unit_test_setup(sample__too_short, start),
-		cmocka_unit_test_setup(limited__until_delivered, start),
-		cmocka_unit_test_setup(limited__idle, start),
-		cmocka_unit_test_setup(in__follows, start),
-	};
-
-	return cmocka_run_group_tests_name("rate", tests, NULL, NULL);
-}
+TESTS_MAIN

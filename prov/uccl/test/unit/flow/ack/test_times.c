@@ -2,7 +2,7 @@
 /* The two estimators alone, and the time-outs that follow from them. */
 #include "flow/ack/times.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #define US UCCL_NS_PER_US
 #define MS UCCL_NS_PER_MS
@@ -16,7 +16,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void rtt__smoothed(void **state)
+TEST_IN(rtt__smoothed, setup, NULL)
 {
 	uccl_times_rtt(&t, 80 * US);
 	assert_int_equal(t.srtt_ns, 80 * US);
@@ -31,7 +31,7 @@ static void rtt__smoothed(void **state)
 }
 
 /* One never moves the other. */
-static void rtt__apart_from_host(void **state)
+TEST_IN(rtt__apart_from_host, setup, NULL)
 {
 	struct uccl_times was;
 
@@ -49,7 +49,7 @@ static void rtt__apart_from_host(void **state)
 }
 
 /* What an acknowledgement may be delayed is no time of the host. PROTOCOL R99 */
-static void host__beyond_what_it_may(void **state)
+TEST_IN(host__beyond_what_it_may, setup, NULL)
 {
 	uccl_times_host(&t, UCCL_ACK_DELAY_NS, 1);
 	assert_int_equal(uccl_times_host_wait(&t), 0);
@@ -60,7 +60,7 @@ static void host__beyond_what_it_may(void **state)
 }
 
 /* One long pause counts for twice of what is waited for; several are believed, and forgotten again. PROTOCOL R99 */
-static void host__one_pause(void **state)
+TEST_IN(host__one_pause, setup, NULL)
 {
 	uccl_times_host(&t, 10 * UCCL_NS_PER_S, 1);
 	assert_int_equal(t.host_ns, 2 * RTO_MIN / 8);
@@ -72,7 +72,7 @@ static void host__one_pause(void **state)
 	assert_in_range(uccl_times_host_wait(&t), 0, US);
 }
 
-static void rto__bounds(void **state)
+TEST_IN(rto__bounds, setup, NULL)
 {
 	assert_int_equal(uccl_times_rto(&t), 4 * RTO_MIN);
 	uccl_times_rtt(&t, US);
@@ -87,7 +87,7 @@ static void rto__bounds(void **state)
 	assert_int_equal(uccl_times_rto(&t), UCCL_RTO_MAX_NS);
 }
 
-static void pto__without_floor(void **state)
+TEST_IN(pto__without_floor, setup, NULL)
 {
 	assert_int_equal(uccl_times_pto(&t), uccl_times_rto(&t));
 	t.srtt_ns = 10 * US;
@@ -102,7 +102,7 @@ static void pto__without_floor(void **state)
 }
 
 /* Who has just answered needs no time to begin: what left later comes as much later. PROTOCOL R243 */
-static void pto_next__as_much_later(void **state)
+TEST_IN(pto_next__as_much_later, setup, NULL)
 {
 	/* Nothing is known. */
 	assert_int_equal(uccl_times_pto_next(&t, 0, true), uccl_times_pto(&t));
@@ -119,7 +119,7 @@ static void pto_next__as_much_later(void **state)
 }
 
 /* Before the first sample the handshake tells, as if it were one; then it is forgotten. PROTOCOL R231 */
-static void first__until_a_sample(void **state)
+TEST_IN(first__until_a_sample, setup, NULL)
 {
 	uccl_times_init(&t, RTO_MIN, 20 * US);
 	assert_int_equal(t.srtt_ns, 0);
@@ -137,18 +137,4 @@ static void first__until_a_sample(void **state)
 	assert_int_equal(uccl_times_pto(&t), uccl_times_rto(&t));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(rtt__smoothed, setup),
-		cmocka_unit_test_setup(rtt__apart_from_host, setup),
-		cmocka_unit_test_setup(host__beyond_what_it_may, setup),
-		cmocka_unit_test_setup(host__one_pause, setup),
-		cmocka_unit_test_setup(rto__bounds, setup),
-		cmocka_unit_test_setup(pto__without_floor, setup),
-		cmocka_unit_test_setup(pto_next__as_much_later, setup),
-		cmocka_unit_test_setup(first__until_a_sample, setup),
-	};
-
-	return cmocka_run_group_tests_name("times", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -25,20 +21,18 @@ static uint64_t sum(const uint64_t ns[UCCL_STALL_COUNT])
 	return all;
 }
 
-static void stall_text__all(void **state)
+TEST(stall_text__all)
 {
-	(void)state;
 	for (uint8_t i = 0; i < UCCL_STALL_COUNT; i++)
 		assert_true(strlen(uccl_stall_text(i)) > 2);
 	assert_string_equal(uccl_stall_text(UCCL_STALL_COUNT), "?");
 }
 
-static void stall_change__sums(void **state)
+TEST(stall_change__sums)
 {
 	uint64_t ns[UCCL_STALL_COUNT];
 	struct uccl_stall_clock h;
 
-	(void)state;
 	uccl_stall_init(&h, 0, 100);
 	uccl_stall_set(&h, UCCL_STALL_WINDOW, 0, 110);
 	uccl_stall_set(&h, UCCL_STALL_WINDOW, 0, 120);
@@ -55,12 +49,11 @@ static void stall_change__sums(void **state)
 }
 
 /* A caller whose time is older than ours: nothing is taken back, nothing counted twice. */
-static void stall_read__earlier(void **state)
+TEST(stall_read__earlier)
 {
 	uint64_t ns[UCCL_STALL_COUNT];
 	struct uccl_stall_clock h;
 
-	(void)state;
 	uccl_stall_init(&h, 0, 100);
 	uccl_stall_set(&h, UCCL_STALL_SLOTS, 0, 150);
 	uccl_stall_read(&h, ns, 0, 120);
@@ -72,12 +65,11 @@ static void stall_read__earlier(void **state)
 }
 
 /* Our own absence is nobody else's fault; without anything that waits it is nobody's. */
-static void stall_change__away(void **state)
+TEST(stall_change__away)
 {
 	uint64_t ns[UCCL_STALL_COUNT];
 	struct uccl_stall_clock h;
 
-	(void)state;
 	uccl_stall_init(&h, 7, 100);
 	uccl_stall_set(&h, UCCL_STALL_WINDOW, 17, 120);
 	uccl_stall_set(&h, UCCL_STALL_NOT, 37, 150);
@@ -92,13 +84,12 @@ static void stall_change__away(void **state)
 	assert_int_equal(sum(ns), 105);
 }
 
-static void stall_change__any_order(void **state)
+TEST(stall_change__any_order)
 {
 	uint64_t ns[UCCL_STALL_COUNT], now = 5, away = 0;
 	struct uccl_stall_clock h;
 	struct uccl_rng rng;
 
-	(void)state;
 	uccl_rng_seed(&rng, 3);
 	uccl_stall_init(&h, away, now);
 	for (int i = 0; i < 10000; i++) {
@@ -118,28 +109,20 @@ static uint64_t cc_bytes, cc_gap_ns, credit_limit;
 
 static uint64_t set_window(const void *cc)
 {
-	(void)cc;
 	return cc_bytes;
 }
 
 static void set_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
-	(void)cc;
-	(void)cfg;
-	(void)now;
 }
 
 static uint64_t set_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
 {
-	(void)cc;
-	(void)bytes;
-	(void)srtt_ns;
 	return now + cc_gap_ns;
 }
 
 static uint64_t set_limit(const void *cs)
 {
-	(void)cs;
 	return credit_limit;
 }
 
@@ -171,9 +154,8 @@ static enum uccl_stall held_sending(uint32_t bytes)
 	return held();
 }
 
-static void flow_stall__nothing(void **state)
+TEST(flow_stall__nothing)
 {
-	(void)state;
 	start(256);
 	assert_int_equal(held(), UCCL_STALL_NOT);
 	/* All is on its way. */
@@ -184,7 +166,7 @@ static void flow_stall__nothing(void **state)
 }
 
 /* Each bound of what leaves is found when it alone is reached; of two, the one that would have to give first. */
-static void flow_stall__bounds(void **state)
+TEST(flow_stall__bounds)
 {
 	static const struct {
 		uint16_t slots;
@@ -200,7 +182,6 @@ static void flow_stall__bounds(void **state)
 		{4000, 0, 0, 0, 1000 * KIB, UCCL_STALL_CHUNKS},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(v); i++) {
 		start(v[i].slots);
 		cc_bytes = v[i].window ? v[i].window : cc_bytes;
@@ -212,9 +193,8 @@ static void flow_stall__bounds(void **state)
 }
 
 /* The window opens again. */
-static void flow_stall__window(void **state)
+TEST(flow_stall__window)
 {
-	(void)state;
 	start(256);
 	cc_bytes = 4 * KIB;
 	assert_int_equal(held_sending(10 * KIB), UCCL_STALL_WINDOW);
@@ -224,9 +204,8 @@ static void flow_stall__window(void **state)
 }
 
 /* The first packet is lost, the others come: that is repaired, not a full window. */
-static void flow_stall__loss(void **state)
+TEST(flow_stall__loss)
 {
-	(void)state;
 	start(256);
 	cc_bytes = 16 * KIB;
 	assert_int_equal(held_sending(64 * KIB), UCCL_STALL_WINDOW);
@@ -243,9 +222,8 @@ static void flow_stall__loss(void **state)
 }
 
 /* Nothing more to send, but something to repair. */
-static void flow_stall__loss_at_the_end(void **state)
+TEST(flow_stall__loss_at_the_end)
 {
-	(void)state;
 	start(256);
 	assert_int_equal(held_sending(8 * KIB), UCCL_STALL_NOT);
 	pair_lose(&p, 0);
@@ -257,11 +235,10 @@ static void flow_stall__loss_at_the_end(void **state)
 	pair_fini(&p);
 }
 
-static void flow_stall__silent(void **state)
+TEST(flow_stall__silent)
 {
 	uint64_t asked;
 
-	(void)state;
 	start(256);
 	cc_bytes = 4 * KIB;
 	pair_bulk(&p, 0, 64 * KIB);
@@ -278,21 +255,4 @@ static void flow_stall__silent(void **state)
 	pair_fini(&p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stall_text__all),
-		cmocka_unit_test(stall_change__sums),
-		cmocka_unit_test(stall_read__earlier),
-		cmocka_unit_test(stall_change__away),
-		cmocka_unit_test(stall_change__any_order),
-		cmocka_unit_test(flow_stall__nothing),
-		cmocka_unit_test(flow_stall__bounds),
-		cmocka_unit_test(flow_stall__window),
-		cmocka_unit_test(flow_stall__loss),
-		cmocka_unit_test(flow_stall__loss_at_the_end),
-		cmocka_unit_test(flow_stall__silent),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "../../tests.h"
 
 #include <stdlib.h>
 
@@ -24,11 +20,10 @@ static struct uccl_trace *ring(uint64_t records)
 	return t;
 }
 
-static void trace_put__overwrites_the_oldest(void **state)
+TEST(trace_put__overwrites_the_oldest)
 {
 	struct uccl_trace *t = ring(8);
 
-	(void)state;
 	for (uint32_t i = 0; i < 21; i++)
 		uccl_trace_put(t, &(struct uccl_trace_rec){.arg = i});
 	assert_int_equal(t->next, 21);
@@ -37,9 +32,8 @@ static void trace_put__overwrites_the_oldest(void **state)
 	free(t);
 }
 
-static void trace_kind_text__all(void **state)
+TEST(trace_kind_text__all)
 {
-	(void)state;
 	for (uint8_t i = 0; i < UCCL_TRACE_COUNT; i++)
 		assert_non_null(uccl_trace_kind_text(i));
 	assert_null(uccl_trace_kind_text(UCCL_TRACE_COUNT));
@@ -70,13 +64,12 @@ static const struct uccl_trace_rec *first(const struct uccl_trace *t, uint8_t ki
 }
 
 /* What the counters count is in the trace, one record each; one lost chunk can be followed through it. */
-static void flow_trace__follows_a_loss(void **state)
+TEST(flow_trace__follows_a_loss)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_trace *t = ring(4096), *far = ring(4096);
 	const struct uccl_trace_rec *lost, *again;
 
-	(void)state;
 	pair_init(&p, &c);
 	p.side[0].f.cfg.trace = t;
 	p.side[0].f.cfg.trace_peer = 7;
@@ -105,13 +98,12 @@ static void flow_trace__follows_a_loss(void **state)
 }
 
 /* A refused packet: its reason and path. */
-static void flow_trace__refused(void **state)
+TEST(flow_trace__refused)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .path = 2};
 	struct uccl_trace *t = ring(64);
 
-	(void)state;
 	pair_init(&p, &c);
 	p.side[1].f.cfg.trace = t;
 	pair_feed(&p, 1, &h, NULL, NULL);
@@ -124,20 +116,18 @@ static void flow_trace__refused(void **state)
 
 static void lose_path1(struct pair *q, struct pair_pkt *k)
 {
-	(void)q;
 	if (k->to == 1 && k->path == 1)
 		k->fate = PAIR_DROP;
 }
 
 /* A path that goes dead: time-outs or losses, then its changes of state in order. */
-static void flow_trace__path_states(void **state)
+TEST(flow_trace__path_states)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_trace *t = ring(1 << 16);
 	uint8_t expect[] = {UCCL_PATH_SUSPECT, UCCL_PATH_QUARANTINE, UCCL_PATH_PROBATION};
 	unsigned int got = 0;
 
-	(void)state;
 	pair_init(&p, &c);
 	p.side[0].f.cfg.trace = t;
 	p.filter = lose_path1;
@@ -158,15 +148,4 @@ static void flow_trace__path_states(void **state)
 	free(t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trace_put__overwrites_the_oldest),
-		cmocka_unit_test(trace_kind_text__all),
-		cmocka_unit_test(flow_trace__follows_a_loss),
-		cmocka_unit_test(flow_trace__refused),
-		cmocka_unit_test(flow_trace__path_states),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN

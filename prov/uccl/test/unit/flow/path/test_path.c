@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/path/path.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
-static void path_init__clean(void **state)
+TEST(path_init__clean)
 {
 	struct uccl_path p;
 
@@ -22,7 +22,7 @@ static void path_init__clean(void **state)
 	assert_false(p.probe_due);
 }
 
-static void path_rtt__first_sample(void **state)
+TEST(path_rtt__first_sample)
 {
 	struct uccl_path p;
 
@@ -34,7 +34,7 @@ static void path_rtt__first_sample(void **state)
 }
 
 /* RFC 6298: alpha 1/8, beta 1/4, the variation from the old mean. */
-static void path_rtt__smoothing(void **state)
+TEST(path_rtt__smoothing)
 {
 	struct uccl_path p;
 
@@ -54,7 +54,7 @@ static void path_rtt__smoothing(void **state)
 }
 
 /* A queue that is gone makes nothing late: the variation hardly grows. */
-static void path_rtt__sooner(void **state)
+TEST(path_rtt__sooner)
 {
 	struct uccl_path p;
 
@@ -73,7 +73,7 @@ static void path_rtt__sooner(void **state)
 }
 
 /* 0 means "no sample": smoothing never gets there. */
-static void path_rtt__never_zero(void **state)
+TEST(path_rtt__never_zero)
 {
 	struct uccl_path p;
 
@@ -90,7 +90,7 @@ static void path_rtt__never_zero(void **state)
 	}
 }
 
-static void path_usable__active_only(void **state)
+TEST(path_usable__active_only)
 {
 	struct uccl_path p;
 
@@ -103,7 +103,7 @@ static void path_usable__active_only(void **state)
 }
 
 /* Sums are compared, so that a report that was overtaken takes nothing back, whatever they wrap to. PROTOCOL R190 */
-static void path_marked__news_only(void **state)
+TEST(path_marked__news_only)
 {
 	struct uccl_path p;
 
@@ -125,15 +125,4 @@ static void path_marked__news_only(void **state)
 	assert_int_equal(uccl_path_take_marks(&p), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path_init__clean),	    cmocka_unit_test(path_rtt__first_sample),
-		cmocka_unit_test(path_rtt__smoothing),	    cmocka_unit_test(path_rtt__never_zero),
-		cmocka_unit_test(path_rtt__sooner),
-		cmocka_unit_test(path_usable__active_only),
-		cmocka_unit_test(path_marked__news_only),
-	};
-
-	return cmocka_run_group_tests_name("path", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* The paths of a flow alone: what the peer reports is made up. What a flow makes of them is in test_flow. */
 #include "flow/path/paths.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ static void answer(uint16_t path, uint64_t now)
 	uccl_paths_alive(&s, path, now);
 }
 
-static void init__all_in_service(void **state)
+TEST(init__all_in_service)
 {
 	begin(false, false);
 	assert_int_equal(s.nusable, N);
@@ -88,7 +88,7 @@ static void init__all_in_service(void **state)
 }
 
 /* What is taken is not freed with the rest. */
-static void take_list__outlives_the_paths(void **state)
+TEST(take_list__outlives_the_paths)
 {
 	struct uccl_path *list;
 	uint16_t n = 0;
@@ -104,7 +104,7 @@ static void take_list__outlives_the_paths(void **state)
 }
 
 /* Three losses in a row make a suspect, its silence a quarantine; then it is tried again. PROTOCOL R17 */
-static void loss__to_quarantine_and_back(void **state)
+TEST(loss__to_quarantine_and_back)
 {
 	uint64_t now = 100 * MS;
 
@@ -147,7 +147,7 @@ static uint64_t leave(uint16_t first, uint16_t n, uint64_t now)
 }
 
 /* Where most paths work, those that fail keep their labels until one has failed for long. PROTOCOL R250 */
-static void stay__while_most_work(void **state)
+TEST(stay__while_most_work)
 {
 	begin(false, false);
 	for (int i = 0; i < 8; i++) {
@@ -164,7 +164,7 @@ static void stay__while_most_work(void **state)
 	end();
 }
 
-static void stay__not_where_many_fail(void **state)
+TEST(stay__not_where_many_fail)
 {
 	begin(false, false);
 	uccl_paths_expire(&s, RTO, leave(5, N / 4, MS));
@@ -173,7 +173,7 @@ static void stay__not_where_many_fail(void **state)
 }
 
 /* It answers PROBEs with its label, and carries nothing else. PROTOCOL R102 */
-static void stay__not_for_probes(void **state)
+TEST(stay__not_for_probes)
 {
 	begin(false, false);
 	for (uint64_t t = 1; t < 4; t++)
@@ -186,7 +186,7 @@ static void stay__not_for_probes(void **state)
 }
 
 /* Silence through a whole time-out is enough. */
-static void loss__silent(void **state)
+TEST(loss__silent)
 {
 	begin(false, false);
 	uccl_paths_loss(&s, 0, true, RTO, MS);
@@ -198,7 +198,7 @@ static void loss__silent(void **state)
 }
 
 /* PROTOCOL R102 */
-static void long_lost__round_by_round(void **state)
+TEST(long_lost__round_by_round)
 {
 	begin(false, false);
 	/* All of one round trip. */
@@ -218,7 +218,7 @@ static void long_lost__round_by_round(void **state)
 }
 
 /* Those that were reported last carry control packets, the others one in eight. PROTOCOL R56 */
-static void control__reported_ones(void **state)
+TEST(control__reported_ones)
 {
 	uint32_t others = 0;
 
@@ -237,7 +237,7 @@ static void control__reported_ones(void **state)
 }
 
 /* What others wait for takes no path twice as slow as the quickest; an RTT that is not known is none. PROTOCOL R210 */
-static void quick__leaves_slow_ones(void **state)
+TEST(quick__leaves_slow_ones)
 {
 	uint32_t seen = 0;
 
@@ -263,7 +263,7 @@ static void quick__leaves_slow_ones(void **state)
 }
 
 /* A control packet that left long before what is reported now counts as lost. PROTOCOL R56 */
-static void overdue__unreported(void **state)
+TEST(overdue__unreported)
 {
 	begin(false, false);
 	answer(2, MS);
@@ -292,7 +292,7 @@ static void asked(uint16_t path, uint32_t unanswered, uint16_t one, uint16_t oth
 }
 
 /* First on the path in question, and where the last answer came from if that is another one in service. R54 */
-static void ask__its_path_and_another(void **state)
+TEST(ask__its_path_and_another)
 {
 	begin(false, false);
 	answer(5, MS);
@@ -308,7 +308,7 @@ static void ask__its_path_and_another(void **state)
 }
 
 /* Then path after path, with their opposites; no path is known to work any more, and no label at last. R55 */
-static void ask__path_after_path(void **state)
+TEST(ask__path_after_path)
 {
 	begin(false, false);
 	answer(5, MS);
@@ -325,7 +325,7 @@ static void ask__path_after_path(void **state)
 }
 
 /* Of many paths not all are asked before labels are drawn: time-outs back off by then. R55 */
-static void ask__many(void **state)
+TEST(ask__many)
 {
 	begin_n(MANY, false, false);
 	for (uint32_t i = 1; i < N / 2 + 2; i++) {
@@ -342,7 +342,7 @@ static void ask__many(void **state)
 }
 
 /* There is one path only. */
-static void ask__alone(void **state)
+TEST(ask__alone)
 {
 	begin_n(1, false, false);
 	asked(0, 0, 0, 0);
@@ -354,7 +354,7 @@ static void ask__alone(void **state)
 }
 
 /* Nobody hears us: any path, then any label. PROTOCOL R57 */
-static void unheard__any_path(void **state)
+TEST(unheard__any_path)
 {
 	uint64_t met = 0;
 
@@ -378,7 +378,7 @@ static void unheard__any_path(void **state)
 }
 
 /* A path that swallows writes is made anew, then tried with one. PROTOCOL R84 */
-static void writes__trial(void **state)
+TEST(writes__trial)
 {
 	struct uccl_path *p;
 
@@ -461,7 +461,7 @@ static void writes_stay(uint32_t tries)
 }
 
 /* Sooner where the path may be broken, and who could tell does not know. */
-static void writes__stay_while_most_work(void **state)
+TEST(writes__stay_while_most_work)
 {
 	writes_stay(8);
 	brittle = true;
@@ -470,7 +470,7 @@ static void writes__stay_while_most_work(void **state)
 }
 
 /* The loss of what was written before says nothing of a trial, nor of a path that waits for one. */
-static void writes__lost_before_the_trial(void **state)
+TEST(writes__lost_before_the_trial)
 {
 	all_write();
 	write_fails(2, 100, 2 * MS);
@@ -488,7 +488,7 @@ static void writes__lost_before_the_trial(void **state)
 }
 
 /* When one comes back the others do not wait: they may have been on the same link. PROTOCOL R250 */
-static void writes__back_together(void **state)
+TEST(writes__back_together)
 {
 	all_write();
 	for (uint16_t i = 0; i < 3; i++) {
@@ -507,7 +507,7 @@ static void writes__back_together(void **state)
 	end();
 }
 
-static void burst__one_choice_for_many(void **state)
+TEST(burst__one_choice_for_many)
 {
 	struct uccl_burst b = {0};
 
@@ -534,31 +534,4 @@ static void burst__one_choice_for_many(void **state)
 	assert_true(uccl_burst_over(&b, 1));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__all_in_service),
-		cmocka_unit_test(take_list__outlives_the_paths),
-		cmocka_unit_test(loss__to_quarantine_and_back),
-		cmocka_unit_test(stay__while_most_work),
-		cmocka_unit_test(stay__not_where_many_fail),
-		cmocka_unit_test(stay__not_for_probes),
-		cmocka_unit_test(loss__silent),
-		cmocka_unit_test(long_lost__round_by_round),
-		cmocka_unit_test(control__reported_ones),
-		cmocka_unit_test(quick__leaves_slow_ones),
-		cmocka_unit_test(overdue__unreported),
-		cmocka_unit_test(ask__its_path_and_another),
-		cmocka_unit_test(ask__path_after_path),
-		cmocka_unit_test(ask__many),
-		cmocka_unit_test(ask__alone),
-		cmocka_unit_test(unheard__any_path),
-		cmocka_unit_test(writes__trial),
-		cmocka_unit_test(writes__stay_while_most_work),
-		cmocka_unit_test(writes__lost_before_the_trial),
-		cmocka_unit_test(writes__back_together),
-		cmocka_unit_test(burst__one_choice_for_many),
-	};
-
-	return cmocka_run_group_tests_name("paths", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* The search for the longest packet alone: a network is a number. */
 #include "flow/path/pmtu.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include "base/units.h"
 #include "flow/wire/wire.h"
@@ -45,7 +45,7 @@ static void search(uint32_t network)
 	}
 }
 
-static void lost__black_hole(void **state)
+TEST(lost__black_hole)
 {
 	uccl_pmtu_init(&p, MOST);
 	assert_int_equal(uccl_pmtu_next(&p, now), 0);
@@ -59,7 +59,7 @@ static void lost__black_hole(void **state)
 }
 
 /* However short packets get, the longest chunk fits as many sub-segments as there may be. */
-static void lost__subsegments_have_numbers(void **state)
+TEST(lost__subsegments_have_numbers)
 {
 	for (uint32_t most = UCCL_HDR_LEN + 1; most <= UINT16_MAX; most++) {
 		uccl_pmtu_init(&p, most);
@@ -73,7 +73,7 @@ static void lost__subsegments_have_numbers(void **state)
 }
 
 /* Many losses of one round trip are one, short packets say nothing, and one long one that arrives says all. */
-static void lost__by_chance(void **state)
+TEST(lost__by_chance)
 {
 	uccl_pmtu_init(&p, MOST);
 	now = SECOND;
@@ -98,7 +98,7 @@ static void lost__by_chance(void **state)
 }
 
 /* Every network: what it carries is found, but for UCCL_PMTU_STEP bytes, and never exceeded. */
-static void tried__finds_it(void **state)
+TEST(tried__finds_it)
 {
 	int most = 0;
 
@@ -119,7 +119,7 @@ static void tried__finds_it(void **state)
 }
 
 /* A network that loses a third of everything: three trials in a row are seldom lost by chance. */
-static void tried__thrice(void **state)
+TEST(tried__thrice)
 {
 	uccl_pmtu_init(&p, MOST);
 	assert_true(three_rounds(MOST));
@@ -134,7 +134,7 @@ static void tried__thrice(void **state)
 }
 
 /* It is tried again, more and more seldom. */
-static void next__again(void **state)
+TEST(next__again)
 {
 	static const int after_s[] = {60, 120, 240, 480, 600, 600};
 
@@ -156,7 +156,7 @@ static void next__again(void **state)
 }
 
 /* A record of any length may be the trial; the longest of three that were lost is what does not pass. */
-static void may__any_length(void **state)
+TEST(may__any_length)
 {
 	static const uint32_t lens[] = {4000, 7000, 2000};
 
@@ -174,7 +174,7 @@ static void may__any_length(void **state)
 }
 
 /* The network's word is taken within bounds, and tested later. PROTOCOL R152 */
-static void told__within_bounds(void **state)
+TEST(told__within_bounds)
 {
 	uccl_pmtu_init(&p, MOST);
 	assert_false(uccl_pmtu_reported(&p, MOST, now));
@@ -193,7 +193,7 @@ static void told__within_bounds(void **state)
 }
 
 /* Whoever said so was wrong, and is not listened to for a time. PROTOCOL R152 */
-static void told__a_lie(void **state)
+TEST(told__a_lie)
 {
 	uccl_pmtu_init(&p, MOST);
 	assert_true(uccl_pmtu_reported(&p, 1200, now));
@@ -215,15 +215,4 @@ static void told__a_lie(void **state)
 	assert_true(uccl_pmtu_reported(&p, 1500, now));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lost__black_hole), cmocka_unit_test(lost__subsegments_have_numbers),
-		cmocka_unit_test(lost__by_chance),  cmocka_unit_test(tried__finds_it),
-		cmocka_unit_test(tried__thrice),    cmocka_unit_test(next__again),
-		cmocka_unit_test(may__any_length),  cmocka_unit_test(told__within_bounds),
-		cmocka_unit_test(told__a_lie),
-	};
-
-	return cmocka_run_group_tests_name("pmtu", tests, NULL, NULL);
-}
+TESTS_MAIN

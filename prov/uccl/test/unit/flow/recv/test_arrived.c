@@ -2,7 +2,7 @@
 /* The window of what arrived, alone, beside a list of what was taken. */
 #include "flow/recv/arrived.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void take__in_order(void **state)
+TEST_IN(take__in_order, setup, teardown)
 {
 	for (uint64_t c = FIRST; c < FIRST + 3 * WINDOW; c++) {
 		assert_false(uccl_arrived_has(&a, c));
@@ -37,7 +37,7 @@ static void take__in_order(void **state)
 }
 
 /* Any order inside the window; the edge stands at the first that is missing. */
-static void take__any_order(void **state)
+TEST_IN(take__any_order, setup, teardown)
 {
 	static bool had[64 * WINDOW];
 	struct uccl_rng rng;
@@ -59,7 +59,7 @@ static void take__any_order(void **state)
 	}
 }
 
-static void words__span_of_the_gap(void **state)
+TEST_IN(words__span_of_the_gap, setup, teardown)
 {
 	assert_int_equal(uccl_arrived_words(&a, 48), 0);
 	uccl_arrived_take(&a, FIRST);
@@ -73,7 +73,7 @@ static void words__span_of_the_gap(void **state)
 	assert_int_equal(uccl_arrived_words(&a, 1), 1);
 }
 
-static void tell__bits_behind_the_edge(void **state)
+TEST_IN(tell__bits_behind_the_edge, setup, teardown)
 {
 	struct uccl_ack ack;
 
@@ -89,14 +89,4 @@ static void tell__bits_behind_the_edge(void **state)
 	assert_int_equal(ack.nwords, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(take__in_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(take__any_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(words__span_of_the_gap, setup, teardown),
-		cmocka_unit_test_setup_teardown(tell__bits_behind_the_edge, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("arrived", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../one_pair.h"
+#include "../../tests.h"
 
 /* A raw chunk of `len` bytes arrives at side 1. */
 static void feed(uint64_t csn, uint16_t len, uint8_t flags)
@@ -25,7 +26,7 @@ static void feed_type(uint8_t type, uint64_t value)
 	pair_feed(&p, 1, &h, NULL, NULL);
 }
 
-static void received__moves_the_window(void **state)
+TEST_IN(received__moves_the_window, NULL, end)
 {
 	start(pair_packets());
 	feed(base() + 1, 0, 0);
@@ -42,7 +43,7 @@ static void received__moves_the_window(void **state)
 }
 
 /* More than 1024 chunks wait for the first one. */
-static void received__long_way_out_of_order(void **state)
+TEST_IN(received__long_way_out_of_order, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -65,7 +66,7 @@ static void lose_first_for_a_while(struct pair *q, struct pair_pkt *k)
 }
 
 /* The same between two flows: all others arrive while the first one is lost four times. */
-static void received__long_way_between_flows(void **state)
+TEST_IN(received__long_way_between_flows, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -85,7 +86,7 @@ static void received__long_way_between_flows(void **state)
 	assert_int_equal(p.side[0].stats.rtx_packets, 4);
 }
 
-static void owe_ack__one_small_chunk(void **state)
+TEST_IN(owe_ack__one_small_chunk, NULL, end)
 {
 	start(pair_packets());
 	feed(base(), 100, 0);
@@ -103,7 +104,7 @@ static void owe_ack__one_small_chunk(void **state)
 	assert_int_equal(pair_pump_one(&p, 1), 0);
 }
 
-static void owe_ack__asked_for(void **state)
+TEST_IN(owe_ack__asked_for, NULL, end)
 {
 	start(pair_packets());
 	/* At once, whatever its size. */
@@ -115,7 +116,7 @@ static void owe_ack__asked_for(void **state)
 	assert_false(rx()->rx.ack_tracker.now);
 }
 
-static void owe_ack__every_so_many(void **state)
+TEST_IN(owe_ack__every_so_many, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -141,7 +142,7 @@ static void owe_ack__every_so_many(void **state)
 	assert_true(rx()->rx.ack_tracker.now);
 }
 
-static void owe_ack__out_of_order(void **state)
+TEST_IN(owe_ack__out_of_order, NULL, end)
 {
 	start(pair_packets());
 	feed(base() + 1, 10, 0);
@@ -150,7 +151,7 @@ static void owe_ack__out_of_order(void **state)
 }
 
 /* Request and answer: every acknowledgement travels with data. */
-static void owe_ack__carried_by_the_answer(void **state)
+TEST_IN(owe_ack__carried_by_the_answer, NULL, end)
 {
 	start(pair_packets());
 	for (int i = 0; i < 10; i++) {
@@ -168,7 +169,7 @@ static void owe_ack__carried_by_the_answer(void **state)
 	assert_true(pair_finish(&p, MS));
 }
 
-static void rx_dup__always_answered(void **state)
+TEST_IN(rx_dup__always_answered, NULL, end)
 {
 	start(pair_packets());
 	feed(base(), 10, 0);
@@ -184,7 +185,7 @@ static void rx_dup__always_answered(void **state)
 }
 
 /* In the window and behind it. */
-static void rx_dup__counted(void **state)
+TEST_IN(rx_dup__counted, NULL, end)
 {
 	start(pair_packets());
 	feed(base() + 5, 10, 0);
@@ -198,7 +199,7 @@ static void rx_dup__counted(void **state)
 	assert_int_equal(rx()->credit.received, 20);
 }
 
-static void rx_path__newest_only(void **state)
+TEST_IN(rx_path__newest_only, NULL, end)
 {
 	struct uccl_hdr h;
 
@@ -212,7 +213,7 @@ static void rx_path__newest_only(void **state)
 	assert_int_equal(rx()->rx.ack_tracker.ndirty, 1);
 }
 
-static void rx_path__number_wraps(void **state)
+TEST_IN(rx_path__number_wraps, NULL, end)
 {
 	struct uccl_hdr h;
 
@@ -227,7 +228,7 @@ static void rx_path__number_wraps(void **state)
 }
 
 /* The packet waited in the host before we looked: that is turnaround, not network. */
-static void rx_path__age(void **state)
+TEST_IN(rx_path__age, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_PROBE, .pseq = 1, .ts = 9};
 
@@ -239,7 +240,7 @@ static void rx_path__age(void **state)
 	assert_int_equal(rx()->rx.ack_tracker.paths[0].arrived_ns, p.now);
 }
 
-static void rx_chunk__window_edge(void **state)
+TEST_IN(rx_chunk__window_edge, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint64_t first[] = {1000, 0, (1ull << 32) - 100, (1ull << 32) - 256, 1ull << 32};
@@ -269,7 +270,7 @@ static void rx_chunk__window_edge(void **state)
 }
 
 /* What was never sent because the flow began later. */
-static void rx_chunk__before_the_first(void **state)
+TEST_IN(rx_chunk__before_the_first, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -285,7 +286,7 @@ static enum uccl_drop refuse_as_told(struct pair *q, struct pair_side *s, const 
 	return *(enum uccl_drop *)q->arg;
 }
 
-static void rx_chunk__no_memory(void **state)
+TEST_IN(rx_chunk__no_memory, NULL, end)
 {
 	enum uccl_drop why = UCCL_DROP_MEMORY;
 
@@ -306,7 +307,7 @@ static enum uccl_drop refuse_some(struct pair *q, struct pair_side *s, const str
 	return uccl_rng_chance(&q->rng, 0.3) ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
 
-static void rx_chunk__no_memory_comes_again(void **state)
+TEST_IN(rx_chunk__no_memory_comes_again, NULL, end)
 {
 	start(pair_packets());
 	p.refuse = refuse_some;
@@ -318,7 +319,7 @@ static void rx_chunk__no_memory_comes_again(void **state)
 }
 
 /* Nobody will ever want it: acknowledged, so that it does not come for ever. PROTOCOL R315 */
-static void rx_chunk__thrown_away(void **state)
+TEST_IN(rx_chunk__thrown_away, NULL, end)
 {
 	enum uccl_drop why = UCCL_DROP_UNWANTED;
 
@@ -331,7 +332,7 @@ static void rx_chunk__thrown_away(void **state)
 }
 
 /* What the layer above refuses is counted, and as if it had never come: the chunk of this number is. PROTOCOL R315 */
-static void rx_chunk__refused(void **state)
+TEST_IN(rx_chunk__refused, NULL, end)
 {
 	static const enum uccl_drop reasons[] = { UCCL_DROP_HANDLE, UCCL_DROP_RECORD, UCCL_DROP_RANGE,
 						  UCCL_DROP_OVERLAP, UCCL_DROP_STATE };
@@ -359,7 +360,7 @@ static void rx_chunk__refused(void **state)
 		}
 }
 
-static void flow_rx__path(void **state)
+TEST_IN(flow_rx__path, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = 1000, .path = 4, .pseq = 1};
 
@@ -373,7 +374,7 @@ static void flow_rx__path(void **state)
 }
 
 /* A packet whose acknowledgement lies is not taken for the rest of it either. */
-static void flow_rx__bad_block(void **state)
+TEST_IN(flow_rx__bad_block, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = 1000, .pseq = 1};
 	uint8_t tail[UCCL_TAIL_MAX] = {0};
@@ -395,7 +396,7 @@ static void flow_rx__bad_block(void **state)
 }
 
 /* Zeros behind a chunk that says so are no block; but nothing else is let pass for them. PROTOCOL R259 */
-static void flow_rx__padded(void **state)
+TEST_IN(flow_rx__padded, NULL, end)
 {
 	static const uint8_t rec[UCCL_REC_LEN];
 	uint8_t tail[UCCL_TAIL_MAX] = {0};
@@ -424,7 +425,7 @@ static void flow_rx__padded(void **state)
 		}
 }
 
-static void flow_rx__heard(void **state)
+TEST_IN(flow_rx__heard, NULL, end)
 {
 	start(pair_packets());
 	p.now += 100;
@@ -434,7 +435,7 @@ static void flow_rx__heard(void **state)
 	assert_false(rx()->rx.ack_tracker.now);
 }
 
-static void flow_rx__probe(void **state)
+TEST_IN(flow_rx__probe, NULL, end)
 {
 	start(pair_packets());
 	feed_type(UCCL_PKT_PROBE, 0);
@@ -443,7 +444,7 @@ static void flow_rx__probe(void **state)
 	assert_true(p.wire[0]->h.tail_len > 0);
 }
 
-static void flow_rx__credit(void **state)
+TEST_IN(flow_rx__credit, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint64_t before;
@@ -458,7 +459,7 @@ static void flow_rx__credit(void **state)
 	assert_int_equal(uccl_credit_window.limit(rx()->policy.credit), before + 1000);
 }
 
-static void flow_rx__demand(void **state)
+TEST_IN(flow_rx__demand, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -492,7 +493,7 @@ static void flow_rx__demand(void **state)
 	assert_false(rx()->credit.due);
 }
 
-static void flow_rx__close(void **state)
+TEST_IN(flow_rx__close, NULL, end)
 {
 	start(pair_packets());
 	feed_type(UCCL_PKT_CLOSE, 0);
@@ -505,7 +506,7 @@ static void flow_rx__close(void **state)
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_CLOSE_ACK);
 }
 
-static void flow_rx__close_ack(void **state)
+TEST_IN(flow_rx__close_ack, NULL, end)
 {
 	start(pair_packets());
 	/* Nobody asked. */
@@ -518,7 +519,7 @@ static void flow_rx__close_ack(void **state)
 	assert_int_equal(pair_pump_one(&p, 1), 0);
 }
 
-static void flow_rx__handshake_types(void **state)
+TEST_IN(flow_rx__handshake_types, NULL, end)
 {
 	start(pair_packets());
 	for (uint8_t type = UCCL_PKT_HELLO; type <= UCCL_PKT_ELSEWHERE; type++)
@@ -545,7 +546,7 @@ static int answers(struct uccl_ack *report, uint32_t *paths)
 }
 
 /* Who asks again, later than an RTT and without a word of our answer, did not get it: other paths, and more of them. */
-static void rx_probe__unheard(void **state)
+TEST_IN(rx_probe__unheard, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t paths, all = 0;
@@ -598,7 +599,7 @@ static void rx_probe__unheard(void **state)
 }
 
 /* What it told of last may be older than our answer by nothing: the answer was not heard of all the same. */
-static void rx_probe__unheard_since_the_same_instant(void **state)
+TEST_IN(rx_probe__unheard_since_the_same_instant, NULL, end)
 {
 	uint32_t paths;
 
@@ -611,7 +612,7 @@ static void rx_probe__unheard_since_the_same_instant(void **state)
 }
 
 /* An only path has no other. */
-static void rx_probe__unheard_on_one_path(void **state)
+TEST_IN(rx_probe__unheard_on_one_path, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t paths;
@@ -627,7 +628,7 @@ static void rx_probe__unheard_on_one_path(void **state)
 }
 
 /* The path that asks is told of first, however many wait to be told. */
-static void rx_probe__line_first(void **state)
+TEST_IN(rx_probe__line_first, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_hdr h;
@@ -654,7 +655,7 @@ static void rx_probe__line_first(void **state)
 }
 
 /* Marks of all packets with payload count, in order or not, also of what came before. PROTOCOL R189 */
-static void rx_path__marks(void **state)
+TEST_IN(rx_path__marks, NULL, end)
 {
 	static const uint8_t payload[600];
 	struct uccl_hdr h;
@@ -678,44 +679,4 @@ static void rx_path__marks(void **state)
 	assert_int_equal(rx()->cfg.stats->marked_rx, 1200);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(received__moves_the_window, end),
-		cmocka_unit_test_teardown(received__long_way_out_of_order, end),
-		cmocka_unit_test_teardown(received__long_way_between_flows, end),
-		cmocka_unit_test_teardown(owe_ack__one_small_chunk, end),
-		cmocka_unit_test_teardown(owe_ack__asked_for, end),
-		cmocka_unit_test_teardown(owe_ack__every_so_many, end),
-		cmocka_unit_test_teardown(owe_ack__out_of_order, end),
-		cmocka_unit_test_teardown(owe_ack__carried_by_the_answer, end),
-		cmocka_unit_test_teardown(rx_dup__always_answered, end),
-		cmocka_unit_test_teardown(rx_dup__counted, end),
-		cmocka_unit_test_teardown(rx_path__newest_only, end),
-		cmocka_unit_test_teardown(rx_path__number_wraps, end),
-		cmocka_unit_test_teardown(rx_path__age, end),
-		cmocka_unit_test_teardown(rx_chunk__window_edge, end),
-		cmocka_unit_test_teardown(rx_chunk__before_the_first, end),
-		cmocka_unit_test_teardown(rx_chunk__no_memory, end),
-		cmocka_unit_test_teardown(rx_chunk__no_memory_comes_again, end),
-		cmocka_unit_test_teardown(rx_chunk__thrown_away, end),
-		cmocka_unit_test_teardown(rx_chunk__refused, end),
-		cmocka_unit_test_teardown(flow_rx__path, end),
-		cmocka_unit_test_teardown(flow_rx__bad_block, end),
-		cmocka_unit_test_teardown(flow_rx__padded, end),
-		cmocka_unit_test_teardown(flow_rx__heard, end),
-		cmocka_unit_test_teardown(flow_rx__probe, end),
-		cmocka_unit_test_teardown(flow_rx__credit, end),
-		cmocka_unit_test_teardown(flow_rx__demand, end),
-		cmocka_unit_test_teardown(flow_rx__close, end),
-		cmocka_unit_test_teardown(flow_rx__close_ack, end),
-		cmocka_unit_test_teardown(flow_rx__handshake_types, end),
-		cmocka_unit_test_teardown(rx_probe__unheard, end),
-		cmocka_unit_test_teardown(rx_probe__unheard_since_the_same_instant, end),
-		cmocka_unit_test_teardown(rx_probe__unheard_on_one_path, end),
-		cmocka_unit_test_teardown(rx_probe__line_first, end),
-		cmocka_unit_test_teardown(rx_path__marks, end),
-	};
-
-	return cmocka_run_group_tests_name("flow_rx", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "flow/send/tx_internal.h"
+#include "../../tests.h"
 
 #define PACKET 1000u
 
@@ -27,7 +28,7 @@ static void start_trains(uint32_t packets)
 }
 
 /* A train is one chunk: one number, one entry, one path, packets with numbers in a row. */
-static void tx__a_train_is_a_chunk(void **state)
+TEST_IN(tx__a_train_is_a_chunk, NULL, end)
 {
 	uint32_t n = 0, seq = 0;
 	uint16_t path = 0;
@@ -78,7 +79,7 @@ static uint32_t tx_all(struct pair *q, struct uccl_tx *v, uint32_t room, int mos
 }
 
 /* Whoever makes the packets of a train, they are the same, and so is what is known of them. */
-static void tx_follow__as_one_by_one(void **state)
+TEST_IN(tx_follow__as_one_by_one, NULL, end)
 {
 	static struct uccl_tx v[2][400];
 	static struct pair q;
@@ -126,7 +127,7 @@ static void tx_follow__as_one_by_one(void **state)
 }
 
 /* What says more than the one before it is made by itself: the last of a row, sub-segments, what is sent again. */
-static void tx_follow__not_these(void **state)
+TEST_IN(tx_follow__not_these, NULL, end)
 {
 	static struct uccl_tx v[70];
 	static const struct uccl_nic_addr to;
@@ -184,7 +185,7 @@ static void tx_follow__not_these(void **state)
 }
 
 /* Of each number of segments that a peer may take, and none. PROTOCOL R170 */
-static void tx__no_more_than_it_takes(void **state)
+TEST_IN(tx__no_more_than_it_takes, NULL, end)
 {
 	for (uint8_t most = 0; most <= UCCL_SEGMENT_COUNT; most++) {
 		struct uccl_tx t;
@@ -202,7 +203,7 @@ static void tx__no_more_than_it_takes(void **state)
 }
 
 /* Each segment takes a place of the receive queue. PROTOCOL R172 */
-static void tx__segments_take_slots(void **state)
+TEST_IN(tx__segments_take_slots, NULL, end)
 {
 	for (uint16_t slots = 1; slots <= 70; slots++) {
 		struct pair_cfg c = trains(64);
@@ -225,7 +226,7 @@ static void tx__segments_take_slots(void **state)
 }
 
 /* Where trains are in doubt, or do not pass, each packet is a chunk. PROTOCOL R161 */
-static void tx__no_trains(void **state)
+TEST_IN(tx__no_trains, NULL, end)
 {
 	struct uccl_tx t;
 
@@ -245,7 +246,7 @@ static uint64_t some_credit(const void *cs)
 }
 
 /* A credit of any size lets one packet go, not a train. PROTOCOL R172 */
-static void tx__no_more_than_credit(void **state)
+TEST_IN(tx__no_more_than_credit, NULL, end)
 {
 	static const struct uccl_credit_ops ops = {.name = "some", .limit = some_credit};
 	struct pair_cfg c = trains(40);
@@ -272,7 +273,7 @@ static uint64_t window_of_test(const void *cc)
 }
 
 /* One packet may leave at any window. A train fits the window even with nothing in flight. PROTOCOL R172 */
-static void tx__no_longer_than_the_window(void **state)
+TEST_IN(tx__no_longer_than_the_window, NULL, end)
 {
 	static const struct uccl_cc_ops ops = {
 		.name = "some", .init = init_of_test, .window = window_of_test
@@ -296,7 +297,7 @@ static void tx__no_longer_than_the_window(void **state)
 }
 
 /* Acknowledged, or forged to be, while it leaves: nothing more of it is read. PROTOCOL R16 */
-static void tx__acknowledged_while_it_leaves(void **state)
+TEST_IN(tx__acknowledged_while_it_leaves, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_obj *o;
@@ -314,7 +315,7 @@ static void tx__acknowledged_while_it_leaves(void **state)
 }
 
 /* Packets get shorter while a train leaves: what did not leave comes later. PROTOCOL R153 */
-static void tx__shorter_while_it_leaves(void **state)
+TEST_IN(tx__shorter_while_it_leaves, NULL, end)
 {
 	struct pair_cfg c = trains(8);
 	struct uccl_tx t;
@@ -339,7 +340,7 @@ static void tx__shorter_while_it_leaves(void **state)
  * Of a message of any length all packets but the last are full, so the kernel gets one train: the record with its
  * beginning, segments, and the rest as a chunk, which asks for the acknowledgement. PROTOCOL R167
  */
-static void tx__shares_a_train(void **state)
+TEST_IN(tx__shares_a_train, NULL, end)
 {
 	struct uccl_tx t;
 
@@ -378,7 +379,7 @@ static void drop_some(struct pair *q, struct pair_pkt *k)
 }
 
 /* Of 64 segments some are lost, by chance: these are sent again, and no others. PROTOCOL R171 */
-static void rtx__of_many(void **state)
+TEST_IN(rtx__of_many, NULL, end)
 {
 	struct uccl_rng rng;
 
@@ -412,7 +413,7 @@ static void drop_twice(struct pair *q, struct pair_pkt *k)
 	k->fate = q->count++ == 0 ? PAIR_DROP : PAIR_PASS;
 }
 
-static void rtx__named_before(void **state)
+TEST_IN(rtx__named_before, NULL, end)
 {
 	start_trains(8);
 	p.filter = drop_twice;
@@ -423,7 +424,7 @@ static void rtx__named_before(void **state)
 }
 
 /* What is lost, and sent again, are the segments, not the chunk. PROTOCOL R172 */
-static void rtx__counts_what_is_lost(void **state)
+TEST_IN(rtx__counts_what_is_lost, NULL, end)
 {
 	uint64_t map = 1 << 1 | 1 << 3 | 1 << 7;
 
@@ -452,7 +453,7 @@ static void paced_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *
 }
 
 /* Of many that are lost as many leave as there is paced credit for, and one in any case. PROTOCOL R63 R172 */
-static void rtx__few_credits(void **state)
+TEST_IN(rtx__few_credits, NULL, end)
 {
 	static const struct uccl_credit_ops ops = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
 	struct pair_cfg c = trains(40);
@@ -484,7 +485,7 @@ static void rtx__few_credits(void **state)
 }
 
 /* Of segments that were lost some came before they were sent again: the peer counts these twice. PROTOCOL R286 */
-static void unlost__segments(void **state)
+TEST_IN(unlost__segments, NULL, end)
 {
 	static const struct uccl_credit_ops paced = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
 	struct pair_cfg c = trains(10);
@@ -527,7 +528,7 @@ static void only_losses(struct pair *q, struct pair_pkt *k)
 }
 
 /* With every fault of a network at once, both ways, records between. PROTOCOL R170 */
-static void all__bad_network(void **state)
+TEST_IN(all__bad_network, NULL, end)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct pair_cfg c = trains(2 + (uint32_t)seed % 63);
@@ -576,7 +577,7 @@ static struct pair_cfg long_trains(uint32_t segments, uint32_t bytes)
 }
 
 /* The way gets narrower than the segments under way: they come in sub-segments. PROTOCOL R153 */
-static void rtx__segments_in_subsegments(void **state)
+TEST_IN(rtx__segments_in_subsegments, NULL, end)
 {
 	static const uint32_t networks[] = {4000, 1472, 1280, 1200, 600};
 
@@ -609,7 +610,7 @@ static void lose_first_train(struct pair *q, struct pair_pkt *k)
 }
 
 /* Segments that wait for the places of their sub-segments are not overtaken by what needs only one. PROTOCOL R172 */
-static void rtx__subsegments_have_their_turn(void **state)
+TEST_IN(rtx__subsegments_have_their_turn, NULL, end)
 {
 	struct pair_cfg c = long_trains(4, 8192);
 
@@ -630,7 +631,7 @@ static void rtx__subsegments_have_their_turn(void **state)
 
 /* An acknowledgement that names the part of which sub-segments leave ends them: those of the next one begin at the
  * first. */
-static void rtx__named_while_its_subsegments_leave(void **state)
+TEST_IN(rtx__named_while_its_subsegments_leave, NULL, end)
 {
 	struct pair_cfg c = long_trains(4, 8192);
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
@@ -689,7 +690,7 @@ static void feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total, uin
 }
 
 /* A block may name only segments that were sent. PROTOCOL R18 */
-static void ack_rx__lies_about_segments(void **state)
+TEST_IN(ack_rx__lies_about_segments, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
@@ -733,7 +734,7 @@ static void ack_rx__lies_about_segments(void **state)
 }
 
 /* Segments that do not fit their own numbers, or those that came before. PROTOCOL R170 */
-static void segment_rx__malformed(void **state)
+TEST_IN(segment_rx__malformed, NULL, end)
 {
 	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 100};
 	static const uint8_t payload[900], rec[UCCL_REC_LEN];
@@ -832,7 +833,7 @@ static enum uccl_drop count_rows(struct pair *q, struct pair_side *s, const stru
 }
 
 /* A row is taken in one go: one upcall, one decision on the acknowledgement; each packet is counted. PROTOCOL R173 */
-static void segments_rx__in_one_go(void **state)
+TEST_IN(segments_rx__in_one_go, NULL, end)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 
@@ -867,7 +868,7 @@ static void segments_rx__in_one_go(void **state)
 }
 
 /* The last one says whether more waits for a slot. PROTOCOL R178 */
-static void segments_rx__says_whether_more_waits(void **state)
+TEST_IN(segments_rx__says_whether_more_waits, NULL, end)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 
@@ -893,7 +894,7 @@ static void segments_rx__says_whether_more_waits(void **state)
 }
 
 /* Rows of which some segments came before, or that are refused: as if they came one by one. PROTOCOL R173 */
-static void segments_rx__as_one_by_one(void **state)
+TEST_IN(segments_rx__as_one_by_one, NULL, end)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 	struct uccl_rng rng;
@@ -963,7 +964,7 @@ static void feed_raw(uint16_t path, uint64_t csn, const struct uccl_segment *fir
 }
 
 /* A row that does not fit its chunk, the window or a path: as if its packets came one by one. PROTOCOL R173 */
-static void segments_rx__malformed(void **state)
+TEST_IN(segments_rx__malformed, NULL, end)
 {
 	struct uccl_segment at = {.index = 0, .count = 3, .total = 2500};
 	const struct uccl_flow *f = &p.side[1].f;
@@ -1000,7 +1001,7 @@ static void segments_rx__malformed(void **state)
 }
 
 /* What could not be taken is not named, and comes again. PROTOCOL R41 */
-static void segment_rx__no_memory_comes_again(void **state)
+TEST_IN(segment_rx__no_memory_comes_again, NULL, end)
 {
 	start_trains(8);
 	p.refuse = pair_refuse_some;
@@ -1018,7 +1019,7 @@ static void segment_rx__no_memory_comes_again(void **state)
 }
 
 /* A segment is missing before another: that is told soon. */
-static void segment_rx__gap(void **state)
+TEST_IN(segment_rx__gap, NULL, end)
 {
 	start_trains(8);
 	feed(p.side[1].f.rx.arrived.nxt, 0, 8, 832, 104);
@@ -1046,7 +1047,7 @@ static void feed_sub(uint64_t csn, uint8_t of, uint8_t sub)
 
 /* Sub-segments of several segments of a chunk, of one that came, and of a chunk that comes in segments. PROTOCOL R153
  */
-static void segment_rx__subsegments(void **state)
+TEST_IN(segment_rx__subsegments, NULL, end)
 {
 	struct pair_side *rx = &p.side[1];
 	uint64_t csn;
@@ -1094,7 +1095,7 @@ static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const stru
  * A segment that the layer above refuses does not say how its chunk is cut, nor that it comes in segments: the true one
  * does, and the flow goes on. The same of one that does not fit its own numbers. PROTOCOL R315
  */
-static void segment_rx__refused(void **state)
+TEST_IN(segment_rx__refused, NULL, end)
 {
 	for (uint64_t ahead = 0; ahead < 3; ahead++)
 		for (int fits = 0; fits < 2; fits++) {
@@ -1118,7 +1119,7 @@ static void segment_rx__refused(void **state)
 }
 
 /* Who did not say that it takes segments takes none. */
-static void segment_rx__not_expected(void **state)
+TEST_IN(segment_rx__not_expected, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -1143,7 +1144,7 @@ static struct uccl_ack block_of(void)
 }
 
 /* There is room for sixteen chunks in a block: if there are more, each has its turn. PROTOCOL R171 */
-static void tell__in_turn(void **state)
+TEST_IN(tell__in_turn, NULL, end)
 {
 	struct uccl_ack a;
 	uint64_t csn;
@@ -1176,7 +1177,7 @@ static void tell__in_turn(void **state)
 }
 
 /* What came of a chunk and of its sub-segments is told together, or all of it in the next block. PROTOCOL R330 */
-static void tell__sub_segments(void **state)
+TEST_IN(tell__sub_segments, NULL, end)
 {
 	uint16_t next = 0;
 	uint64_t csn;
@@ -1209,7 +1210,7 @@ static void tell__sub_segments(void **state)
 }
 
 /* A row is marked as a whole, and each byte counts once, whether it is taken in one go or not. PROTOCOL R189 */
-static void segments_rx__marks(void **state)
+TEST_IN(segments_rx__marks, NULL, end)
 {
 	static uint8_t flat[UCCL_SEGMENT_COUNT * (UCCL_HDR_LEN + PACKET)];
 	uint32_t each, len;
@@ -1235,44 +1236,4 @@ static void segments_rx__marks(void **state)
 	assert_true(stats(0)->marked_tx == 20 * PACKET + UCCL_MARK_BYTES - 20 * PACKET % UCCL_MARK_BYTES);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx__a_train_is_a_chunk, end),
-		cmocka_unit_test_teardown(tx_follow__as_one_by_one, end),
-		cmocka_unit_test_teardown(tx_follow__not_these, end),
-		cmocka_unit_test_teardown(tx__no_more_than_it_takes, end),
-		cmocka_unit_test_teardown(tx__segments_take_slots, end),
-		cmocka_unit_test_teardown(tx__no_trains, end),
-		cmocka_unit_test_teardown(tx__no_more_than_credit, end),
-		cmocka_unit_test_teardown(tx__no_longer_than_the_window, end),
-		cmocka_unit_test_teardown(tx__acknowledged_while_it_leaves, end),
-		cmocka_unit_test_teardown(tx__shorter_while_it_leaves, end),
-		cmocka_unit_test_teardown(tx__shares_a_train, end),
-		cmocka_unit_test_teardown(rtx__of_many, end),
-		cmocka_unit_test_teardown(rtx__named_before, end),
-		cmocka_unit_test_teardown(rtx__counts_what_is_lost, end),
-		cmocka_unit_test_teardown(rtx__few_credits, end),
-		cmocka_unit_test_teardown(unlost__segments, end),
-		cmocka_unit_test_teardown(all__bad_network, end),
-		cmocka_unit_test_teardown(rtx__segments_in_subsegments, end),
-		cmocka_unit_test_teardown(rtx__subsegments_have_their_turn, end),
-		cmocka_unit_test_teardown(rtx__named_while_its_subsegments_leave, end),
-		cmocka_unit_test_teardown(ack_rx__lies_about_segments, end),
-		cmocka_unit_test_teardown(segment_rx__malformed, end),
-		cmocka_unit_test_teardown(segments_rx__in_one_go, end),
-		cmocka_unit_test_teardown(segments_rx__says_whether_more_waits, end),
-		cmocka_unit_test_teardown(segments_rx__as_one_by_one, end),
-		cmocka_unit_test_teardown(segments_rx__malformed, end),
-		cmocka_unit_test_teardown(segment_rx__no_memory_comes_again, end),
-		cmocka_unit_test_teardown(segment_rx__gap, end),
-		cmocka_unit_test_teardown(segment_rx__subsegments, end),
-		cmocka_unit_test_teardown(segment_rx__refused, end),
-		cmocka_unit_test_teardown(segment_rx__not_expected, end),
-		cmocka_unit_test_teardown(tell__in_turn, end),
-		cmocka_unit_test_teardown(tell__sub_segments, end),
-		cmocka_unit_test_teardown(segments_rx__marks, end),
-	};
-
-	return cmocka_run_group_tests_name("segment_rx", tests, NULL, NULL);
-}
+TESTS_MAIN

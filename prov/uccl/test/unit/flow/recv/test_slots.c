@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/recv/slots.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ static uint32_t send(int i, uint64_t ms)
 }
 
 /* What is granted to one is bounded by what it can use, and by the queue; one chunk may always be under way. */
-static void open__bounds(void **state)
+TEST(open__bounds)
 {
 	static const uint32_t rooms[] = {0, 1, 2, 3, 10};
 
@@ -92,7 +92,7 @@ static void open__bounds(void **state)
 }
 
 /* Many that only connect have no more than the part of tokens, and at least one slot each. PROTOCOL R20 */
-static void open__many_strangers(void **state)
+TEST(open__many_strangers)
 {
 	start(1, ROOM);
 	send(0, 20);
@@ -107,7 +107,7 @@ static void open__many_strangers(void **state)
 }
 
 /* More than fit: the first have something to begin with, the others have to ask. PROTOCOL R177 */
-static void open__more_than_fit(void **state)
+TEST(open__more_than_fit)
 {
 	static const uint32_t rooms[] = {1, 2, 3, 4, 5, 16, 64, 1000};
 
@@ -145,7 +145,7 @@ static bool turn(int i, bool more)
 }
 
 /* All want one at once: first come, first served, nobody passes, and nothing is promised twice. PROTOCOL R178 */
-static void want__in_a_line(void **state)
+TEST(want__in_a_line)
 {
 	struct uccl_grant *x;
 	uint32_t had = 0;
@@ -194,7 +194,7 @@ static void want__in_a_line(void **state)
 }
 
 /* Who waits for a large packet is not passed by those who send short ones, new ones neither. PROTOCOL R178 */
-static void want__large_packets(void **state)
+TEST(want__large_packets)
 {
 	uint32_t told;
 
@@ -217,7 +217,7 @@ static void want__large_packets(void **state)
 }
 
 /* What was to be given back, and is not yet, is given again at its turn: it takes no second place. */
-static void want__before_it_was_met(void **state)
+TEST(want__before_it_was_met)
 {
 	uint64_t used;
 
@@ -242,7 +242,7 @@ static void want__before_it_was_met(void **state)
 }
 
 /* All send without end, many more than there are slots: they take turns, and nobody has much more. PROTOCOL R178 */
-static void want__turns(void **state)
+TEST(want__turns)
 {
 	static const int peers[] = {3, 17, 100};
 	static const uint32_t rooms[] = {1, 2, 7, 64};
@@ -277,7 +277,7 @@ static void want__turns(void **state)
 }
 
 /* What told it of its slot was lost: it asks again, keeps the slot, and its time begins anew. PROTOCOL R179 */
-static void want__again(void **state)
+TEST(want__again)
 {
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
@@ -339,7 +339,7 @@ static uint64_t beside_liars(int n, uint32_t room, enum liar kind)
 }
 
 /* Who asks for what it does not use takes next to nothing from who does. PROTOCOL R320 */
-static void want__liars(void **state)
+TEST(want__liars)
 {
 	static const uint32_t rooms[] = { 16, 64, 250 };
 
@@ -353,7 +353,7 @@ static void want__liars(void **state)
 }
 
 /* An honest one that was written off, as its answers were lost, counts again when it is heard. */
-static void want__heard_again(void **state)
+TEST(want__heard_again)
 {
 	uint64_t used;
 
@@ -391,7 +391,7 @@ static void want__heard_again(void **state)
 }
 
 /* Who asks again and again is told some times, then once in a while; who has just sent is told. PROTOCOL R320 */
-static void want__too_soon(void **state)
+TEST(want__too_soon)
 {
 	int told = 0;
 
@@ -415,7 +415,7 @@ static void want__too_soon(void **state)
 }
 
 /* A turn that passes unused is forgiven once, then the next one is ever later; a chunk ends that. */
-static void want__wasted(void **state)
+TEST(want__wasted)
 {
 	uint64_t wait = 0;
 
@@ -447,7 +447,7 @@ static void want__wasted(void **state)
 }
 
 /* Those who have slots do not answer: after a while there are a few for others, in turn. PROTOCOL R179 */
-static void want__starved(void **state)
+TEST(want__starved)
 {
 	static uint64_t sent[MANY];
 	int had = 0;
@@ -478,7 +478,7 @@ static void want__starved(void **state)
 }
 
 /* Who has one, or many, and is silent is asked as long as somebody waits. The last place is never promised twice. */
-static void want__asks_the_silent(void **state)
+TEST(want__asks_the_silent)
 {
 	struct uccl_grant *x;
 	uint32_t asked = 0;
@@ -499,7 +499,7 @@ static void want__asks_the_silent(void **state)
 }
 
 /* Who knows of no grant of 0 is promised one, and if that does not fit it takes it from nobody. PROTOCOL R180 */
-static void least__one(void **state)
+TEST(least__one)
 {
 	struct uccl_grant *x;
 	uint64_t used;
@@ -533,7 +533,7 @@ static void least__one(void **state)
 }
 
 /* Alone, one has nearly all of it. */
-static void tell__alone(void **state)
+TEST(tell__alone)
 {
 	start(1, ROOM);
 	assert_int_equal(g[0].slots, 16);
@@ -541,7 +541,7 @@ static void tell__alone(void **state)
 }
 
 /* One active peer among many has nearly what it has alone. PROTOCOL R140 */
-static void tell__one_among_idle(void **state)
+TEST(tell__one_among_idle)
 {
 	static const int peers[] = {2, 10, 100, 400, 600, 1000};
 
@@ -561,7 +561,7 @@ static void tell__one_among_idle(void **state)
 }
 
 /* Its first chunks bring an idle one its share at once; nobody had to be asked. PROTOCOL R140 */
-static void tell__first_message(void **state)
+TEST(tell__first_message)
 {
 	start(20, ROOM);
 	assert_in_range(tell(19, 3), 1, 8);
@@ -575,7 +575,7 @@ static void tell__first_message(void **state)
  * Far away and slow: 3 chunks a ms at most, and what is told lets them come a round trip of 40 ms later. Half a token
  * never comes in 10 ms, but in the time of some round trips; so it is busy, and has what fills the way. PROTOCOL R253
  */
-static void tell__far_away(void **state)
+TEST(tell__far_away)
 {
 	enum { STEPS = 4 * 2000, LAG = 4 * 40 };
 	static uint32_t may[STEPS + LAG]; /* chunks that may have come by then, a quarter of a ms each */
@@ -597,7 +597,7 @@ static void tell__far_away(void **state)
 }
 
 /* Who was busy and sends no more leaves its part to the others; how long that takes depends on the round trip. */
-static void tell__quiet_after_a_while(void **state)
+TEST(tell__quiet_after_a_while)
 {
 	start(3, ROOM);
 	tell(0, 100);
@@ -615,7 +615,7 @@ static void tell__quiet_after_a_while(void **state)
 }
 
 /* All become active at once: they share alike as soon as they have answered. PROTOCOL R20 R140 */
-static void tell__all_at_once(void **state)
+TEST(tell__all_at_once)
 {
 	start(64, ROOM);
 	send(0, 50);
@@ -635,7 +635,7 @@ static void tell__all_at_once(void **state)
 }
 
 /* A smaller grant counts only when it is known to be met: until then the peer may use the old one. PROTOCOL R142 */
-static void met__counts(void **state)
+TEST(met__counts)
 {
 	uint32_t had, less;
 	uint8_t turn;
@@ -680,7 +680,7 @@ static void met__counts(void **state)
 }
 
 /* What is on its way back may be told again in the same turn; the larger one counts. PROTOCOL R142 */
-static void met__raised_meanwhile(void **state)
+TEST(met__raised_meanwhile)
 {
 	uint32_t had, less;
 
@@ -699,7 +699,7 @@ static void met__raised_meanwhile(void **state)
 }
 
 /* Who never answers keeps what it was told, and no more; the others keep their tokens. PROTOCOL R143 */
-static void ask__no_answer(void **state)
+TEST(ask__no_answer)
 {
 	uint32_t kept[8], asked = 0;
 	struct uccl_grant *x;
@@ -733,7 +733,7 @@ static void ask__no_answer(void **state)
 }
 
 /* Nobody is asked for what nobody needs, and a shortage that is over is forgotten. PROTOCOL R141 */
-static void ask__only_if_needed(void **state)
+TEST(ask__only_if_needed)
 {
 	start(2, ROOM);
 	assert_true(s.ask_at == UCCL_NEVER);
@@ -752,7 +752,7 @@ static void ask__only_if_needed(void **state)
 }
 
 /* However many are quiet, few are looked at in a millisecond. */
-static void ask__few_at_a_time(void **state)
+TEST(ask__few_at_a_time)
 {
 	start(MANY, 20000);
 	for (int i = 0; i < 20; i++, now += MS) {
@@ -769,7 +769,7 @@ static void ask__few_at_a_time(void **state)
 }
 
 /* Packets of different sizes: each slot costs what it takes of the queue. */
-static void resize__sizes(void **state)
+TEST(resize__sizes)
 {
 	start(1, ROOM);
 	uccl_slots_open(&s, &g[1], ROOM / 10, 16384);
@@ -795,7 +795,7 @@ static void resize__sizes(void **state)
 }
 
 /* One slot of each counts as what comes, the others as what may come: all have one, nobody has many. PROTOCOL R247 */
-static void resize__usual(void **state)
+TEST(resize__usual)
 {
 	uint32_t served = 0;
 
@@ -835,7 +835,7 @@ static void resize__usual(void **state)
 }
 
 /* Who has a turn takes its time, until another one has waited for long. PROTOCOL R178 */
-static void want__patience(void **state)
+TEST(want__patience)
 {
 	start(100, 16);
 	for (int i = 99; i >= 0; i--)
@@ -859,7 +859,7 @@ static void want__patience(void **state)
 }
 
 /* Whatever happens, in whatever order: the books balance, and the queue is not promised twice. PROTOCOL R20 */
-static void all__by_chance(void **state)
+TEST(all__by_chance)
 {
 	for (uint64_t seed = 1; seed <= 30; seed++) {
 		struct uccl_rng rng;
@@ -912,40 +912,4 @@ static void all__by_chance(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__bounds),
-		cmocka_unit_test(open__many_strangers),
-		cmocka_unit_test(open__more_than_fit),
-		cmocka_unit_test(tell__alone),
-		cmocka_unit_test(tell__one_among_idle),
-		cmocka_unit_test(tell__first_message),
-		cmocka_unit_test(tell__far_away),
-		cmocka_unit_test(tell__quiet_after_a_while),
-		cmocka_unit_test(tell__all_at_once),
-		cmocka_unit_test(met__counts),
-		cmocka_unit_test(met__raised_meanwhile),
-		cmocka_unit_test(want__in_a_line),
-		cmocka_unit_test(want__large_packets),
-		cmocka_unit_test(want__before_it_was_met),
-		cmocka_unit_test(want__turns),
-		cmocka_unit_test(want__again),
-		cmocka_unit_test(want__liars),
-		cmocka_unit_test(want__heard_again),
-		cmocka_unit_test(want__too_soon),
-		cmocka_unit_test(want__wasted),
-		cmocka_unit_test(want__starved),
-		cmocka_unit_test(want__asks_the_silent),
-		cmocka_unit_test(least__one),
-		cmocka_unit_test(ask__no_answer),
-		cmocka_unit_test(ask__only_if_needed),
-		cmocka_unit_test(ask__few_at_a_time),
-		cmocka_unit_test(resize__sizes),
-		cmocka_unit_test(resize__usual),
-		cmocka_unit_test(want__patience),
-		cmocka_unit_test(all__by_chance),
-	};
-
-	return cmocka_run_group_tests_name("slots", tests, NULL, NULL);
-}
+TESTS_MAIN

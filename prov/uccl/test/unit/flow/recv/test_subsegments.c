@@ -2,7 +2,7 @@
 /* Segments that come in sub-segments, alone. What a flow makes of them is in test_subsegment. */
 #include "flow/recv/subsegments.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -66,7 +66,7 @@ static const struct uccl_partial_segment *feed(uint64_t csn, uint8_t index, uint
 }
 
 /* In any order, some of them twice: whole with the last that was missing, and the same bytes. */
-static void take__whole(void **state)
+TEST_IN(take__whole, setup, teardown)
 {
 	struct uccl_rng rng;
 
@@ -98,7 +98,7 @@ static void take__whole(void **state)
 }
 
 /* What is no part of the segment that is kept spoils it not: a longer one, of another chunk or kind. */
-static void take__another(void **state)
+TEST_IN(take__another, setup, teardown)
 {
 	const struct uccl_partial_segment *whole;
 
@@ -113,7 +113,7 @@ static void take__another(void **state)
 }
 
 /* Cut into more: what came before is nothing, and what comes of it later is old. PROTOCOL R331 */
-static void take__cut_anew(void **state)
+TEST_IN(take__cut_anew, setup, teardown)
 {
 	const struct uccl_partial_segment *whole;
 
@@ -127,7 +127,7 @@ static void take__cut_anew(void **state)
 }
 
 /* It is whole once more with the same one. */
-static void untake__comes_again(void **state)
+TEST_IN(untake__comes_again, setup, teardown)
 {
 	const struct uccl_segment s = {.count = 1, .sub = 1, .subs = 2, .total = 900};
 
@@ -139,7 +139,7 @@ static void untake__comes_again(void **state)
 }
 
 /* Few are kept, and none has the place of another: a sender knows how many. PROTOCOL R154 */
-static void take__few_are_kept(void **state)
+TEST_IN(take__few_are_kept, setup, teardown)
 {
 	const struct uccl_partial_segment *whole;
 
@@ -155,7 +155,7 @@ static void take__few_are_kept(void **state)
 }
 
 /* A line for each segment of a chunk of which some came, as far as there is room. PROTOCOL R330 */
-static void tell__each_segment(void **state)
+TEST_IN(tell__each_segment, setup, teardown)
 {
 	struct uccl_ack_segments a[4];
 	const struct uccl_partial_segment *whole;
@@ -184,7 +184,7 @@ static void tell__each_segment(void **state)
 	assert_int_equal(p.n, 0);
 }
 
-static void end__others_stay(void **state)
+TEST_IN(end__others_stay, setup, teardown)
 {
 	uccl_subsegments_end(&p, CSN);
 	assert_null(feed(CSN, 0, 2, 900));
@@ -198,17 +198,4 @@ static void end__others_stay(void **state)
 	assert_null(feed(CSN, 1, 2, 900));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(take__whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(take__another, setup, teardown),
-		cmocka_unit_test_setup_teardown(take__cut_anew, setup, teardown),
-		cmocka_unit_test_setup_teardown(take__few_are_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(untake__comes_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(tell__each_segment, setup, teardown),
-		cmocka_unit_test_setup_teardown(end__others_stay, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("subsegments", tests, NULL, NULL);
-}
+TESTS_MAIN

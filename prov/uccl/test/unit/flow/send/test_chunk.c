@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/send/chunk.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include "base/rng.h"
 
@@ -9,7 +9,7 @@
 
 static struct uccl_chunk c;
 
-static void init__sizes(void **state)
+TEST(init__sizes)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(c.bytes, 32 * KIB);
@@ -42,7 +42,7 @@ static uint32_t mean(double chance, uint32_t n)
 	return (uint32_t)(sum / n);
 }
 
-static void fate__shrinks_and_grows(void **state)
+TEST(fate__shrinks_and_grows)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(mean(0, 10000), 32 * KIB);
@@ -56,7 +56,7 @@ static void fate__shrinks_and_grows(void **state)
 }
 
 /* Seven in a row are chance, the eighth is not; but not the eighth of a thousand. */
-static void fate__chance(void **state)
+TEST(fate__chance)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	for (int i = 0; i < 7; i++)
@@ -80,7 +80,7 @@ static void come(uint32_t packets)
 }
 
 /* PROTOCOL R255 */
-static void init__brittle(void **state)
+TEST(init__brittle)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	assert_int_equal(c.bytes, 4 * KIB);
@@ -88,7 +88,7 @@ static void init__brittle(void **state)
 }
 
 /* Twice as large after as many packets each time, however many writes those are. PROTOCOL R255 */
-static void fate__brittle_grows(void **state)
+TEST(fate__brittle_grows)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	for (uint32_t kib = 4; kib < 32; kib *= 2) {
@@ -103,7 +103,7 @@ static void fate__brittle_grows(void **state)
 }
 
 /* One loss, and they are one packet; each try that ends so makes the next one come later. PROTOCOL R255 */
-static void fate__brittle_loss(void **state)
+TEST(fate__brittle_loss)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	for (uint32_t clean = 512; clean <= 65536; clean *= 2) {
@@ -124,7 +124,7 @@ static void fate__brittle_loss(void **state)
 }
 
 /* A loss between writes of a packet begins the wait anew. PROTOCOL R255 */
-static void fate__brittle_wait(void **state)
+TEST(fate__brittle_wait)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	come(511);
@@ -136,7 +136,7 @@ static void fate__brittle_wait(void **state)
 }
 
 /* Many are never lost: of a network that loses one packet in 256 nearly all writes are of one packet. */
-static void fate__brittle_seldom(void **state)
+TEST(fate__brittle_seldom)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	mean(1. / 256, 20000);
@@ -145,7 +145,7 @@ static void fate__brittle_seldom(void **state)
 	assert_int_equal(mean(0, 10000), 32 * KIB);
 }
 
-static void bytes__few_in_the_window(void **state)
+TEST(bytes__few_in_the_window)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 0, 100, 0, 0), 32 * KIB);
@@ -155,7 +155,7 @@ static void bytes__few_in_the_window(void **state)
 }
 
 /* So small that all slots hold less than eight windows they are not, whatever is lost. */
-static void bytes__few_slots(void **state)
+TEST(bytes__few_slots)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	for (int i = 0; i < 100; i++)
@@ -172,7 +172,7 @@ static void bytes__few_slots(void **state)
 }
 
 /* Half as large while more than six of the largest wait in queues. PROTOCOL R277 */
-static void bytes__queues(void **state)
+TEST(bytes__queues)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB), 32 * KIB);
@@ -194,7 +194,7 @@ static void bytes__queues(void **state)
 }
 
 /* Those that grew take no longer than a moment, and slots that are few make none larger. PROTOCOL R255 */
-static void bytes__brittle(void **state)
+TEST(bytes__brittle)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 1 << 20, 0), 4 * KIB);
@@ -206,22 +206,4 @@ static void bytes__brittle(void **state)
 	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 1 << 20, 16, 1 << 20, 0), 16 * KIB);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__sizes),
-		cmocka_unit_test(fate__shrinks_and_grows),
-		cmocka_unit_test(fate__chance),
-		cmocka_unit_test(init__brittle),
-		cmocka_unit_test(fate__brittle_grows),
-		cmocka_unit_test(fate__brittle_loss),
-		cmocka_unit_test(fate__brittle_wait),
-		cmocka_unit_test(fate__brittle_seldom),
-		cmocka_unit_test(bytes__few_in_the_window),
-		cmocka_unit_test(bytes__few_slots),
-		cmocka_unit_test(bytes__queues),
-		cmocka_unit_test(bytes__brittle),
-	};
-
-	return cmocka_run_group_tests_name("chunk", tests, NULL, NULL);
-}
+TESTS_MAIN

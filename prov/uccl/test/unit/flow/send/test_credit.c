@@ -2,7 +2,7 @@
 /* The books of credit alone: what leaves and what comes are numbers. */
 #include "flow/send/credit.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void spend__counted_once(void **state)
+TEST_IN(spend__counted_once, setup, NULL)
 {
 	uccl_credit_spend(&c, 1000);
 	uccl_credit_spend_free(&c, 8);
@@ -26,7 +26,7 @@ static void spend__counted_once(void **state)
 }
 
 /* PROTOCOL R65 */
-static void turn__never_back(void **state)
+TEST_IN(turn__never_back, setup, NULL)
 {
 	assert_true(uccl_credit_turn(&c, 0));
 	assert_true(uccl_credit_turn(&c, 2));
@@ -36,7 +36,7 @@ static void turn__never_back(void **state)
 }
 
 /* Asked before it runs out, but not again while much of what was asked for is still to go. PROTOCOL R60 */
-static void wants__before_it_runs_out(void **state)
+TEST_IN(wants__before_it_runs_out, setup, NULL)
 {
 	assert_false(uccl_credit_wants(&c, 0, 0));
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
@@ -66,7 +66,7 @@ static void tell_unanswered(uint64_t bytes)
  * The same demand is told as a probe is first, and ever more seldom if nothing answers; another one, or one after an
  * answer, is not.
  */
-static void tell__again(void **state)
+TEST_IN(tell__again, setup, NULL)
 {
 	tell_unanswered(MIB);
 	tell_unanswered(MIB + 1);
@@ -81,7 +81,7 @@ static void tell__again(void **state)
 }
 
 /* Until it is told, the receiver takes what was lost for under way. */
-static void wants__lost_enough(void **state)
+TEST_IN(wants__lost_enough, setup, NULL)
 {
 	uccl_credit_lost(&c, 16 * KIB - 1);
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
@@ -92,7 +92,7 @@ static void wants__lost_enough(void **state)
 }
 
 /* What the receiver takes the next message for may be wrong by half. PROTOCOL R198 */
-static void misjudged__by_half(void **state)
+TEST_IN(misjudged__by_half, setup, NULL)
 {
 	assert_false(uccl_credit_misjudged(&c, 1));
 	assert_true(uccl_credit_misjudged(&c, 2));
@@ -110,7 +110,7 @@ static void misjudged__by_half(void **state)
 	assert_true(uccl_credit_misjudged(&c, MIB));
 }
 
-static void sane__no_count_leaps(void **state)
+TEST_IN(sane__no_count_leaps, setup, NULL)
 {
 	assert_true(uccl_credit_sane(&c, 0, 0));
 	assert_true(uccl_credit_sane(&c, 1ull << 48, 1ull << 48));
@@ -125,7 +125,7 @@ static void sane__no_count_leaps(void **state)
 	assert_false(uccl_credit_sane(&c, 0, 1ull << 62));
 }
 
-static void heard__never_less(void **state)
+TEST_IN(heard__never_less, setup, NULL)
 {
 	assert_false(uccl_credit_heard(&c, 500, 0));
 	assert_true(uccl_credit_heard(&c, 400, 20));
@@ -137,7 +137,7 @@ static void heard__never_less(void **state)
 }
 
 /* A demand is answered even if it says nothing new: the grant may have been lost. PROTOCOL R21 */
-static void take_due__once(void **state)
+TEST_IN(take_due__once, setup, NULL)
 {
 	assert_false(uccl_credit_take_due(&c));
 	uccl_credit_heard(&c, 0, 0);
@@ -147,19 +147,4 @@ static void take_due__once(void **state)
 	assert_true(uccl_credit_take_due(&c));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(spend__counted_once, setup),
-		cmocka_unit_test_setup(turn__never_back, setup),
-		cmocka_unit_test_setup(wants__before_it_runs_out, setup),
-		cmocka_unit_test_setup(tell__again, setup),
-		cmocka_unit_test_setup(wants__lost_enough, setup),
-		cmocka_unit_test_setup(misjudged__by_half, setup),
-		cmocka_unit_test_setup(sane__no_count_leaps, setup),
-		cmocka_unit_test_setup(heard__never_less, setup),
-		cmocka_unit_test_setup(take_due__once, setup),
-	};
-
-	return cmocka_run_group_tests_name("credit", tests, NULL, NULL);
-}
+TESTS_MAIN

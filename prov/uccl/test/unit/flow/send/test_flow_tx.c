@@ -2,6 +2,7 @@
 /* What leaves next, when payload is given back, and all of it at once. */
 #include "flow/observe/stall.h"
 #include "../sender.h"
+#include "../../tests.h"
 
 static void lose_all_data(struct pair *q, struct pair_pkt *k)
 {
@@ -12,7 +13,7 @@ static void lose_all_data(struct pair *q, struct pair_pkt *k)
 }
 
 /* Closing, then what was lost, probes, records, bulk, credit, acknowledgement. */
-static void flow_tx__order(void **state)
+TEST_IN(flow_tx__order, NULL, end)
 {
 	static const uint8_t want[] = {UCCL_PKT_CLOSE_ACK, UCCL_PKT_CLOSE};
 	struct uccl_hdr h = {.type = UCCL_PKT_CLOSE};
@@ -41,7 +42,7 @@ static void flow_tx__order(void **state)
 }
 
 /* The peer has closed: it does not listen any more. */
-static void flow_tx__silent_after_close(void **state)
+TEST_IN(flow_tx__silent_after_close, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CLOSE};
 
@@ -54,7 +55,7 @@ static void flow_tx__silent_after_close(void **state)
 }
 
 /* Control packets take the paths in turn. */
-static void flow_tx__control_rotates(void **state)
+TEST_IN(flow_tx__control_rotates, NULL, end)
 {
 	uint16_t last = UINT16_MAX;
 
@@ -69,7 +70,7 @@ static void flow_tx__control_rotates(void **state)
 }
 
 /* A source goes back when it is acknowledged and every read of it has ended. */
-static void flow_sent__holds_the_source(void **state)
+TEST_IN(flow_sent__holds_the_source, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f;
@@ -92,7 +93,7 @@ static void flow_sent__holds_the_source(void **state)
 }
 
 /* A NIC that copies packets but reads writes later: a source of writes goes back when the last is read. */
-static void flow_sent__writes_only(void **state)
+TEST_IN(flow_sent__writes_only, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -118,7 +119,7 @@ static void flow_sent__writes_only(void **state)
 	assert_true(p.side[0].stats.rtx_packets > 0);
 }
 
-static void flow_sent__unknown(void **state)
+TEST_IN(flow_sent__unknown, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f;
@@ -144,7 +145,7 @@ static void flow_sent__unknown(void **state)
 }
 
 /* Acknowledged to the last and only a read is out: no time-out asks the peer for anything. */
-static void flow_sent__no_probe_for_a_read(void **state)
+TEST_IN(flow_sent__no_probe_for_a_read, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -180,7 +181,7 @@ static void soak(struct pair_cfg c, uint64_t seed, double loss, double dup, doub
 	pair_fini(&p);
 }
 
-static void all__faults_by_chance(void **state)
+TEST_IN(all__faults_by_chance, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -190,7 +191,7 @@ static void all__faults_by_chance(void **state)
 	}
 }
 
-static void all__numbers_wrap(void **state)
+TEST_IN(all__numbers_wrap, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -215,7 +216,7 @@ static void granted(uint16_t slots, uint32_t acked)
 }
 
 /* No slots: nothing leaves but the question for one, at once, and again if no answer comes. PROTOCOL R179 */
-static void want__asks(void **state)
+TEST_IN(want__asks, NULL, end)
 {
 	struct uccl_flow *f = &p.side[0].f;
 
@@ -251,7 +252,7 @@ static void want__asks(void **state)
 }
 
 /* Who grants hears with each packet that asks for an answer whether more comes. PROTOCOL R178 */
-static void want__says_whether_more_waits(void **state)
+TEST_IN(want__says_whether_more_waits, NULL, end)
 {
 	start(pair_packets());
 	granted(1, 0);
@@ -266,7 +267,7 @@ static void want__says_whether_more_waits(void **state)
 }
 
 /* Whose records followed each other says so though nothing waits now. PROTOCOL R246 */
-static void want__expects_more(void **state)
+TEST_IN(want__expects_more, NULL, end)
 {
 	start(pair_packets());
 	granted(1, 0);
@@ -282,7 +283,7 @@ static void want__expects_more(void **state)
 	}
 }
 
-static void all__few_slots(void **state)
+TEST_IN(all__few_slots, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -293,7 +294,7 @@ static void all__few_slots(void **state)
 	soak(c, 2, 0.05, 0.02, 0.1);
 }
 
-static void all__policies(void **state)
+TEST_IN(all__policies, NULL, end)
 {
 	for (const char *const *cc = uccl_cc_names(); *cc; cc++)
 		for (const char *const *ps = uccl_path_names(); *ps; ps++)
@@ -308,7 +309,7 @@ static void all__policies(void **state)
 }
 
 /* Chunks 2 .. 9 are lost at first. */
-static void all__first_window_lost(void **state)
+TEST_IN(all__first_window_lost, NULL, end)
 {
 	start(pair_packets());
 	p.filter = lose_all_data;
@@ -318,7 +319,7 @@ static void all__first_window_lost(void **state)
 }
 
 /* Control goes where answers came from, and now and then elsewhere. */
-static void tx_control_path__answering_ones(void **state)
+TEST_IN(tx_control_path__answering_ones, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t on[8] = {0};
@@ -341,26 +342,4 @@ static void tx_control_path__answering_ones(void **state)
 		assert_true(on[i] > 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(flow_tx__order, end),
-		cmocka_unit_test_teardown(flow_tx__silent_after_close, end),
-		cmocka_unit_test_teardown(flow_tx__control_rotates, end),
-		cmocka_unit_test_teardown(flow_sent__holds_the_source, end),
-		cmocka_unit_test_teardown(flow_sent__writes_only, end),
-		cmocka_unit_test_teardown(flow_sent__unknown, end),
-		cmocka_unit_test_teardown(flow_sent__no_probe_for_a_read, end),
-		cmocka_unit_test_teardown(all__faults_by_chance, end),
-		cmocka_unit_test_teardown(all__numbers_wrap, end),
-		cmocka_unit_test_teardown(want__asks, end),
-		cmocka_unit_test_teardown(want__says_whether_more_waits, end),
-		cmocka_unit_test_teardown(want__expects_more, end),
-		cmocka_unit_test_teardown(all__few_slots, end),
-		cmocka_unit_test_teardown(all__policies, end),
-		cmocka_unit_test_teardown(all__first_window_lost, end),
-		cmocka_unit_test_teardown(tx_control_path__answering_ones, end),
-	};
-
-	return cmocka_run_group_tests_name("flow_tx", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/send/pacer.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -57,7 +57,7 @@ static int wait_next(void)
 }
 
 /* PROTOCOL R61 */
-static void next__line_rate(void **state)
+TEST(next__line_rate)
 {
 	struct uccl_pull_cfg c = usual;
 	uint64_t began, bytes = 0;
@@ -81,7 +81,7 @@ static void next__line_rate(void **state)
 	assert_int_equal(u[0].granted, c.idle + bytes + 10 * c.quantum);
 }
 
-static void next__unknown_link(void **state)
+TEST(next__unknown_link)
 {
 	start(0, &usual);
 	heard(0, 0, 1024 * MIB);
@@ -92,7 +92,7 @@ static void next__unknown_link(void **state)
 	assert_int_equal(now, 1000 * US);
 }
 
-static void next__nobody_wants(void **state)
+TEST(next__nobody_wants)
 {
 	start(LINK, &usual);
 	assert_int_equal(next(), -1);
@@ -103,7 +103,7 @@ static void next__nobody_wants(void **state)
 }
 
 /* PROTOCOL R61 */
-static void next__lists(void **state)
+TEST(next__lists)
 {
 	int i;
 
@@ -131,7 +131,7 @@ static void next__lists(void **state)
 }
 
 /* Where one grant is more than the idle window, that comes back all the same. */
-static void next__idle_below_a_grant(void **state)
+TEST(next__idle_below_a_grant)
 {
 	static const struct uccl_pull_cfg small = {.quantum = 64 * KIB, .idle = 32 * KIB, .window = MIB};
 
@@ -152,7 +152,7 @@ static void next__idle_below_a_grant(void **state)
 	assert_int_equal(u[0].granted, 192 * KIB);
 }
 
-static void next__turns(void **state)
+TEST(next__turns)
 {
 	start(LINK, &usual);
 	for (int i = 0; i < 5; i++)
@@ -166,7 +166,7 @@ static void next__turns(void **state)
 }
 
 /* A loss brings a turn forward, once in each round. PROTOCOL R61 R145 */
-static void next__losses_come_first(void **state)
+TEST(next__losses_come_first)
 {
 	static const int order[] = {4, 0, 1, 2, 3, 4, 0, 3, 1, 2};
 
@@ -207,7 +207,7 @@ static void lie(int senders, int liars, uint64_t for_ns, uint64_t n[])
 }
 
 /* Who says that it lost something gets its turn earlier, not more of them; who sends nothing, fewer. PROTOCOL R322 */
-static void next__losses_bring_no_more(void **state)
+TEST(next__losses_bring_no_more)
 {
 	static const struct { int senders, liars; } cases[] = {{2, 1}, {8, 1}, {8, 4}, {N, N - 1}};
 	uint64_t n[N], line = LINK / 1000 * 970 / 8 / 1000 / usual.quantum; /* grants in a ms */
@@ -231,7 +231,7 @@ static void next__losses_bring_no_more(void **state)
 }
 
 /* Nor is anything handed out at once because of it, or held up. PROTOCOL R61 */
-static void next__losses_take_no_room(void **state)
+TEST(next__losses_take_no_room)
 {
 	uint64_t n[N], line = LINK / 1000 * 970 / 8 / 1000 / usual.quantum;
 
@@ -285,7 +285,7 @@ static void beside_wasters(int liars, uint32_t loss, uint64_t grants[2])
 }
 
 /* Who takes credit and sends nothing loses its share; who loses a part keeps its own. PROTOCOL R322 */
-static void next__wasters_come_last(void **state)
+TEST(next__wasters_come_last)
 {
 	static const int liars[] = { 1, 10, 60 };
 	static const uint32_t losses[] = { 0, 256, 10, 3 };
@@ -301,7 +301,7 @@ static void next__wasters_come_last(void **state)
 }
 
 /* Everything of it was lost for a while, on a path that swallows all: once something comes, its share comes back. */
-static void next__waster_again(void **state)
+TEST(next__waster_again)
 {
 	uint64_t before;
 
@@ -322,7 +322,7 @@ static void next__waster_again(void **state)
 }
 
 /* PROTOCOL R62 */
-static void next__ahead(void **state)
+TEST(next__ahead)
 {
 	start(LINK, &usual);
 	heard(0, 0, 1024 * MIB);
@@ -337,7 +337,7 @@ static void next__ahead(void **state)
 }
 
 /* However many there are that take and do not send. PROTOCOL R62 */
-static void next__all_ahead(void **state)
+TEST(next__all_ahead)
 {
 	uint64_t sum = 0, until;
 
@@ -358,7 +358,7 @@ static void next__all_ahead(void **state)
 }
 
 /* PROTOCOL R62 */
-static void next__silent_ones_are_written_off(void **state)
+TEST(next__silent_ones_are_written_off)
 {
 	int i;
 
@@ -385,7 +385,7 @@ static void next__silent_ones_are_written_off(void **state)
 }
 
 /* What is sent unsolicited takes its time on the link before anything is granted. PROTOCOL R61 */
-static void heard__speculation_comes_first(void **state)
+TEST(heard__speculation_comes_first)
 {
 	uint64_t began;
 
@@ -406,7 +406,7 @@ static void heard__speculation_comes_first(void **state)
 }
 
 /* A loop that was away for a while does not make up for all of it. */
-static void next__late(void **state)
+TEST(next__late)
 {
 	int n = 0;
 
@@ -436,7 +436,7 @@ static uint64_t told(void)
 }
 
 /* Who wants more is let go, until three are; then all are held to their grants. PROTOCOL R65 */
-static void converge__turns(void **state)
+TEST(converge__turns)
 {
 	start(LINK, &converge);
 	/* A held one, of which nobody knows. */
@@ -487,7 +487,7 @@ static void converge__turns(void **state)
 }
 
 /* Too few are left: those that want more are let go, the others begin anew. PROTOCOL R65 */
-static void converge__ends(void **state)
+TEST(converge__ends)
 {
 	uint64_t began;
 
@@ -524,7 +524,7 @@ static void converge__ends(void **state)
 }
 
 /* A sender that goes on as if it were free has not heard of it. PROTOCOL R65 */
-static void converge__told_again(void **state)
+TEST(converge__told_again)
 {
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
@@ -544,7 +544,7 @@ static void converge__told_again(void **state)
 }
 
 /* Who is asked for something gets its credit as if it had said so, and has heard no more than before. PROTOCOL R248 */
-static void asked__wants_it(void **state)
+TEST(asked__wants_it)
 {
 	start(LINK, &usual);
 	uccl_pacer_asked(&p, &u[3], MIB, now);
@@ -560,7 +560,7 @@ static void asked__wants_it(void **state)
 	assert_true(uccl_pull_free(&u[0]));
 }
 
-static void asked__told_again(void **state)
+TEST(asked__told_again)
 {
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
@@ -581,7 +581,7 @@ static void asked__told_again(void **state)
 	assert_int_equal(told(), 0);
 }
 
-static void converge__fini(void **state)
+TEST(converge__fini)
 {
 	start(LINK, &converge);
 	for (int i = 0; i < 3; i++)
@@ -598,7 +598,7 @@ static void converge__fini(void **state)
 	assert_int_equal(wait_next(), 3);
 }
 
-static void fini__others_go_on(void **state)
+TEST(fini__others_go_on)
 {
 	start(LINK, &usual);
 	for (int i = 0; i < 3; i++)
@@ -617,7 +617,7 @@ static void fini__others_go_on(void **state)
 }
 
 /* A quantum takes longer on a slow link than the pacer looks ahead: its rate holds there too. */
-static void pacer_next__slow_link(void **state)
+TEST(pacer_next__slow_link)
 {
 	uint64_t began, ideal = 50 * 32 * KIB * 8 * 1000 / 970; /* ns at 1 Gbit/s */
 
@@ -669,7 +669,7 @@ static void sends(int i, uint64_t ends, uint64_t demand)
 }
 
 /* PROTOCOL R199 */
-static void rank__lowest_first(void **state)
+TEST(rank__lowest_first)
 {
 	start_ranked(by_left, &usual);
 	sends(0, 64 * MIB, 64 * MIB);
@@ -691,7 +691,7 @@ static void rank__lowest_first(void **state)
 }
 
 /* A sender says how long its message is: what makes no sense is as good as nothing. PROTOCOL R198 */
-static void rank__of_what_is_said(void **state)
+TEST(rank__of_what_is_said)
 {
 	start_ranked(by_left, &usual);
 	/* Of more than is wanted, and of what has come already. */
@@ -709,7 +709,7 @@ static void rank__of_what_is_said(void **state)
 }
 
 /* No message is too long to end: one turn in so many goes to who has waited longest. PROTOCOL R199 */
-static void rank__the_long_one_ends(void **state)
+TEST(rank__the_long_one_ends)
 {
 	struct uccl_pull_cfg c = usual;
 	uint64_t came = 0;
@@ -735,7 +735,7 @@ static void rank__the_long_one_ends(void **state)
 }
 
 /* Only the first few have grants under way. PROTOCOL R199 */
-static void rank__at_once(void **state)
+TEST(rank__at_once)
 {
 	struct uccl_pull_cfg c = usual;
 	bool seen[5] = {false};
@@ -765,7 +765,7 @@ static void rank__at_once(void **state)
 }
 
 /* A policy that ranks by turns is fair, whatever else it is. */
-static void rank__by_turns(void **state)
+TEST(rank__by_turns)
 {
 	start_ranked(by_turn, &usual);
 	for (int i = 0; i < 4; i++)
@@ -781,7 +781,7 @@ static void rank__by_turns(void **state)
 }
 
 /* A host that has been up for years: the rate is the same. */
-static void pacer_next__late_clock(void **state)
+TEST(pacer_next__late_clock)
 {
 	uint64_t took[2];
 
@@ -802,7 +802,7 @@ static void pacer_next__late_clock(void **state)
 }
 
 /* A part of the link is handed out as slowly as a slower link would be. */
-static void pacer_link__part(void **state)
+TEST(pacer_link__part)
 {
 	uint64_t took[2], grants = 100;
 
@@ -820,41 +820,4 @@ static void pacer_link__part(void **state)
 	assert_true(took[1] >= 8 * took[0] - 8 * 10 * US && took[1] <= 8 * took[0] + 8 * 10 * US);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heard__speculation_comes_first),
-		cmocka_unit_test(next__line_rate),
-		cmocka_unit_test(next__unknown_link),
-		cmocka_unit_test(next__nobody_wants),
-		cmocka_unit_test(next__lists),
-		cmocka_unit_test(next__idle_below_a_grant),
-		cmocka_unit_test(next__turns),
-		cmocka_unit_test(next__losses_come_first),
-		cmocka_unit_test(next__losses_bring_no_more),
-		cmocka_unit_test(next__losses_take_no_room),
-		cmocka_unit_test(next__wasters_come_last),
-		cmocka_unit_test(next__waster_again),
-		cmocka_unit_test(next__ahead),
-		cmocka_unit_test(next__all_ahead),
-		cmocka_unit_test(next__silent_ones_are_written_off),
-		cmocka_unit_test(next__late),
-		cmocka_unit_test(converge__turns),
-		cmocka_unit_test(converge__ends),
-		cmocka_unit_test(converge__told_again),
-		cmocka_unit_test(asked__wants_it),
-		cmocka_unit_test(asked__told_again),
-		cmocka_unit_test(converge__fini),
-		cmocka_unit_test(fini__others_go_on),
-		cmocka_unit_test(rank__lowest_first),
-		cmocka_unit_test(rank__of_what_is_said),
-		cmocka_unit_test(rank__the_long_one_ends),
-		cmocka_unit_test(rank__at_once),
-		cmocka_unit_test(rank__by_turns),
-		cmocka_unit_test(pacer_next__slow_link),
-		cmocka_unit_test(pacer_next__late_clock),
-		cmocka_unit_test(pacer_link__part),
-	};
-
-	return cmocka_run_group_tests_name("pacer", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* What the peer grants, alone: its blocks are made up. */
 #include "flow/send/peer_limits.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include "base/units.h"
 
@@ -23,7 +23,7 @@ static bool heard(uint64_t cum, uint32_t ts, uint16_t slots, uint64_t now)
 	return uccl_peer_limits_heard(&g, &a, cum, ts, now);
 }
 
-static void init__of_the_handshake(void **state)
+TEST_IN(init__of_the_handshake, setup, NULL)
 {
 	assert_int_equal(g.slots, 256);
 	assert_int_equal(g.msg_limit, 100);
@@ -32,7 +32,7 @@ static void init__of_the_handshake(void **state)
 }
 
 /* Any time is news at first, and the clock of the other host may wrap. */
-static void heard__the_later_one(void **state)
+TEST_IN(heard__the_later_one, setup, NULL)
 {
 	assert_true(heard(FIRST, UINT32_MAX - 5, 50, 1));
 	assert_int_equal(g.slots, 50);
@@ -46,7 +46,7 @@ static void heard__the_later_one(void **state)
 }
 
 /* Who acknowledges more is later, whatever the clock shows, and who acknowledges less never is. PROTOCOL R19 */
-static void heard__further_on(void **state)
+TEST_IN(heard__further_on, setup, NULL)
 {
 	assert_false(heard(FIRST - 1, 9, 60, 1));
 	assert_true(heard(FIRST + 3, 9, 60, 1));
@@ -60,7 +60,7 @@ static void heard__further_on(void **state)
 }
 
 /* A clock that jumped back convinces us after a while. */
-static void heard__no_clock_for_ever(void **state)
+TEST_IN(heard__no_clock_for_ever, setup, NULL)
 {
 	uint64_t now = 7;
 
@@ -72,7 +72,7 @@ static void heard__no_clock_for_ever(void **state)
 }
 
 /* Message numbers never go back, and they wrap; places and memory come and go. */
-static void heard__message_numbers(void **state)
+TEST_IN(heard__message_numbers, setup, NULL)
 {
 	struct uccl_ack a = {.slots = 7, .turn = 3, .msg_limit = 200, .rcv_short = true};
 
@@ -101,7 +101,7 @@ static void heard__message_numbers(void **state)
 }
 
 /* Said once for each turn, when no more is in flight than it allows. PROTOCOL R142 */
-static void meet__once_for_a_turn(void **state)
+TEST_IN(meet__once_for_a_turn, setup, NULL)
 {
 	heard(FIRST, 1, 4, 1);
 	g.turn = 1;
@@ -126,7 +126,7 @@ static void meet__once_for_a_turn(void **state)
 }
 
 /* No slots: asked again after the time-out, more and more seldom, up to a second, spread by chance. PROTOCOL R179 */
-static void wanted__more_and_more_seldom(void **state)
+TEST_IN(wanted__more_and_more_seldom, setup, NULL)
 {
 	uint64_t ms = UCCL_NS_PER_MS, spread = 0, now = 5;
 	struct uccl_rng rng;
@@ -148,7 +148,7 @@ static void wanted__more_and_more_seldom(void **state)
 }
 
 /* Who was told that there is none waits for its turn, and asks again in case that this was lost. PROTOCOL R179 */
-static void wanted__answered(void **state)
+TEST_IN(wanted__answered, setup, NULL)
 {
 	uint64_t ms = UCCL_NS_PER_MS, at;
 	struct uccl_rng rng;
@@ -177,7 +177,7 @@ static void wanted__answered(void **state)
 }
 
 /* More came soon, twice in a row: so it will again, until it does not. PROTOCOL R246 */
-static void more__soon(void **state)
+TEST_IN(more__soon, setup, NULL)
 {
 	uint64_t ms = UCCL_NS_PER_MS, now = 0;
 
@@ -196,19 +196,4 @@ static void more__soon(void **state)
 	assert_false(uccl_peer_limits_expects(&g));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(init__of_the_handshake, setup),
-		cmocka_unit_test_setup(heard__the_later_one, setup),
-		cmocka_unit_test_setup(heard__further_on, setup),
-		cmocka_unit_test_setup(heard__no_clock_for_ever, setup),
-		cmocka_unit_test_setup(heard__message_numbers, setup),
-		cmocka_unit_test_setup(meet__once_for_a_turn, setup),
-		cmocka_unit_test_setup(wanted__more_and_more_seldom, setup),
-		cmocka_unit_test_setup(wanted__answered, setup),
-		cmocka_unit_test_setup(more__soon, setup),
-	};
-
-	return cmocka_run_group_tests_name("peer_limits", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* The queues of what is to be sent, alone. */
 #include "flow/send/sendq.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static struct uccl_item *bulk(void)
 	return item;
 }
 
-static void add__by_kind(void **state)
+TEST_IN(add__by_kind, setup, NULL)
 {
 	struct uccl_item *small, *longer, *range;
 
@@ -84,7 +84,7 @@ static void add__by_kind(void **state)
 }
 
 /* Also when the count of them wraps. */
-static void long_first__in_order(void **state)
+TEST_IN(long_first__in_order, setup, NULL)
 {
 	struct uccl_item *a, *b, *c, *d;
 
@@ -106,7 +106,7 @@ static void long_first__in_order(void **state)
 	assert_null(uccl_sendq_long_first(&q));
 }
 
-static void turn__records_alone_owe_nothing(void **state)
+TEST_IN(turn__records_alone_owe_nothing, setup, NULL)
 {
 	for (int i = 0; i < 200; i++) {
 		assert_false(uccl_sendq_turn(&q));
@@ -117,7 +117,7 @@ static void turn__records_alone_owe_nothing(void **state)
 	assert_false(uccl_sendq_turn(&q));
 }
 
-static void turn__at_the_limit(void **state)
+TEST_IN(turn__at_the_limit, setup, NULL)
 {
 	int n = 0;
 
@@ -137,7 +137,7 @@ static void turn__at_the_limit(void **state)
 	assert_false(uccl_sendq_turn(&q));
 }
 
-static void turn__ends_with_the_last_range(void **state)
+TEST_IN(turn__ends_with_the_last_range, setup, NULL)
 {
 	add(true, CHUNK);
 	uccl_sendq_record(&q, add(false, RECORD), UCCL_SENDQ_AHEAD);
@@ -156,7 +156,7 @@ static void turn__ends_with_the_last_range(void **state)
 	assert_true(q.records_ahead > -CHUNK);
 }
 
-static void share__turns(void **state)
+TEST_IN(share__turns, setup, NULL)
 {
 	struct uccl_item *a, *b, *c;
 	uint64_t sent = 0;
@@ -192,7 +192,7 @@ static void share__turns(void **state)
 }
 
 /* With its last bytes its turn is over, too: it is in the queue no more. */
-static void share__ends_with_its_turn(void **state)
+TEST_IN(share__ends_with_its_turn, setup, NULL)
 {
 	struct uccl_item *a = add(true, UCCL_SENDQ_TURN), *b = add(true, CHUNK);
 
@@ -202,7 +202,7 @@ static void share__ends_with_its_turn(void **state)
 	assert_true(uccl_sendq_empty(&q));
 }
 
-static void bytes__of_the_beginning(void **state)
+TEST_IN(bytes__of_the_beginning, setup, NULL)
 {
 	assert_int_equal(uccl_sendq_bytes(&q, 64), 0);
 	for (int i = 0; i < 10; i++) {
@@ -223,7 +223,7 @@ static void bytes__of_the_beginning(void **state)
  * them has, and ranges that wait are never further apart than a turn. Records leave in their order.
  */
 /* PROTOCOL R200 */
-static void pass__short_ones(void **state)
+TEST_IN(pass__short_ones, setup, NULL)
 {
 	struct uccl_item *a, *b, *c, *d;
 
@@ -257,7 +257,7 @@ static void pass__short_ones(void **state)
 }
 
 /* A stream of short ones stops no long one: it lets some pass, and then none. PROTOCOL R200 */
-static void pass__bounded(void **state)
+TEST_IN(pass__bounded, setup, NULL)
 {
 	struct uccl_item *long_one;
 	uint64_t passed = 0;
@@ -275,7 +275,7 @@ static void pass__bounded(void **state)
 }
 
 /* PROTOCOL R198 */
-static void left__of_what_leaves_next(void **state)
+TEST_IN(left__of_what_leaves_next, setup, NULL)
 {
 	struct uccl_item *range;
 
@@ -296,7 +296,7 @@ static void left__of_what_leaves_next(void **state)
 	assert_int_equal(uccl_sendq_left(&q, 64), 7 * CHUNK + 1000);
 }
 
-static void all__by_chance(void **state)
+TEST_IN(all__by_chance, setup, NULL)
 {
 	int64_t records = 0, ranges = 0;
 	uint32_t next = 0, order[MANY], norder = 0;
@@ -340,22 +340,4 @@ static void all__by_chance(void **state)
 	assert_true(records > 4 * UCCL_SENDQ_AHEAD);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(add__by_kind, setup),
-		cmocka_unit_test_setup(long_first__in_order, setup),
-		cmocka_unit_test_setup(turn__records_alone_owe_nothing, setup),
-		cmocka_unit_test_setup(turn__at_the_limit, setup),
-		cmocka_unit_test_setup(turn__ends_with_the_last_range, setup),
-		cmocka_unit_test_setup(share__turns, setup),
-		cmocka_unit_test_setup(share__ends_with_its_turn, setup),
-		cmocka_unit_test_setup(bytes__of_the_beginning, setup),
-		cmocka_unit_test_setup(pass__short_ones, setup),
-		cmocka_unit_test_setup(pass__bounded, setup),
-		cmocka_unit_test_setup(left__of_what_leaves_next, setup),
-		cmocka_unit_test_setup(all__by_chance, setup),
-	};
-
-	return cmocka_run_group_tests_name("sendq", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* The log of what was sent, alone, beside a plain array of what was done. */
 #include "flow/send/sent.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -50,7 +50,7 @@ static void again(uint64_t csn)
 	uccl_sent_again(&l, e, 2000);
 }
 
-static void init__nothing_was_sent(void **state)
+TEST_IN(init__nothing_was_sent, setup, teardown)
 {
 	uint64_t csn;
 
@@ -62,7 +62,7 @@ static void init__nothing_was_sent(void **state)
 	assert_null(uccl_sent_check(&l));
 }
 
-static void grow__at_full(void **state)
+TEST_IN(grow__at_full, setup, teardown)
 {
 	for (uint32_t n = 0; n < WINDOW; n++) {
 		assert_int_equal(l.cap, n <= 64 ? 64 : n <= 128 ? 128 : 256);
@@ -80,7 +80,7 @@ static void grow__at_full(void **state)
 }
 
 /* Queues are moved in their order, though their rings have wrapped. */
-static void grow__keeps_the_queues(void **state)
+TEST_IN(grow__keeps_the_queues, setup, teardown)
 {
 	for (int i = 0; i < 200; i++) {
 		uint64_t csn = add(i % 2 ? 10 : LONG_BYTES);
@@ -104,7 +104,7 @@ static void grow__keeps_the_queues(void **state)
 	assert_null(uccl_sent_check(&l));
 }
 
-static void grow__no_memory(void **state)
+TEST_IN(grow__no_memory, setup, teardown)
 {
 	struct rlimit before, low;
 	struct uccl_sent_log was;
@@ -135,7 +135,7 @@ static void grow__no_memory(void **state)
 	assert_true(uccl_sent_room(&l));
 }
 
-static void lost__small_ones_first(void **state)
+TEST_IN(lost__small_ones_first, setup, teardown)
 {
 	uint64_t n;
 
@@ -170,7 +170,7 @@ static void lost__small_ones_first(void **state)
 	assert_null(uccl_sent_check(&l));
 }
 
-static void lost__came_after_all(void **state)
+TEST_IN(lost__came_after_all, setup, teardown)
 {
 	uint64_t n, csn;
 
@@ -200,7 +200,7 @@ static void lost__came_after_all(void **state)
 }
 
 /* The place of one that came after all is another's, who waits too: it counts where it waits, and once. */
-static void lost__place_of_another(void **state)
+TEST_IN(lost__place_of_another, setup, teardown)
 {
 	uint64_t csn;
 
@@ -230,7 +230,7 @@ static void row_leaves(int n)
 	assert_null(uccl_sent_check(&l));
 }
 
-static void wait__new_ones(void **state)
+TEST_IN(wait__new_ones, setup, teardown)
 {
 	struct uccl_sent *e;
 	uint64_t n, csn;
@@ -257,7 +257,7 @@ static void wait__new_ones(void **state)
 }
 
 /* What is too long leaves in sub-segments of the one segment that it is. */
-static void divide__one_segment(void **state)
+TEST_IN(divide__one_segment, setup, teardown)
 {
 	struct uccl_sent *e;
 	uint32_t news;
@@ -304,7 +304,7 @@ static void divide__one_segment(void **state)
 }
 
 /* Of a train one segment at a time leaves so; others may come meanwhile, and it may come whole. */
-static void divide__of_a_train(void **state)
+TEST_IN(divide__of_a_train, setup, teardown)
 {
 	const struct uccl_run_cfg first = {.pseq = 1};
 
@@ -344,7 +344,7 @@ static void divide__of_a_train(void **state)
 }
 
 /* What must wait for others goes behind all that wait, and comes back to the front. */
-static void next_later__each_in_turn(void **state)
+TEST_IN(next_later__each_in_turn, setup, teardown)
 {
 	uint64_t n, csn;
 
@@ -366,7 +366,7 @@ static void next_later__each_in_turn(void **state)
 	assert_null(uccl_sent_check(&l));
 }
 
-static void again__counts(void **state)
+TEST_IN(again__counts, setup, teardown)
 {
 	struct uccl_sent *e;
 	uint64_t n;
@@ -382,7 +382,7 @@ static void again__counts(void **state)
 	}
 }
 
-static void read__holds_the_edge(void **state)
+TEST_IN(read__holds_the_edge, setup, teardown)
 {
 	uint64_t n;
 
@@ -413,7 +413,7 @@ static void read__holds_the_edge(void **state)
 	assert_null(uccl_sent_read_end(&l, n));
 }
 
-static void add__a_place_used_before(void **state)
+TEST_IN(add__a_place_used_before, setup, teardown)
 {
 	struct uccl_sent *e = uccl_sent_at(&l, FIRST + 64);
 
@@ -441,7 +441,7 @@ static void add__a_place_used_before(void **state)
 }
 
 /* Of what the item's record says only where it begins is another, and in the log alone. */
-static void from__moves_its_beginning(void **state)
+TEST_IN(from__moves_its_beginning, setup, teardown)
 {
 	uint8_t want[UCCL_REC_LEN];
 	struct uccl_sent *e;
@@ -610,7 +610,7 @@ static void model_again(struct uccl_rng *rng)
 	model[next].state = UCCL_SENT_INFLIGHT;
 }
 
-static void all__any_order(void **state)
+TEST_IN(all__any_order, setup, teardown)
 {
 	struct uccl_rng rng;
 
@@ -648,7 +648,7 @@ static void all__any_order(void **state)
 	assert_int_equal(item.pending, 0);
 }
 
-static void check__sees_each(void **state)
+TEST_IN(check__sees_each, setup, teardown)
 {
 	struct uccl_sent_log keep;
 	struct uccl_sent *e, kept;
@@ -685,27 +685,4 @@ static void check__sees_each(void **state)
 #undef BROKEN
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(init__nothing_was_sent, setup, teardown),
-		cmocka_unit_test_setup_teardown(grow__at_full, setup, teardown),
-		cmocka_unit_test_setup_teardown(grow__keeps_the_queues, setup, teardown),
-		cmocka_unit_test_setup_teardown(grow__no_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(lost__small_ones_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(lost__came_after_all, setup, teardown),
-		cmocka_unit_test_setup_teardown(lost__place_of_another, setup, teardown),
-		cmocka_unit_test_setup_teardown(wait__new_ones, setup, teardown),
-		cmocka_unit_test_setup_teardown(divide__one_segment, setup, teardown),
-		cmocka_unit_test_setup_teardown(divide__of_a_train, setup, teardown),
-		cmocka_unit_test_setup_teardown(next_later__each_in_turn, setup, teardown),
-		cmocka_unit_test_setup_teardown(again__counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(read__holds_the_edge, setup, teardown),
-		cmocka_unit_test_setup_teardown(add__a_place_used_before, setup, teardown),
-		cmocka_unit_test_setup_teardown(from__moves_its_beginning, setup, teardown),
-		cmocka_unit_test_setup_teardown(all__any_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(check__sees_each, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("sent", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* The judge of trains alone: a model of a network says what becomes of each chunk. */
 #include "flow/send/train.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static uint64_t chunks_until_off(const struct broken *b, uint64_t most)
 }
 
 /* Whatever part of a train is lost, and whatever the network loses besides, 1000 chunks show it: 1.5 MB. */
-static void single__broken_trains(void **state)
+TEST(single__broken_trains)
 {
 	static const struct broken kinds[] = {{1, 0}, {0.97, 0.01}, {0.85, 0}, {0.6, 0}, {1, 0.05}, {0.5, 0.03}};
 
@@ -109,7 +109,7 @@ static void single__broken_trains(void **state)
 }
 
 /* After good times, too. */
-static void single__breaks_later(void **state)
+TEST(single__breaks_later)
 {
 	struct broken b = {.trains = 0.9};
 
@@ -120,7 +120,7 @@ static void single__breaks_later(void **state)
 }
 
 /* Few losses do not even make it look; more make it look once a second, which costs little. */
-static void lost__ordinary(void **state)
+TEST(lost__ordinary)
 {
 	static const double p[] = {0.001, 0.01, 0.05, 0.1};
 
@@ -164,7 +164,7 @@ static bool lose_bad(bool single, const void *arg)
 	return b->in;
 }
 
-static void lost__no_false_alarm(void **state)
+TEST(lost__no_false_alarm)
 {
 	static const double share[] = {0.05, 0.1, 0.2, 0.3, 0.5, 0.8}, burst[] = {1, 4, 44, 200};
 	uint64_t runs = 0, tests = 0, alarms = 0;
@@ -192,7 +192,7 @@ static void lost__no_false_alarm(void **state)
 }
 
 /* A comparison that finds nothing ends, and the next one is not at once: singles stay few. */
-static void single__innocent(void **state)
+TEST(single__innocent)
 {
 	double p = 0.5;
 
@@ -210,7 +210,7 @@ static void single__innocent(void **state)
 }
 
 /* A few more packets of trains are lost; or many, but only twice as many as of the others. */
-static void lost__little_worse(void **state)
+TEST(lost__little_worse)
 {
 	struct broken few = {.trains = 0.015}, little = {.trains = 0.5, .singles = 0.25};
 
@@ -245,7 +245,7 @@ static uint64_t pass(uint64_t ns, bool (*lose)(bool single, const void *arg), co
 }
 
 /* Without trains for a minute; a trial of 8 chunks; then two, four ... up to an hour. What it costs is little. */
-static void trial__fails(void **state)
+TEST(trial__fails)
 {
 	struct broken b = {.trains = 1};
 	uint64_t off = UCCL_TRAIN_OFF_NS;
@@ -278,7 +278,7 @@ static bool lose_first(bool single, const void *arg)
 	return !single && m.t.state == UCCL_TRAINS_TRIED && m.nxt == m.t.first;
 }
 
-static void trial__partly(void **state)
+TEST(trial__partly)
 {
 	turn_off();
 	pass(UCCL_TRAIN_OFF_NS + 14 * SECOND, lose_all_but_first, NULL);
@@ -291,7 +291,7 @@ static void trial__partly(void **state)
 }
 
 /* Mended: trains again, told once. Broken again soon: a longer pause than at first. */
-static void trial__succeeds(void **state)
+TEST(trial__succeeds)
 {
 	struct broken b = {.trains = 1};
 
@@ -322,7 +322,7 @@ static bool ask(uint64_t csn, uint64_t una, uint16_t path, bool more)
 }
 
 /* What does not leave in one train, or could not be many, is no trial; and it is not tried again at once. */
-static void trial__together(void **state)
+TEST(trial__together)
 {
 	turn_off();
 	m.now += UCCL_TRAIN_OFF_NS;
@@ -369,7 +369,7 @@ static uint32_t packets(struct uccl_train *t, uint64_t delivered, uint64_t queue
 }
 
 /* A quarter, where the network is what bounds the flow, and then until it is not. PROTOCOL R288 */
-static void bytes__short(void **state)
+TEST(bytes__short)
 {
 	struct uccl_train t = { 0 }, begins = { .brief = true };
 
@@ -391,21 +391,4 @@ static void bytes__short(void **state)
 	assert_int_equal(packets(&begins, 900, 0), 60);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(single__broken_trains),
-		cmocka_unit_test(single__breaks_later),
-		cmocka_unit_test(single__innocent),
-		cmocka_unit_test(lost__ordinary),
-		cmocka_unit_test(lost__no_false_alarm),
-		cmocka_unit_test(lost__little_worse),
-		cmocka_unit_test(trial__fails),
-		cmocka_unit_test(trial__partly),
-		cmocka_unit_test(trial__succeeds),
-		cmocka_unit_test(trial__together),
-		cmocka_unit_test(bytes__short),
-	};
-
-	return cmocka_run_group_tests_name("train", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What is sent again, and segments of direct writes. */
 #include "../sender.h"
+#include "../../tests.h"
 
 /* Of 20 chunks that left on one path the peer has the last alone. `slots`: its grant; 0: as it was. */
 static void tell_the_last(const struct pair_cfg *c, uint16_t slots)
@@ -18,7 +19,7 @@ static void tell_the_last(const struct pair_cfg *c, uint16_t slots)
 }
 
 /* Lost chunks pass a closed window, a spent credit and the pacer. */
-static void tx_retransmit__not_gated(void **state)
+TEST_IN(tx_retransmit__not_gated, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -43,7 +44,7 @@ static void tx_retransmit__not_gated(void **state)
 	}
 }
 
-static void tx_retransmit__within_slots(void **state)
+TEST_IN(tx_retransmit__within_slots, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -59,7 +60,7 @@ static void tx_retransmit__within_slots(void **state)
 }
 
 /* What was acknowledged while it waited is not sent again. */
-static void tx_retransmit__acknowledged_meanwhile(void **state)
+TEST_IN(tx_retransmit__acknowledged_meanwhile, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_ack a;
@@ -82,7 +83,7 @@ static void tx_retransmit__acknowledged_meanwhile(void **state)
 }
 
 /* All of it was: nothing is sent, and nothing is asked for later. */
-static void tx_retransmit__all_acknowledged(void **state)
+TEST_IN(tx_retransmit__all_acknowledged, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_ack a;
@@ -103,7 +104,7 @@ static void tx_retransmit__all_acknowledged(void **state)
 	assert_int_equal(p.side[0].stats.tx_packets, 20);
 }
 
-static void tx_rewrite__subsegments(void **state)
+TEST_IN(tx_rewrite__subsegments, NULL, end)
 {
 	struct uccl_segment s;
 	int n = 0;
@@ -163,7 +164,7 @@ static struct uccl_ack last_of_four_came(uint64_t csn)
  * A small record that is lost while segments leave goes behind them: each segment belongs to one chunk. If that chunk
  * came after all, the next one begins with its first.
  */
-static void tx_rewrite__in_a_row(void **state)
+TEST_IN(tx_rewrite__in_a_row, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_cfg c = pair_direct();
@@ -204,7 +205,7 @@ static void count_segments(struct pair *q, struct pair_pkt *k)
 }
 
 /* Segments leave as the peer has places for them: the last one asks, and its answer lets the next ones go. */
-static void tx_rewrite__within_slots(void **state)
+TEST_IN(tx_rewrite__within_slots, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	uint32_t most = 0;
@@ -245,7 +246,7 @@ static void lose_its_path(struct pair *q, struct pair_pkt *k)
 }
 
 /* Nobody ever hears of those: an answer by another path says that they take no places. */
-static void tx_rewrite__path_dies_within_slots(void **state)
+TEST_IN(tx_rewrite__path_dies_within_slots, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -262,7 +263,7 @@ static void tx_rewrite__path_dies_within_slots(void **state)
 }
 
 /* What comes after all, while some of it waits for places, holds none of them. */
-static void tx_rewrite__came_while_it_waits(void **state)
+TEST_IN(tx_rewrite__came_while_it_waits, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_cfg c = pair_direct();
@@ -292,7 +293,7 @@ static void tx_rewrite__came_while_it_waits(void **state)
 }
 
 /* A descriptor passes what is begun and waits for places, which writes have that wait for it. PROTOCOL R166 */
-static void tx_rewrite__descriptor_passes(void **state)
+TEST_IN(tx_rewrite__descriptor_passes, NULL, end)
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct pair_cfg c = pair_direct();
@@ -322,7 +323,7 @@ static void tx_rewrite__descriptor_passes(void **state)
 }
 
 /* A direct write is never sent as a direct write again. */
-static void tx_rewrite__never_written_twice(void **state)
+TEST_IN(tx_rewrite__never_written_twice, NULL, end)
 {
 	start(pair_direct());
 	p.faults.loss = 0.3;
@@ -340,7 +341,7 @@ static void lose_first_chunks(struct pair *q, struct pair_pkt *k)
 }
 
 /* What is sent again spends paced credit, and the demand tells what was lost. PROTOCOL R63 */
-static void tx_retransmit__spends_paced_credit(void **state)
+TEST_IN(tx_retransmit__spends_paced_credit, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
@@ -373,7 +374,7 @@ static void narrow(struct pair *q, struct pair_pkt *k)
  * the receiver counts it once, and what is missing to it would never be granted. If not all of it leaves at once, for
  * want of slots, the rest spends it once more, and is told to be lost. PROTOCOL R63
  */
-static void tx_retransmit__subsegments_spend_once(void **state)
+TEST_IN(tx_retransmit__subsegments_spend_once, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
@@ -404,7 +405,7 @@ static void tx_retransmit__subsegments_spend_once(void **state)
  * spent when its write was to leave; the rest of a chunk for which there are no slots spends it once more, and is told
  * to be lost. PROTOCOL R63
  */
-static void tx_retransmit__unwritten_spends_once(void **state)
+TEST_IN(tx_retransmit__unwritten_spends_once, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f = &p.side[0].f;
@@ -446,7 +447,7 @@ static void lose_write_then_descriptor(struct pair *q, struct pair_pkt *k)
  * The credit is spent, and writes are under way that wait for their descriptor, which is lost: it goes again, before
  * the write that was lost earlier and has to wait for credit.
  */
-static void tx_retransmit__descriptor_first(void **state)
+TEST_IN(tx_retransmit__descriptor_first, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f = &p.side[0].f;
@@ -477,7 +478,7 @@ static void lose_descriptor(struct pair *q, struct pair_pkt *k)
  * Writes in flight take all slots, as the peer has fewer for us than when they left, and wait for their descriptor,
  * which is lost: it goes again all the same. (Seed 2175 of the simulator ended with neither.) PROTOCOL R166
  */
-static void tx_retransmit__descriptor_past_slots(void **state)
+TEST_IN(tx_retransmit__descriptor_past_slots, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -526,7 +527,7 @@ static void lose_but_one(uint32_t records)
 }
 
 /* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
-static void tx_retransmit__waits_for_paced_credit(void **state)
+TEST_IN(tx_retransmit__waits_for_paced_credit, NULL, end)
 {
 	lose_but_one(0);
 	assert_int_equal(p.side[0].f.credit.lost, 18 * KIB);
@@ -540,7 +541,7 @@ static void tx_retransmit__waits_for_paced_credit(void **state)
 }
 
 /* Small records that were lost pass longer chunks that wait for credit, in their order. PROTOCOL R63 */
-static void tx_retransmit__small_ones_first(void **state)
+TEST_IN(tx_retransmit__small_ones_first, NULL, end)
 {
 	uint64_t first;
 
@@ -560,7 +561,7 @@ static void tx_retransmit__small_ones_first(void **state)
 }
 
 /* What is lost goes next where something was heard of lately, not where the policy would try. */
-static void tx_rtx_path__lately_answered(void **state)
+TEST_IN(tx_rtx_path__lately_answered, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t control[64] = {0};
@@ -592,7 +593,7 @@ static void tx_rtx_path__lately_answered(void **state)
 }
 
 /* What was lost in a silence goes where an answer came from, until that path has enough to do. */
-static void tx_rtx_path__where_it_answered(void **state)
+TEST_IN(tx_rtx_path__where_it_answered, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f;
@@ -667,7 +668,7 @@ static uint32_t leaves_in_vain(const struct pair_cfg *c, uint64_t *probes)
 }
 
 /* A million packets left so. PROTOCOL R294 */
-static void tx_retransmit__rests(void **state)
+TEST_IN(tx_retransmit__rests, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint64_t probes;
@@ -689,7 +690,7 @@ static void tx_retransmit__rests(void **state)
 }
 
 /* New payload would be lost as well. */
-static void tx_retransmit__nothing_new_meanwhile(void **state)
+TEST_IN(tx_retransmit__nothing_new_meanwhile, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint64_t end;
@@ -725,7 +726,7 @@ static void lose_every_fourth(struct pair *q, struct pair_pkt *k)
 }
 
 /* Messages without bytes, as those of barriers, are payload like any other. */
-static void tx_retransmit__empty_ones_count(void **state)
+TEST_IN(tx_retransmit__empty_ones_count, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -750,7 +751,7 @@ static void lose_all_but_one(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void tx_retransmit__segments_count(void **state)
+TEST_IN(tx_retransmit__segments_count, NULL, end)
 {
 	struct pair_cfg c = pair_trains();
 	uint64_t last = 0, end;
@@ -768,34 +769,4 @@ static void tx_retransmit__segments_count(void **state)
 	assert_true(p.side[0].stats.rtx_packets >= 40);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx_rewrite__subsegments, end),
-		cmocka_unit_test_teardown(tx_rewrite__in_a_row, end),
-		cmocka_unit_test_teardown(tx_rewrite__within_slots, end),
-		cmocka_unit_test_teardown(tx_rewrite__path_dies_within_slots, end),
-		cmocka_unit_test_teardown(tx_rewrite__came_while_it_waits, end),
-		cmocka_unit_test_teardown(tx_rewrite__descriptor_passes, end),
-		cmocka_unit_test_teardown(tx_rewrite__never_written_twice, end),
-		cmocka_unit_test_teardown(tx_retransmit__not_gated, end),
-		cmocka_unit_test_teardown(tx_retransmit__within_slots, end),
-		cmocka_unit_test_teardown(tx_retransmit__acknowledged_meanwhile, end),
-		cmocka_unit_test_teardown(tx_retransmit__all_acknowledged, end),
-		cmocka_unit_test_teardown(tx_retransmit__spends_paced_credit, end),
-		cmocka_unit_test_teardown(tx_retransmit__subsegments_spend_once, end),
-		cmocka_unit_test_teardown(tx_retransmit__unwritten_spends_once, end),
-		cmocka_unit_test_teardown(tx_retransmit__descriptor_first, end),
-		cmocka_unit_test_teardown(tx_retransmit__descriptor_past_slots, end),
-		cmocka_unit_test_teardown(tx_retransmit__waits_for_paced_credit, end),
-		cmocka_unit_test_teardown(tx_retransmit__small_ones_first, end),
-		cmocka_unit_test_teardown(tx_retransmit__rests, end),
-		cmocka_unit_test_teardown(tx_retransmit__nothing_new_meanwhile, end),
-		cmocka_unit_test_teardown(tx_retransmit__empty_ones_count, end),
-		cmocka_unit_test_teardown(tx_retransmit__segments_count, end),
-		cmocka_unit_test_teardown(tx_rtx_path__lately_answered, end),
-		cmocka_unit_test_teardown(tx_rtx_path__where_it_answered, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_again", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What asks for its acknowledgement, and what leaves by itself. */
 #include "../sender.h"
+#include "../../tests.h"
 
-static void tx_ar__when(void **state)
+TEST_IN(tx_ar__when, NULL, end)
 {
 	start(pair_packets());
 	pair_record(&p, 0, 10)->item.want_ack = false;
@@ -25,7 +26,7 @@ static void tx_ar__when(void **state)
 }
 
 /* Who is answered each time has nothing to ask for: an acknowledgement would only leave before the answer. */
-static void tx_ar__of_what_is_in_flight(void **state)
+TEST_IN(tx_ar__of_what_is_in_flight, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -40,7 +41,7 @@ static void tx_ar__of_what_is_in_flight(void **state)
 	}
 }
 
-static void tx_ar__last_slot(void **state)
+TEST_IN(tx_ar__last_slot, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -54,7 +55,7 @@ static void tx_ar__last_slot(void **state)
 }
 
 /* Nothing else would ask for it: the window is smaller than the distance between two questions. */
-static void tx_ar__full_window(void **state)
+TEST_IN(tx_ar__full_window, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -90,7 +91,7 @@ static void lose_some(struct pair *q, struct pair_pkt *k)
 }
 
 /* What is lost goes again by itself: the train may have been the reason. New packets form trains, as before. */
-static void tx_single__again(void **state)
+TEST_IN(tx_single__again, NULL, end)
 {
 	start(pair_trains());
 	p.filter = lose_some;
@@ -99,7 +100,7 @@ static void tx_single__again(void **state)
 	assert_in_range(p.count, 10, 12);
 }
 
-static void tx_single__probe(void **state)
+TEST_IN(tx_single__probe, NULL, end)
 {
 	int i;
 
@@ -147,7 +148,7 @@ static void queue_bulk(uint32_t len)
 }
 
 /* What an item names the queue for goes there, when it leaves first; everything else goes where it always did. */
-static void tx_chunk__queue(void **state)
+TEST_IN(tx_chunk__queue, NULL, end)
 {
 	for (int way = 0; way < 4; way++) {
 		struct pair_cfg c = way & 1 ? pair_trains() : pair_packets();
@@ -187,7 +188,7 @@ static void subsegment_seen(struct pair *q, struct pair_pkt *k)
 }
 
 /* Sub-segments must be put together, which only the processor does. */
-static void tx_chunk__queue_takes_no_subsegments(void **state)
+TEST_IN(tx_chunk__queue_takes_no_subsegments, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -201,18 +202,4 @@ static void tx_chunk__queue_takes_no_subsegments(void **state)
 	assert_true(p.count > 60);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx_ar__when, end),
-		cmocka_unit_test_teardown(tx_ar__of_what_is_in_flight, end),
-		cmocka_unit_test_teardown(tx_ar__last_slot, end),
-		cmocka_unit_test_teardown(tx_ar__full_window, end),
-		cmocka_unit_test_teardown(tx_single__again, end),
-		cmocka_unit_test_teardown(tx_single__probe, end),
-		cmocka_unit_test_teardown(tx_chunk__queue, end),
-		cmocka_unit_test_teardown(tx_chunk__queue_takes_no_subsegments, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_chunk", tests, NULL, NULL);
-}
+TESTS_MAIN

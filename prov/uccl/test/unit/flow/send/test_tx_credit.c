@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Credit and the demand for it. */
 #include "../sender.h"
+#include "../../tests.h"
 
-static void tx_credit__demand(void **state)
+TEST_IN(tx_credit__demand, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	int i;
@@ -20,7 +21,7 @@ static void tx_credit__demand(void **state)
 }
 
 /* With a pacer the demand leaves before the credit is used up, as the answer takes a round trip. PROTOCOL R60 */
-static void tx_credit__asks_ahead(void **state)
+TEST_IN(tx_credit__asks_ahead, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	int i;
@@ -72,7 +73,7 @@ static int whole_sent(size_t bytes, bool *asked)
 }
 
 /* What fits goes whole, and nobody is asked; of what does not only what there is credit for. PROTOCOL R290 */
-static void tx_credit__what_fits_goes_whole(void **state)
+TEST_IN(tx_credit__what_fits_goes_whole, NULL, end)
 {
 	bool asked;
 
@@ -83,7 +84,7 @@ static void tx_credit__what_fits_goes_whole(void **state)
 }
 
 /* Who has asked for more waits for it to the end, though that would fit. PROTOCOL R290 */
-static void tx_credit__what_was_asked_for_waits(void **state)
+TEST_IN(tx_credit__what_was_asked_for_waits, NULL, end)
 {
 	struct uccl_credit_ops whole = credit_pull;
 	struct pair_cfg c = pair_packets();
@@ -105,7 +106,7 @@ static uint64_t rank_any(const struct uccl_sender *s)
 }
 
 /* A DEMAND tells where the message ends that leaves next. PROTOCOL R198 */
-static void tx_credit__tells_the_message(void **state)
+TEST_IN(tx_credit__tells_the_message, NULL, end)
 {
 	struct uccl_credit_ops ranks = credit_pull;
 	struct uccl_flow *f = &p.side[0].f;
@@ -143,7 +144,7 @@ static void tx_credit__tells_the_message(void **state)
 }
 
 /* What was lost is told at once, also while credit is left: the receiver takes it for under way. PROTOCOL R60 */
-static void tx_credit__tells_losses(void **state)
+TEST_IN(tx_credit__tells_losses, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_flow *f = &p.side[0].f;
@@ -166,7 +167,7 @@ static void tx_credit__tells_losses(void **state)
 }
 
 /* Everything acknowledged, no credit, the demand lost: nothing but its own timer gets the flow going again. */
-static void tx_credit__demand_again(void **state)
+TEST_IN(tx_credit__demand_again, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -188,7 +189,7 @@ static void tx_credit__demand_again(void **state)
 }
 
 /* What is lost, of a demand and of its answer, does not wait for a time-out. PROTOCOL R21 */
-static void tx_credit__demand_soon(void **state)
+TEST_IN(tx_credit__demand_soon, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint64_t told;
@@ -244,7 +245,7 @@ static unsigned int demands_of_silence(const struct uccl_credit_ops *ops, bool i
 }
 
 /* A peer that answers nothing, as one that is stopped, is asked now and then. PROTOCOL R21 */
-static void tx_credit__silence(void **state)
+TEST_IN(tx_credit__silence, NULL, end)
 {
 	assert_in_range(demands_of_silence(&credit_set, false), 60, 80);
 	assert_in_range(demands_of_silence(&credit_set, true), 1, 8);
@@ -253,7 +254,7 @@ static void tx_credit__silence(void **state)
 }
 
 /* Records of more than control size wait for credit too, with no bulk in sight. */
-static void tx_credit__records_ask_too(void **state)
+TEST_IN(tx_credit__records_ask_too, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -273,7 +274,7 @@ static void tx_credit__records_ask_too(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 }
 
-static void tx_credit__direct_writes_ask_too(void **state)
+TEST_IN(tx_credit__direct_writes_ask_too, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -294,7 +295,7 @@ static void lose_credits(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void tx_credit__lost_ones_never_stall(void **state)
+TEST_IN(tx_credit__lost_ones_never_stall, NULL, end)
 {
 	static double share[] = {0, 0.5, 0.9};
 	static const struct uccl_credit_ops *const credits[] = {&uccl_credit_window, &uccl_credit_eqds,
@@ -325,22 +326,4 @@ static void tx_credit__lost_ones_never_stall(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx_credit__demand, end),
-		cmocka_unit_test_teardown(tx_credit__asks_ahead, end),
-		cmocka_unit_test_teardown(tx_credit__what_fits_goes_whole, end),
-		cmocka_unit_test_teardown(tx_credit__what_was_asked_for_waits, end),
-		cmocka_unit_test_teardown(tx_credit__tells_the_message, end),
-		cmocka_unit_test_teardown(tx_credit__tells_losses, end),
-		cmocka_unit_test_teardown(tx_credit__demand_again, end),
-		cmocka_unit_test_teardown(tx_credit__demand_soon, end),
-		cmocka_unit_test_teardown(tx_credit__silence, end),
-		cmocka_unit_test_teardown(tx_credit__records_ask_too, end),
-		cmocka_unit_test_teardown(tx_credit__direct_writes_ask_too, end),
-		cmocka_unit_test_teardown(tx_credit__lost_ones_never_stall, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_credit", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Records and bulk: which leaves, and where it is cut. */
 #include "../sender.h"
+#include "../../tests.h"
 
 /* With a congestion window of so many bytes, and no pacing. */
 static void start_window(struct pair_cfg cfg, uint64_t bytes)
@@ -17,7 +18,7 @@ static void lose_tenth(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void item_payload__iovs(void **state)
+TEST_IN(item_payload__iovs, NULL, end)
 {
 	start(pair_packets());
 	for (int segments = 1; segments <= 8; segments++) {
@@ -29,7 +30,7 @@ static void item_payload__iovs(void **state)
 }
 
 /* Chunks are cut at the end of each part; empty parts are stepped over, `skip` begins inside one. */
-static void item_payload__cuts(void **state)
+TEST_IN(item_payload__cuts, NULL, end)
 {
 	static const uint32_t want[] = {1024, 476, 24, 1024, 976};
 	struct pair_obj *o;
@@ -49,7 +50,7 @@ static void item_payload__cuts(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 }
 
-static void item_payload__skip(void **state)
+TEST_IN(item_payload__skip, NULL, end)
 {
 	struct pair_obj *o;
 	uint8_t front[700];
@@ -65,7 +66,7 @@ static void item_payload__skip(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 }
 
-static void tx_record__small_ones_pass_a_full_window(void **state)
+TEST_IN(tx_record__small_ones_pass_a_full_window, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -81,7 +82,7 @@ static void tx_record__small_ones_pass_a_full_window(void **state)
 }
 
 /* A grant behind large records that the window holds back: the other direction waits for it. */
-static void tx_record__small_ones_pass_held_records(void **state)
+TEST_IN(tx_record__small_ones_pass_held_records, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -101,7 +102,7 @@ static void tx_record__small_ones_pass_held_records(void **state)
 }
 
 /* Where nothing is held back, nobody is overtaken. */
-static void tx_record__in_order(void **state)
+TEST_IN(tx_record__in_order, NULL, end)
 {
 	static const uint16_t len[] = {KIB, 3, 500, 0, 256, 257};
 
@@ -114,7 +115,7 @@ static void tx_record__in_order(void **state)
 }
 
 /* Records that go on and on and a long transfer share by bytes, whatever the records' size. PROTOCOL R130 */
-static void tx_new__records_and_bulk_take_turns(void **state)
+TEST_IN(tx_new__records_and_bulk_take_turns, NULL, end)
 {
 	static const struct {
 		uint32_t len;
@@ -145,7 +146,7 @@ static void tx_new__records_and_bulk_take_turns(void **state)
 }
 
 /* Bulk's turn, but the window is full: longer records wait for it, small ones for nothing. */
-static void tx_new__bulk_turn_held_back(void **state)
+TEST_IN(tx_new__bulk_turn_held_back, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -167,7 +168,7 @@ static void tx_new__bulk_turn_held_back(void **state)
 }
 
 /* Bulk's turn, and it waits for room for a whole train: records that would fit do not take that away. */
-static void tx_new__bulk_turn_waits_for_its_train(void **state)
+TEST_IN(tx_new__bulk_turn_waits_for_its_train, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	int n;
@@ -187,7 +188,7 @@ static void tx_new__bulk_turn_waits_for_its_train(void **state)
 	assert_true(pair_finish(&p, 100 * MS));
 }
 
-static void tx_record__before_bulk(void **state)
+TEST_IN(tx_record__before_bulk, NULL, end)
 {
 	start(pair_packets());
 	pair_bulk(&p, 0, 4 * KIB);
@@ -199,7 +200,7 @@ static void tx_record__before_bulk(void **state)
 	assert_int_equal(p.wire[2]->h.payload_len, 1024);
 }
 
-static void tx_bulk__round_robin(void **state)
+TEST_IN(tx_bulk__round_robin, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t turns = 0, last = UINT32_MAX, run = 0;
@@ -239,7 +240,7 @@ static uint16_t note_select(void *ps, const struct uccl_path *paths, const uint1
 static const struct uccl_path_ops path_note = {.select = note_select};
 
 /* Path choice knows how much of a message has not left: of records, of ranges, and of what is in no item yet. */
-static void tx_new__left_of_a_message(void **state)
+TEST_IN(tx_new__left_of_a_message, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct pair_obj *o;
@@ -267,7 +268,7 @@ static void tx_new__left_of_a_message(void **state)
 	assert_true(pair_finish(&p, 100 * MS));
 }
 
-static void tx_bulk__pacing_below_one_chunk(void **state)
+TEST_IN(tx_bulk__pacing_below_one_chunk, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint64_t began;
@@ -314,7 +315,7 @@ static void shared_submit(uint32_t len, uint32_t each)
 }
 
 /* Messages that leave together are one train, and the last packet asks for all of them. PROTOCOL R259 R261 */
-static void tx_bulk__share_a_train(void **state)
+TEST_IN(tx_bulk__share_a_train, NULL, end)
 {
 	struct uccl_tx t;
 	uint16_t path = 0;
@@ -346,7 +347,7 @@ static void tx_bulk__share_a_train(void **state)
 }
 
 /* Whose packets have another length, or who does not fit the train or the window, or if trains are in doubt. */
-static void tx_bulk__shares_not(void **state)
+TEST_IN(tx_bulk__shares_not, NULL, end)
 {
 	for (int k = 0; k < 5; k++) {
 		struct uccl_tx t;
@@ -401,7 +402,7 @@ static struct joined joined_tx(void)
 }
 
 /* Long messages of a stream: the end of one and the begin of the next share a train. PROTOCOL R287 */
-static void tx_bulk__long_ones_join(void **state)
+TEST_IN(tx_bulk__long_ones_join, NULL, end)
 {
 	static const struct {
 		uint32_t tail, least, padded;
@@ -434,7 +435,7 @@ static void tx_bulk__long_ones_join(void **state)
 }
 
 /* Not to a peer that takes no padded packets, nor beyond what may be padded, nor if the next one does not follow. */
-static void tx_bulk__long_ones_join_not(void **state)
+TEST_IN(tx_bulk__long_ones_join_not, NULL, end)
 {
 	enum { PADS_NOT, TOO_SHORT, WINDOW, TWO_PIECES, MORE, OTHER_LENGTH, DOUBT, FIT_TRAINS, JOIN };
 
@@ -466,27 +467,4 @@ static void tx_bulk__long_ones_join_not(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(item_payload__iovs, end),
-		cmocka_unit_test_teardown(item_payload__cuts, end),
-		cmocka_unit_test_teardown(item_payload__skip, end),
-		cmocka_unit_test_teardown(tx_record__small_ones_pass_a_full_window, end),
-		cmocka_unit_test_teardown(tx_record__small_ones_pass_held_records, end),
-		cmocka_unit_test_teardown(tx_record__in_order, end),
-		cmocka_unit_test_teardown(tx_new__records_and_bulk_take_turns, end),
-		cmocka_unit_test_teardown(tx_new__bulk_turn_held_back, end),
-		cmocka_unit_test_teardown(tx_new__bulk_turn_waits_for_its_train, end),
-		cmocka_unit_test_teardown(tx_record__before_bulk, end),
-		cmocka_unit_test_teardown(tx_bulk__round_robin, end),
-		cmocka_unit_test_teardown(tx_new__left_of_a_message, end),
-		cmocka_unit_test_teardown(tx_bulk__pacing_below_one_chunk, end),
-		cmocka_unit_test_teardown(tx_bulk__share_a_train, end),
-		cmocka_unit_test_teardown(tx_bulk__shares_not, end),
-		cmocka_unit_test_teardown(tx_bulk__long_ones_join, end),
-		cmocka_unit_test_teardown(tx_bulk__long_ones_join_not, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_new", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Packets, and the acknowledgements that they carry. */
 #include "../sender.h"
+#include "../../tests.h"
 
 static const struct uccl_ack *ack_of(const struct pair_pkt *k)
 {
@@ -12,7 +13,7 @@ static const struct uccl_ack *ack_of(const struct pair_pkt *k)
 	return &a;
 }
 
-static void tx_ack__behind_data(void **state)
+TEST_IN(tx_ack__behind_data, NULL, end)
 {
 	start(pair_packets());
 	feed_raw(p.cfg.csn[1], 2, 9, 0);
@@ -42,7 +43,7 @@ static void tx_ack__behind_data(void **state)
 }
 
 /* What begins a message of packets of one length has none: it would be longer than those behind it. PROTOCOL R259 */
-static void tx_ack__not_within_a_train(void **state)
+TEST_IN(tx_ack__not_within_a_train, NULL, end)
 {
 	start(pair_packets());
 	for (uint32_t i = 0; i < 4; i++) {
@@ -58,7 +59,7 @@ static void tx_ack__not_within_a_train(void **state)
 }
 
 /* How long the packet waited here, so that the sender can take it off. */
-static void tx_ack__turnaround(void **state)
+TEST_IN(tx_ack__turnaround, NULL, end)
 {
 	start(pair_packets());
 	feed_raw(p.cfg.csn[1], 0, 1, 0);
@@ -69,7 +70,7 @@ static void tx_ack__turnaround(void **state)
 	assert_int_equal(ack_of(p.wire[0])->paths[0].echo, uccl_ts(p.now - 640));
 }
 
-static void tx_ack__no_room_behind_data(void **state)
+TEST_IN(tx_ack__no_room_behind_data, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -86,7 +87,7 @@ static void tx_ack__no_room_behind_data(void **state)
 }
 
 /* The whole block does not fit into one packet: as much of it as does, and no packet without end after packet. */
-static void tx_ack__small_packets(void **state)
+TEST_IN(tx_ack__small_packets, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -105,7 +106,7 @@ static void tx_ack__small_packets(void **state)
 	assert_true(ack_of(p.wire[0])->npaths > 0);
 }
 
-static void tx_ack__small_packets_finish(void **state)
+TEST_IN(tx_ack__small_packets_finish, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -124,7 +125,7 @@ static void tx_ack__small_packets_finish(void **state)
 	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
 }
 
-static void tx_ack__more_paths_than_lines(void **state)
+TEST_IN(tx_ack__more_paths_than_lines, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t seen = 0;
@@ -149,7 +150,7 @@ static void tx_ack__more_paths_than_lines(void **state)
 	assert_int_equal(p.side[0].f.rx.ack_tracker.ndirty, 0);
 }
 
-static void tx_ack__bitmap(void **state)
+TEST_IN(tx_ack__bitmap, NULL, end)
 {
 	const struct uccl_ack *a;
 
@@ -168,7 +169,7 @@ static void tx_ack__bitmap(void **state)
 	assert_true(a->sack[3] == 1ull << 62);
 }
 
-static void tx_packet__numbers_per_path(void **state)
+TEST_IN(tx_packet__numbers_per_path, NULL, end)
 {
 	struct uccl_flow *f;
 
@@ -193,7 +194,7 @@ static void tx_packet__numbers_per_path(void **state)
 }
 
 /* A PROBE of a path that may be dead tells what is owed, and owes it still. */
-static void tx_ack__not_paid_by_a_doubtful_path(void **state)
+TEST_IN(tx_ack__not_paid_by_a_doubtful_path, NULL, end)
 {
 	struct uccl_flow *f;
 
@@ -215,20 +216,4 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	assert_int_equal(f->rx.ack_tracker.ndirty, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx_ack__behind_data, end),
-		cmocka_unit_test_teardown(tx_ack__not_within_a_train, end),
-		cmocka_unit_test_teardown(tx_ack__turnaround, end),
-		cmocka_unit_test_teardown(tx_ack__no_room_behind_data, end),
-		cmocka_unit_test_teardown(tx_ack__small_packets, end),
-		cmocka_unit_test_teardown(tx_ack__small_packets_finish, end),
-		cmocka_unit_test_teardown(tx_ack__more_paths_than_lines, end),
-		cmocka_unit_test_teardown(tx_ack__bitmap, end),
-		cmocka_unit_test_teardown(tx_packet__numbers_per_path, end),
-		cmocka_unit_test_teardown(tx_ack__not_paid_by_a_doubtful_path, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_packet", tests, NULL, NULL);
-}
+TESTS_MAIN

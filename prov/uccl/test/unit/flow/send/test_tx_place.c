@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Room, bursts, and trains. */
 #include "../sender.h"
+#include "../../tests.h"
 
-static void tx_room__grows_to_the_window(void **state)
+TEST_IN(tx_room__grows_to_the_window, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -19,7 +20,7 @@ static void tx_room__grows_to_the_window(void **state)
 }
 
 /* It grows while some chunks wait to be sent again. */
-static void tx_room__keeps_what_is_lost(void **state)
+TEST_IN(tx_room__keeps_what_is_lost, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_ack a;
@@ -54,7 +55,7 @@ static void tx_room__keeps_what_is_lost(void **state)
 	assert_int_equal(p.side[0].f.sent.cap, 128);
 }
 
-static void tx_room__window_edge(void **state)
+TEST_IN(tx_room__window_edge, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -84,7 +85,7 @@ static void tx_room__window_edge(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 }
 
-static void tx_room__slots(void **state)
+TEST_IN(tx_room__slots, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
@@ -125,7 +126,7 @@ static uint32_t run_from(uint32_t i)
 	return n;
 }
 
-static void tx_burst__begins_with_the_message(void **state)
+TEST_IN(tx_burst__begins_with_the_message, NULL, end)
 {
 	start(pair_trains());
 	/* Two fill a burst; the third finds too little left of it. */
@@ -143,7 +144,7 @@ static void tx_burst__begins_with_the_message(void **state)
 	assert_int_equal(run_from(0), 41);
 }
 
-static void tx_burst__even_shares(void **state)
+TEST_IN(tx_burst__even_shares, NULL, end)
 {
 	uint32_t n;
 
@@ -163,7 +164,7 @@ static void tx_burst__even_shares(void **state)
 }
 
 /* What goes one way is a part of what is in flight, from 8 to 32 KiB. */
-static void tx_burst__grows(void **state)
+TEST_IN(tx_burst__grows, NULL, end)
 {
 	struct pair_cfg c = pair_packets();
 	uint32_t at = 0, want;
@@ -184,7 +185,7 @@ static void tx_burst__grows(void **state)
  * With two trains in flight, or another one behind it, a long message goes on in the burst that the one before began;
  * no other is cut.
  */
-static void tx_burst__goes_on_in_a_stream(void **state)
+TEST_IN(tx_burst__goes_on_in_a_stream, NULL, end)
 {
 	struct pair_cfg c = pair_trains();
 
@@ -236,7 +237,7 @@ static int acked_then_sent(uint64_t n)
 	return pair_pump_one(&p, 0);
 }
 
-static void tx_want__whole_trains(void **state)
+TEST_IN(tx_want__whole_trains, NULL, end)
 {
 	struct pair_cfg c = pair_trains();
 
@@ -273,7 +274,7 @@ static int asked(void)
 }
 
 /* A quarter each, also of a message that is under way, and every fourth asks. PROTOCOL R288 */
-static void tx_burst__short(void **state)
+TEST_IN(tx_burst__short, NULL, end)
 {
 	struct pair_cfg c = pair_trains();
 
@@ -302,7 +303,7 @@ static void tx_burst__short(void **state)
 }
 
 /* They begin short where the link's rate is known and real, and stay so while the network bounds them. PROTOCOL R288 */
-static void tx_burst__begins(void **state)
+TEST_IN(tx_burst__begins, NULL, end)
 {
 	for (int i = 0; i < 4; i++) {
 		struct pair_cfg c = pair_trains();
@@ -317,7 +318,7 @@ static void tx_burst__begins(void **state)
 }
 
 /* The place to fill held something else before: nothing of it may show. */
-static void tx_burst__told_of_everything(void **state)
+TEST_IN(tx_burst__told_of_everything, NULL, end)
 {
 	struct uccl_tx tx;
 	int writes = 0, began = 0;
@@ -340,7 +341,7 @@ static void tx_burst__told_of_everything(void **state)
 	assert_false(tx.burst);
 }
 
-static void tx_want__slots(void **state)
+TEST_IN(tx_want__slots, NULL, end)
 {
 	struct pair_cfg c = pair_trains();
 
@@ -352,23 +353,4 @@ static void tx_want__slots(void **state)
 	assert_int_equal(acked_then_sent(64), 64);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx_room__grows_to_the_window, end),
-		cmocka_unit_test_teardown(tx_room__keeps_what_is_lost, end),
-		cmocka_unit_test_teardown(tx_room__window_edge, end),
-		cmocka_unit_test_teardown(tx_room__slots, end),
-		cmocka_unit_test_teardown(tx_burst__begins_with_the_message, end),
-		cmocka_unit_test_teardown(tx_burst__even_shares, end),
-		cmocka_unit_test_teardown(tx_burst__grows, end),
-		cmocka_unit_test_teardown(tx_burst__goes_on_in_a_stream, end),
-		cmocka_unit_test_teardown(tx_want__whole_trains, end),
-		cmocka_unit_test_teardown(tx_burst__short, end),
-		cmocka_unit_test_teardown(tx_burst__begins, end),
-		cmocka_unit_test_teardown(tx_burst__told_of_everything, end),
-		cmocka_unit_test_teardown(tx_want__slots, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_place", tests, NULL, NULL);
-}
+TESTS_MAIN

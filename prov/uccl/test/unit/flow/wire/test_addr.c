@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/addr.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct uccl_addr sample(void)
 	return a;
 }
 
-static void addr_encode__layout(void **state)
+TEST(addr_encode__layout)
 {
 	struct uccl_addr a = sample();
 	uint8_t out[UCCL_ADDR_LEN];
@@ -38,7 +38,7 @@ static void addr_encode__layout(void **state)
 	assert_memory_equal(out + 36, a.key, UCCL_KEY_LEN);
 }
 
-static void addr_decode__round_trip(void **state)
+TEST(addr_decode__round_trip)
 {
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
@@ -50,7 +50,7 @@ static void addr_decode__round_trip(void **state)
 }
 
 /* On an RDMA NIC bytes 2 and 3 are the back end's too; without it they are as they always were. */
-static void addr_encode__rdma(void **state)
+TEST(addr_encode__rdma)
 {
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
@@ -66,7 +66,7 @@ static void addr_encode__rdma(void **state)
 }
 
 /* The sum finds every single wrong bit. */
-static void addr_decode__damaged(void **state)
+TEST(addr_decode__damaged)
 {
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
@@ -90,7 +90,7 @@ static void resum(uint8_t *out)
 	uccl_put32(out + 52, h);
 }
 
-static void addr_decode__foreign(void **state)
+TEST(addr_decode__foreign)
 {
 	struct uccl_addr a = sample(), d;
 	uint8_t out[UCCL_ADDR_LEN];
@@ -114,7 +114,7 @@ static void addr_decode__foreign(void **state)
 	assert_int_equal(d.nic.port, 1);
 }
 
-static void nic_addr_equal__place_only(void **state)
+TEST(nic_addr_equal__place_only)
 {
 	struct uccl_addr a = sample(), b = sample();
 
@@ -129,7 +129,7 @@ static void nic_addr_equal__place_only(void **state)
 }
 
 /* Two queue pairs of one RDMA NIC are two places; neither is one of UDP. What names the NIC's port may change. */
-static void nic_addr_equal__rdma(void **state)
+TEST(nic_addr_equal__rdma)
 {
 	struct uccl_addr a = sample(), b = sample();
 
@@ -142,7 +142,7 @@ static void nic_addr_equal__rdma(void **state)
 	assert_false(uccl_nic_addr_equal(&a.nic, &b.nic));
 }
 
-static void addr_keyless__without_incarnation(void **state)
+TEST(addr_keyless__without_incarnation)
 {
 	struct uccl_addr a = sample();
 
@@ -151,14 +151,4 @@ static void addr_keyless__without_incarnation(void **state)
 	assert_true(uccl_addr_keyless(&a));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addr_encode__layout),	      cmocka_unit_test(addr_decode__round_trip),
-		cmocka_unit_test(addr_decode__damaged),	      cmocka_unit_test(addr_decode__foreign),
-		cmocka_unit_test(addr_encode__rdma),	      cmocka_unit_test(nic_addr_equal__place_only),
-		cmocka_unit_test(nic_addr_equal__rdma),	      cmocka_unit_test(addr_keyless__without_incarnation),
-	};
-
-	return cmocka_run_group_tests_name("addr", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/conn.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -121,7 +121,7 @@ static enum uccl_drop ack_at(int i, const struct pkt *k, struct uccl_init *out)
 	return uccl_conn_check_ack(&conn[i], &l[i], &k->h, k->payload, &k->src, out);
 }
 
-static void conn_start__once(void **state)
+TEST_IN(conn_start__once, start, NULL)
 {
 	struct pkt k;
 
@@ -138,7 +138,7 @@ static void conn_start__once(void **state)
 	assert_int_equal(conn[0].started_ns, now);
 }
 
-static void conn_expire__back_off(void **state)
+TEST_IN(conn_expire__back_off, start, NULL)
 {
 	uint64_t gap = 5 * MS;
 	struct pkt k;
@@ -159,7 +159,7 @@ static void conn_expire__back_off(void **state)
 }
 
 /* Its first packet leaves at the time that was asked for, and what follows counts from there. PROTOCOL R295 */
-static void conn_delay__first_hello(void **state)
+TEST_IN(conn_delay__first_hello, start, NULL)
 {
 	struct pkt k;
 
@@ -175,7 +175,7 @@ static void conn_delay__first_hello(void **state)
 }
 
 /* Who is asked for by place may be about to start: it is asked more often for some seconds. PROTOCOL R295 */
-static void conn_expire__by_place(void **state)
+TEST_IN(conn_expire__by_place, start, NULL)
 {
 	const struct uccl_params mine = params(0);
 	struct uccl_addr place = l[1].local;
@@ -197,7 +197,7 @@ static void conn_expire__by_place(void **state)
 }
 
 /* Of the HELLOs under a flood one in five is answered: that is enough to get in within a second, nearly always. */
-static void conn_expire__many_hellos_at_first(void **state)
+TEST_IN(conn_expire__many_hellos_at_first, start, NULL)
 {
 	uint64_t end = now + 1000 * MS;
 	int hellos = 0;
@@ -212,7 +212,7 @@ static void conn_expire__many_hellos_at_first(void **state)
 }
 
 /* INIT is not one of many: its waits double. */
-static void conn_expire__init_backs_off(void **state)
+TEST_IN(conn_expire__init_backs_off, start, NULL)
 {
 	struct pkt k;
 
@@ -227,7 +227,7 @@ static void conn_expire__init_backs_off(void **state)
 }
 
 /* A cookie grows old, and a responder may have restarted: after six tries a new cookie is asked for. */
-static void conn_expire__new_cookie(void **state)
+TEST_IN(conn_expire__new_cookie, start, NULL)
 {
 	struct pkt k;
 	int inits = 1;
@@ -245,7 +245,7 @@ static void conn_expire__new_cookie(void **state)
 	assert_true(uccl_conn_expiry(&conn[0]) > now + 15 * MS); /* still patient */
 }
 
-static void conn_tx__hello(void **state)
+TEST_IN(conn_tx__hello, start, NULL)
 {
 	struct pkt k;
 
@@ -269,7 +269,7 @@ static void rdma(void)
 	}
 }
 
-static void conn_tx__hello_rdma(void **state)
+TEST_IN(conn_tx__hello_rdma, start, NULL)
 {
 	struct pkt k;
 
@@ -285,7 +285,7 @@ static void conn_tx__hello_rdma(void **state)
 	assert_int_equal(uccl_get32(k.h.rec + 28), 0x12000011);
 }
 
-static void conn_tx__labels_rotate(void **state)
+TEST_IN(conn_tx__labels_rotate, start, NULL)
 {
 	uint32_t labels = 0;
 	uint8_t buf[UCCL_INIT_MAX];
@@ -302,7 +302,7 @@ static void conn_tx__labels_rotate(void **state)
 }
 
 /* Only HELLO goes where perhaps nobody is. */
-static void conn_tx__hello_only(void **state)
+TEST_IN(conn_tx__hello_only, start, NULL)
 {
 	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx = {.hello = false};
@@ -317,7 +317,7 @@ static void conn_tx__hello_only(void **state)
 }
 
 /* Keys are never on the wire. */
-static void conn_tx__no_key(void **state)
+TEST_IN(conn_tx__no_key, start, NULL)
 {
 	struct pkt k;
 
@@ -328,7 +328,7 @@ static void conn_tx__no_key(void **state)
 	assert_null(memmem(k.data, k.len, l[1].secret, 8));
 }
 
-static void conn_cookie__states(void **state)
+TEST_IN(conn_cookie__states, start, NULL)
 {
 	static const enum uccl_conn_state states[] = {UCCL_CONN_IDLE, UCCL_CONN_HELLO, UCCL_CONN_INIT, UCCL_CONN_OPEN,
 						      UCCL_CONN_DEAD};
@@ -348,7 +348,7 @@ static void conn_cookie__states(void **state)
 	}
 }
 
-static void conn_cookie__not_ours(void **state)
+TEST_IN(conn_cookie__not_ours, start, NULL)
 {
 	struct pkt hello, cookie;
 
@@ -363,7 +363,7 @@ static void conn_cookie__not_ours(void **state)
 	assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
 }
 
-static void conn_cookie__another_incarnation(void **state)
+TEST_IN(conn_cookie__another_incarnation, start, NULL)
 {
 	struct pkt hello, cookie, k;
 
@@ -378,7 +378,7 @@ static void conn_cookie__another_incarnation(void **state)
 }
 
 /* Without an incarnation in the address whoever answers last is meant, until it is open. PROTOCOL R295 */
-static void conn_cookie__by_place(void **state)
+TEST_IN(conn_cookie__by_place, start, NULL)
 {
 	const struct uccl_params mine = params(0);
 	struct uccl_addr place = l[1].local;
@@ -402,7 +402,7 @@ static void conn_cookie__by_place(void **state)
 }
 
 /* Nothing seals it: it counts when nobody says otherwise for a while. PROTOCOL R94 */
-static void conn_cookie__unproven(void **state)
+TEST_IN(conn_cookie__unproven, start, NULL)
 {
 	struct pkt hello, cookie, lie, k;
 
@@ -433,7 +433,7 @@ static void conn_cookie__unproven(void **state)
 }
 
 /* One HELLO of four is of the former version, and says that its sender speaks ours. PROTOCOL R333 R334 */
-static void conn_tx__former_hello(void **state)
+TEST_IN(conn_tx__former_hello, start, NULL)
 {
 	uccl_conn_start(&conn[0], now);
 	for (int i = 0; i < 16; i++) {
@@ -456,7 +456,7 @@ static void conn_tx__former_hello(void **state)
 }
 
 /* An answer of the former version ends the attempt; with security if nothing else answers. PROTOCOL R94 R334 */
-static void conn_former__ends(void **state)
+TEST_IN(conn_former__ends, start, NULL)
 {
 	for (int security = 0; security < 2; security++) {
 		struct pkt hello, cookie;
@@ -483,7 +483,7 @@ static void conn_former__ends(void **state)
 	}
 }
 
-static void conn_cookie__learns_the_incarnation(void **state)
+TEST_IN(conn_cookie__learns_the_incarnation, start, NULL)
 {
 	struct pkt hello, cookie;
 
@@ -495,7 +495,7 @@ static void conn_cookie__learns_the_incarnation(void **state)
 	assert_true(conn[0].remote.incarnation == l[1].local.incarnation);
 }
 
-static void conn_open__states(void **state)
+TEST_IN(conn_open__states, start, NULL)
 {
 	static const enum uccl_conn_state states[] = {UCCL_CONN_IDLE, UCCL_CONN_HELLO, UCCL_CONN_INIT, UCCL_CONN_OPEN,
 						      UCCL_CONN_DEAD};
@@ -523,7 +523,7 @@ static void conn_open__states(void **state)
 		}
 }
 
-static void conn_open__contradictions(void **state)
+TEST_IN(conn_open__contradictions, start, NULL)
 {
 	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
 
@@ -545,7 +545,7 @@ static void conn_open__contradictions(void **state)
 
 /* The same INIT again, or an older one with other figures: the same answer, and nothing else happens. */
 /* What the answer took is known, unless it may be that to a repetition; a later packet tells nothing. PROTOCOL R231 */
-static void conn_open__round_trip(void **state)
+TEST_IN(conn_open__round_trip, start, NULL)
 {
 	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
 
@@ -568,7 +568,7 @@ static void conn_open__round_trip(void **state)
 	}
 }
 
-static void conn_open__replay(void **state)
+TEST_IN(conn_open__replay, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init, k, again;
@@ -589,7 +589,7 @@ static void conn_open__replay(void **state)
 }
 
 /* A late INIT of one who was here before does not end the connection of one who came after. */
-static void conn_superseded__by_the_later_only(void **state)
+TEST_IN(conn_superseded__by_the_later_only, start, NULL)
 {
 	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
 
@@ -613,7 +613,7 @@ static void conn_superseded__by_the_later_only(void **state)
 	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
 }
 
-static void listener_hello__reply(void **state)
+TEST_IN(listener_hello__reply, start, NULL)
 {
 	struct pkt hello, cookie;
 
@@ -638,7 +638,7 @@ static void seen_by_nic(struct pkt *k)
 	k->src.pad = 0xc000;
 }
 
-static void listener_hello__rdma(void **state)
+TEST_IN(listener_hello__rdma, start, NULL)
 {
 	struct pkt hello, cookie, init;
 	struct uccl_init in;
@@ -682,7 +682,7 @@ static void row_of_1(void)
 	l[1].port_range = (struct uccl_port_range){.first = l[1].local.incarnation, .n = 3, .at = row};
 }
 
-static void listener_hello__elsewhere(void **state)
+TEST_IN(listener_hello__elsewhere, start, NULL)
 {
 	struct pkt hello, reply;
 
@@ -727,7 +727,7 @@ static void until_elsewhere(struct pkt *told)
 	assert_int_equal(told->h.type, UCCL_PKT_ELSEWHERE);
 }
 
-static void conn_elsewhere__begins_again(void **state)
+TEST_IN(conn_elsewhere__begins_again, start, NULL)
 {
 	struct pkt told, k;
 
@@ -745,7 +745,7 @@ static void conn_elsewhere__begins_again(void **state)
 	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
 }
 
-static void conn_elsewhere__malformed(void **state)
+TEST_IN(conn_elsewhere__malformed, start, NULL)
 {
 	struct pkt told;
 
@@ -776,7 +776,7 @@ static void conn_elsewhere__malformed(void **state)
 	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
 }
 
-static void listener_hello__other_kind(void **state)
+TEST_IN(listener_hello__other_kind, start, NULL)
 {
 	struct pkt hello, cookie;
 
@@ -791,7 +791,7 @@ static void listener_hello__other_kind(void **state)
 	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
 }
 
-static void listener_hello__malformed(void **state)
+TEST_IN(listener_hello__malformed, start, NULL)
 {
 	struct pkt hello, cookie;
 	struct uccl_hdr h;
@@ -816,7 +816,7 @@ static void listener_hello__malformed(void **state)
 	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
 }
 
-static void listener_init__good(void **state)
+TEST_IN(listener_init__good, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -837,7 +837,7 @@ static void listener_init__good(void **state)
 	assert_int_equal(in.params.segments, 64);
 }
 
-static void listener_init__cookie_age(void **state)
+TEST_IN(listener_init__cookie_age, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -856,7 +856,7 @@ static void listener_init__cookie_age(void **state)
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
 }
 
-static void listener_init__cookie_of_another(void **state)
+TEST_IN(listener_init__cookie_of_another, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init, hello, cookie;
@@ -889,7 +889,7 @@ static void listener_init__cookie_of_another(void **state)
 	}
 }
 
-static void listener_init__keys(void **state)
+TEST_IN(listener_init__keys, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -912,7 +912,7 @@ static void listener_init__keys(void **state)
  * Of two that know the connect key, or need none, only those of one group connect, whichever of them has one.
  * PROTOCOL R114
  */
-static void listener_init__groups(void **state)
+TEST_IN(listener_init__groups, start, NULL)
 {
 	static const uint8_t groups[3][UCCL_KEY_LEN] = { { 0 }, { 1, 2, 3 }, { 1, 2, 4 } };
 
@@ -935,7 +935,7 @@ static void listener_init__groups(void **state)
 }
 
 /* Every bit of record and payload is under the cookie, the code or a check. */
-static void listener_init__every_bit(void **state)
+TEST_IN(listener_init__every_bit, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -950,7 +950,7 @@ static void listener_init__every_bit(void **state)
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 }
 
-static void listener_init__malformed(void **state)
+TEST_IN(listener_init__malformed, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -984,7 +984,7 @@ static void listener_init__malformed(void **state)
 }
 
 /* It was meant for the one who was here before. */
-static void listener_init__stale(void **state)
+TEST_IN(listener_init__stale, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -995,7 +995,7 @@ static void listener_init__stale(void **state)
 }
 
 /* No slots, for those who take that; others are told of one. PROTOCOL R180 */
-static void params__no_slots(void **state)
+TEST_IN(params__no_slots, start, NULL)
 {
 	for (unsigned int i = 0; i < 4; i++) {
 		struct uccl_init in;
@@ -1016,7 +1016,7 @@ static void params__no_slots(void **state)
 	}
 }
 
-static void listener_init__params(void **state)
+TEST_IN(listener_init__params, start, NULL)
 {
 	static const struct {
 		size_t at;
@@ -1080,7 +1080,7 @@ static void until_ack(struct pkt *ack)
 	assert_int_equal(ack->h.token, 0xa0);
 }
 
-static void check_ack__good(void **state)
+TEST_IN(check_ack__good, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt ack;
@@ -1098,7 +1098,7 @@ static void check_ack__good(void **state)
 }
 
 /* Who does not know the key of the address is not who the address names. */
-static void check_ack__impostor(void **state)
+TEST_IN(check_ack__impostor, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt ack;
@@ -1119,7 +1119,7 @@ static void check_ack__impostor(void **state)
 	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_MAC);
 }
 
-static void check_ack__keyless(void **state)
+TEST_IN(check_ack__keyless, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt ack;
@@ -1132,7 +1132,7 @@ static void check_ack__keyless(void **state)
 	assert_int_equal(uccl_conn_open(&conn[0], &in, true, now), UCCL_DROP_COUNT);
 }
 
-static void check_ack__elsewhere(void **state)
+TEST_IN(check_ack__elsewhere, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt ack;
@@ -1149,7 +1149,7 @@ static void check_ack__elsewhere(void **state)
 }
 
 /* Both begin at once: one connection, the same tokens. */
-static void all__simultaneous(void **state)
+TEST_IN(all__simultaneous, start, NULL)
 {
 	struct pkt hello[2], cookie[2], init[2], ack[2];
 	struct uccl_init in;
@@ -1187,7 +1187,7 @@ static void secure(int i, uint8_t security)
 }
 
 /* PROTOCOL R92: keys for seals are told each other, and nobody else. */
-static void security__agreed(void **state)
+TEST_IN(security__agreed, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init, ack;
@@ -1220,7 +1220,7 @@ static void security__agreed(void **state)
 }
 
 /* All pairs that differ are told apart, by both sides, when the other's word is proven and not before. */
-static void security__differs(void **state)
+TEST_IN(security__differs, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init, ack;
@@ -1248,7 +1248,7 @@ static void security__differs(void **state)
 }
 
 /* An attacker writes that the initiator asks for none: the code tells. */
-static void security__no_downgrade(void **state)
+TEST_IN(security__no_downgrade, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init;
@@ -1265,7 +1265,7 @@ static void security__no_downgrade(void **state)
 }
 
 /* Who has no key proves nothing, and gets no security. */
-static void security__keyless(void **state)
+TEST_IN(security__keyless, start, NULL)
 {
 	struct uccl_init in;
 	struct pkt init, ack;
@@ -1299,102 +1299,39 @@ static void params_told(void **state, int at, size_t field)
 }
 
 /* PROTOCOL R188 */
-static void params__marks(void **state)
+TEST_IN(params__marks, start, NULL)
 {
 	params_told(state, 33, offsetof(struct uccl_params, marks));
 }
 
 /* PROTOCOL R231 */
-static void params__units(void **state)
+TEST_IN(params__units, start, NULL)
 {
 	params_told(state, 34, offsetof(struct uccl_params, short_stripes));
 }
 
 /* PROTOCOL R259 */
-static void params__pads(void **state)
+TEST_IN(params__pads, start, NULL)
 {
 	params_told(state, 35, offsetof(struct uccl_params, pads));
 }
 
 /* PROTOCOL R255 */
-static void params__brittle(void **state)
+TEST_IN(params__brittle, start, NULL)
 {
 	params_told(state, 36, offsetof(struct uccl_params, brittle));
 }
 
 /* PROTOCOL R263 */
-static void params__unsolicited(void **state)
+TEST_IN(params__unsolicited, start, NULL)
 {
 	params_told(state, 37, offsetof(struct uccl_params, unsolicited));
 }
 
 /* PROTOCOL R265 */
-static void params__slices(void **state)
+TEST_IN(params__slices, start, NULL)
 {
 	params_told(state, 38, offsetof(struct uccl_params, lanes_unsolicited));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(conn_start__once, start),
-		cmocka_unit_test_setup(conn_expire__back_off, start),
-		cmocka_unit_test_setup(conn_delay__first_hello, start),
-		cmocka_unit_test_setup(conn_expire__by_place, start),
-		cmocka_unit_test_setup(conn_expire__many_hellos_at_first, start),
-		cmocka_unit_test_setup(conn_expire__init_backs_off, start),
-		cmocka_unit_test_setup(conn_expire__new_cookie, start),
-		cmocka_unit_test_setup(conn_tx__hello, start),
-		cmocka_unit_test_setup(conn_tx__hello_rdma, start),
-		cmocka_unit_test_setup(conn_tx__labels_rotate, start),
-		cmocka_unit_test_setup(conn_tx__hello_only, start),
-		cmocka_unit_test_setup(conn_tx__no_key, start),
-		cmocka_unit_test_setup(conn_cookie__states, start),
-		cmocka_unit_test_setup(conn_cookie__not_ours, start),
-		cmocka_unit_test_setup(conn_cookie__another_incarnation, start),
-		cmocka_unit_test_setup(conn_cookie__by_place, start),
-		cmocka_unit_test_setup(conn_cookie__unproven, start),
-		cmocka_unit_test_setup(conn_tx__former_hello, start),
-		cmocka_unit_test_setup(conn_former__ends, start),
-		cmocka_unit_test_setup(conn_cookie__learns_the_incarnation, start),
-		cmocka_unit_test_setup(conn_open__states, start),
-		cmocka_unit_test_setup(conn_open__contradictions, start),
-		cmocka_unit_test_setup(conn_open__round_trip, start),
-		cmocka_unit_test_setup(conn_open__replay, start),
-		cmocka_unit_test_setup(conn_superseded__by_the_later_only, start),
-		cmocka_unit_test_setup(listener_hello__reply, start),
-		cmocka_unit_test_setup(listener_hello__rdma, start),
-		cmocka_unit_test_setup(listener_hello__elsewhere, start),
-		cmocka_unit_test_setup(conn_elsewhere__begins_again, start),
-		cmocka_unit_test_setup(conn_elsewhere__malformed, start),
-		cmocka_unit_test_setup(listener_hello__other_kind, start),
-		cmocka_unit_test_setup(listener_hello__malformed, start),
-		cmocka_unit_test_setup(listener_init__good, start),
-		cmocka_unit_test_setup(listener_init__cookie_age, start),
-		cmocka_unit_test_setup(listener_init__cookie_of_another, start),
-		cmocka_unit_test_setup(listener_init__keys, start),
-		cmocka_unit_test_setup(listener_init__groups, start),
-		cmocka_unit_test_setup(listener_init__every_bit, start),
-		cmocka_unit_test_setup(listener_init__malformed, start),
-		cmocka_unit_test_setup(listener_init__stale, start),
-		cmocka_unit_test_setup(params__no_slots, start),
-		cmocka_unit_test_setup(listener_init__params, start),
-		cmocka_unit_test_setup(check_ack__good, start),
-		cmocka_unit_test_setup(check_ack__impostor, start),
-		cmocka_unit_test_setup(check_ack__keyless, start),
-		cmocka_unit_test_setup(check_ack__elsewhere, start),
-		cmocka_unit_test_setup(all__simultaneous, start),
-		cmocka_unit_test_setup(security__agreed, start),
-		cmocka_unit_test_setup(security__differs, start),
-		cmocka_unit_test_setup(security__no_downgrade, start),
-		cmocka_unit_test_setup(security__keyless, start),
-		cmocka_unit_test_setup(params__marks, start),
-		cmocka_unit_test_setup(params__units, start),
-		cmocka_unit_test_setup(params__pads, start),
-		cmocka_unit_test_setup(params__brittle, start),
-		cmocka_unit_test_setup(params__unsolicited, start),
-		cmocka_unit_test_setup(params__slices, start),
-	};
-
-	return cmocka_run_group_tests_name("conn", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/name.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void answer_of(uint8_t out[UCCL_NAME_LEN], const struct uccl_addr *a)
 	assert_int_equal(uccl_name_answer(out, ask, sizeof(ask), address), UCCL_DROP_COUNT);
 }
 
-static void name_ask__layout(void **state)
+TEST(name_ask__layout)
 {
 	uint8_t ask[UCCL_NAME_LEN], zero[UCCL_ADDR_LEN] = {0};
 
@@ -42,7 +42,7 @@ static void name_ask__layout(void **state)
 	assert_memory_equal(ask + 16, zero, sizeof(zero));
 }
 
-static void name_answer__layout(void **state)
+TEST(name_answer__layout)
 {
 	struct uccl_addr a = sample(), back;
 	uint8_t answer[UCCL_NAME_LEN], address[UCCL_ADDR_LEN];
@@ -57,7 +57,7 @@ static void name_answer__layout(void **state)
 }
 
 /* Every byte of a question but those of the nonce is as it must be, or there is no answer. */
-static void name_answer__every_byte(void **state)
+TEST(name_answer__every_byte)
 {
 	uint8_t good[UCCL_NAME_LEN], bad[UCCL_NAME_LEN], out[UCCL_NAME_LEN], address[UCCL_ADDR_LEN] = {0};
 
@@ -79,7 +79,7 @@ static void name_answer__every_byte(void **state)
 }
 
 /* Two that answer must not keep each other busy. */
-static void name_answer__not_an_answer(void **state)
+TEST(name_answer__not_an_answer)
 {
 	struct uccl_addr a = sample();
 	uint8_t answer[UCCL_NAME_LEN], address[UCCL_ADDR_LEN] = {0};
@@ -88,7 +88,7 @@ static void name_answer__not_an_answer(void **state)
 	assert_int_equal(uccl_name_answer(answer, answer, sizeof(answer), address), UCCL_DROP_TYPE);
 }
 
-static void name_read__every_byte(void **state)
+TEST(name_read__every_byte)
 {
 	uint8_t good[UCCL_NAME_LEN], bad[UCCL_NAME_LEN];
 	struct uccl_addr a = sample(), out;
@@ -110,7 +110,7 @@ static void name_read__every_byte(void **state)
 }
 
 /* An address that a socket has, or one without a key, is none that is asked for so. */
-static void name_read__other_addresses(void **state)
+TEST(name_read__other_addresses)
 {
 	struct uccl_addr a = sample(), out;
 	uint8_t answer[UCCL_NAME_LEN];
@@ -124,16 +124,4 @@ static void name_read__other_addresses(void **state)
 	assert_int_equal(uccl_name_read(&out, answer, sizeof(answer), NONCE), UCCL_DROP_RECORD);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(name_ask__layout),
-		cmocka_unit_test(name_answer__layout),
-		cmocka_unit_test(name_answer__every_byte),
-		cmocka_unit_test(name_answer__not_an_answer),
-		cmocka_unit_test(name_read__every_byte),
-		cmocka_unit_test(name_read__other_addresses),
-	};
-
-	return cmocka_run_group_tests_name("name", tests, NULL, NULL);
-}
+TESTS_MAIN

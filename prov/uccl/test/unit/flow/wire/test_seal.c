@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/seal.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static uint32_t packet(uint8_t *out, uint16_t payload, uint16_t tail)
 	return UCCL_HDR_LEN + (uint32_t)payload + tx.tail_len;
 }
 
-static void seal_put__well_formed(void **state)
+TEST_IN(seal_put__well_formed, begin, NULL)
 {
 	uint8_t p[3000];
 	struct uccl_hdr h;
@@ -57,7 +57,7 @@ static void seal_put__well_formed(void **state)
 }
 
 /* PROTOCOL R90 */
-static void seal_check__every_bit(void **state)
+TEST_IN(seal_check__every_bit, begin, NULL)
 {
 	uint8_t p[1000];
 	uint32_t n = packet(p, 100, 40);
@@ -71,7 +71,7 @@ static void seal_check__every_bit(void **state)
 	assert_int_equal(uccl_seal_check(&b, p, n), UCCL_DROP_COUNT);
 }
 
-static void seal_check__truncated(void **state)
+TEST_IN(seal_check__truncated, begin, NULL)
 {
 	uint8_t p[1000], *exact;
 	uint32_t n = packet(p, 100, 40);
@@ -84,7 +84,7 @@ static void seal_check__truncated(void **state)
 	}
 }
 
-static void seal_check__unsealed(void **state)
+TEST_IN(seal_check__unsealed, begin, NULL)
 {
 	uint8_t p[UCCL_HDR_LEN + UCCL_SEAL_LEN + 8] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_PROBE};
@@ -94,7 +94,7 @@ static void seal_check__unsealed(void **state)
 }
 
 /* One's own packets, sent back. */
-static void seal_check__reflected(void **state)
+TEST_IN(seal_check__reflected, begin, NULL)
 {
 	uint8_t p[1000];
 	uint32_t n = packet(p, 10, 0);
@@ -103,7 +103,7 @@ static void seal_check__reflected(void **state)
 }
 
 /* PROTOCOL R91 */
-static void seal_check__replayed(void **state)
+TEST_IN(seal_check__replayed, begin, NULL)
 {
 	uint8_t first[200], p[200];
 	uint32_t n = packet(first, 10, 0);
@@ -120,7 +120,7 @@ static void seal_check__replayed(void **state)
 }
 
 /* Paths differ: what is late by less than a window is taken, once. */
-static void seal_check__late(void **state)
+TEST_IN(seal_check__late, begin, NULL)
 {
 	static uint8_t p[UCCL_SEAL_WINDOW + 10][UCCL_HDR_LEN + UCCL_SEAL_LEN];
 	uint32_t n = 0, last = UCCL_SEAL_WINDOW + 9, edge = last - (UCCL_SEAL_WINDOW - 64);
@@ -137,7 +137,7 @@ static void seal_check__late(void **state)
 }
 
 /* Far beyond what was seen: what lies between is free, and what was before is too late. */
-static void seal_check__leap(void **state)
+TEST_IN(seal_check__leap, begin, NULL)
 {
 	uint8_t old[100], p[100];
 	uint32_t n = packet(old, 0, 0);
@@ -157,18 +157,4 @@ static void seal_check__leap(void **state)
 	assert_int_equal(uccl_seal_check(&b, old, n), UCCL_DROP_REPLAY);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(seal_put__well_formed, begin),
-		cmocka_unit_test_setup(seal_check__every_bit, begin),
-		cmocka_unit_test_setup(seal_check__truncated, begin),
-		cmocka_unit_test_setup(seal_check__unsealed, begin),
-		cmocka_unit_test_setup(seal_check__reflected, begin),
-		cmocka_unit_test_setup(seal_check__replayed, begin),
-		cmocka_unit_test_setup(seal_check__late, begin),
-		cmocka_unit_test_setup(seal_check__leap, begin),
-	};
-
-	return cmocka_run_group_tests_name("seal", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/wire/wire.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static struct uccl_hdr header(void)
 	};
 }
 
-static void hdr_encode__layout(void **state)
+TEST(hdr_encode__layout)
 {
 	static const uint8_t want[32] = {
 		0x55, 0x43, 2,	  16,	1,    9,    0xfe, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
@@ -49,7 +49,7 @@ static void hdr_encode__layout(void **state)
 	assert_memory_equal(out + 32, rec, UCCL_REC_LEN);
 }
 
-static void hdr_encode__without_record(void **state)
+TEST(hdr_encode__without_record)
 {
 	static const uint8_t zero[UCCL_REC_LEN];
 	struct uccl_hdr h = header();
@@ -66,7 +66,7 @@ static uint32_t whole(const struct uccl_hdr *h)
 	return (uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len;
 }
 
-static void hdr_decode__round_trip(void **state)
+TEST(hdr_decode__round_trip)
 {
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
@@ -86,7 +86,7 @@ static void hdr_decode__round_trip(void **state)
 	assert_ptr_equal(d.rec, out + 32);
 }
 
-static void hdr_decode__short(void **state)
+TEST(hdr_decode__short)
 {
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
@@ -98,7 +98,7 @@ static void hdr_decode__short(void **state)
 	assert_int_equal(uccl_hdr_decode(&d, out, UCCL_HDR_LEN), UCCL_DROP_COUNT);
 }
 
-static void hdr_decode__magic_and_version(void **state)
+TEST(hdr_decode__magic_and_version)
 {
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
@@ -125,7 +125,7 @@ static void hdr_decode__magic_and_version(void **state)
 		}
 }
 
-static void hdr_decode__types(void **state)
+TEST(hdr_decode__types)
 {
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
@@ -140,7 +140,7 @@ static void hdr_decode__types(void **state)
 	}
 }
 
-static void hdr_decode__lengths(void **state)
+TEST(hdr_decode__lengths)
 {
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
@@ -161,7 +161,7 @@ static void hdr_decode__lengths(void **state)
 	assert_int_equal(uccl_hdr_decode(&d, out, (UCCL_HDR_LEN + 65535u + 640u) & 0xffff), UCCL_DROP_LENGTH);
 }
 
-static void hdr_decode__path(void **state)
+TEST(hdr_decode__path)
 {
 	struct uccl_hdr h = header(), d;
 	uint8_t out[UCCL_HDR_LEN];
@@ -194,7 +194,7 @@ static struct uccl_ack block(uint8_t npaths, uint8_t nwords)
 }
 
 /* Quoted: what is there of the header, whatever it says of lengths that the quote does not have. PROTOCOL R150 */
-static void quote_decode__segments(void **state)
+TEST(quote_decode__segments)
 {
 	uint8_t buf[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {7};
 	struct uccl_hdr q, h = {.type = UCCL_PKT_CHUNK, .path = 3, .token = 1ull << 60, .pseq = 77, .rec = rec};
@@ -231,7 +231,7 @@ static void quote_decode__segments(void **state)
 	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_TYPE);
 }
 
-static void ack_len__sizes(void **state)
+TEST(ack_len__sizes)
 {
 	assert_int_equal(uccl_ack_len(0, 0, 0), 16);
 	assert_int_equal(uccl_ack_len(1, 0, 0), 32);
@@ -241,7 +241,7 @@ static void ack_len__sizes(void **state)
 }
 
 /* As many as there is room for, in whatever else is told, and one more would be too long. */
-static void ack_segments_fit__every_room(void **state)
+TEST(ack_segments_fit__every_room)
 {
 	for (uint8_t lines = 0; lines <= UCCL_ACK_PATHS_MAX; lines++)
 		for (uint8_t words = 0; words <= UCCL_ACK_WORDS_MAX; words++)
@@ -256,7 +256,7 @@ static void ack_segments_fit__every_room(void **state)
 			}
 }
 
-static void ack_encode__round_trip(void **state)
+TEST(ack_encode__round_trip)
 {
 	static const uint8_t sizes[][2] = {{0, 0}, {1, 0}, {0, 1}, {5, 7}, {UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX}};
 	uint8_t out[UCCL_TAIL_MAX];
@@ -305,7 +305,7 @@ static void ack_encode__round_trip(void **state)
 	}
 }
 
-static void ack_encode__slots_leave_room_for_the_flag(void **state)
+TEST(ack_encode__slots_leave_room_for_the_flag)
 {
 	struct uccl_ack a = block(0, 0), d;
 	uint8_t out[UCCL_TAIL_MAX];
@@ -318,7 +318,7 @@ static void ack_encode__slots_leave_room_for_the_flag(void **state)
 }
 
 /* In blocks of their own, so that a sanitizer sees what is read behind them. */
-static void ack_decode__short(void **state)
+TEST(ack_decode__short)
 {
 	struct uccl_ack a = block(0, 0), d;
 	uint8_t out[UCCL_TAIL_MAX];
@@ -334,7 +334,7 @@ static void ack_decode__short(void **state)
 	}
 }
 
-static void ack_decode__counts(void **state)
+TEST(ack_decode__counts)
 {
 	struct uccl_ack a = block(2, 2), d;
 	uint8_t out[4096] = {0};
@@ -351,7 +351,7 @@ static void ack_decode__counts(void **state)
 	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(0, out[15], 0)), UCCL_DROP_LENGTH);
 }
 
-static void ack_decode__path(void **state)
+TEST(ack_decode__path)
 {
 	struct uccl_ack a = block(2, 0), d;
 	uint8_t out[UCCL_TAIL_MAX];
@@ -363,7 +363,7 @@ static void ack_decode__path(void **state)
 }
 
 /* Lines about segments: whole ones, no more than there may be, of a cut that can be. */
-static void ack_decode__segments(void **state)
+TEST(ack_decode__segments)
 {
 	struct uccl_ack a = block(1, 1), d;
 	uint8_t out[4096] = {0};
@@ -386,21 +386,21 @@ static void ack_decode__segments(void **state)
 	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(1, 1, UCCL_ACK_SEGMENTS_MAX + 1)), UCCL_DROP_LENGTH);
 }
 
-static void ts__wraps(void **state)
+TEST(ts__wraps)
 {
 	assert_int_equal(uccl_ts(63), 0);
 	assert_int_equal(uccl_ts(64), 1);
 	assert_int_equal(uccl_ts((1ull << 38) + 640), 10);
 }
 
-static void imm__layout(void **state)
+TEST(imm__layout)
 {
 	assert_int_equal(uccl_imm(0x123456789abcull, 0xf), 0xf789abcu);
 	assert_int_equal(uccl_imm(1ull << 24, 2), 0x2000000u);
 	assert_int_equal(uccl_imm(5, 0x12), 0x2000005u);
 }
 
-static void desc_encode__round_trip(void **state)
+TEST(desc_encode__round_trip)
 {
 	const struct uccl_desc d = {
 		.id = 5, .gen = 6, .count = 3, .chunk = 4096, .offset = 1ull << 40, .len = 2 * 4096 + 1};
@@ -417,7 +417,7 @@ static void desc_encode__round_trip(void **state)
 	assert_true(e.len == 2 * 4096 + 1);
 }
 
-static void desc_decode__malformed(void **state)
+TEST(desc_decode__malformed)
 {
 	static const struct {
 		struct uccl_desc d;
@@ -448,7 +448,7 @@ static void desc_decode__malformed(void **state)
 }
 
 /* Of a segment, and of its sub-segments: those of odd index bring the end of the record. */
-static void segment_encode__layout(void **state)
+TEST(segment_encode__layout)
 {
 	static const uint8_t want[3][8] = {{5, 40, 0, 0, 0x44, 0x33, 0x02, 0},
 					   {5, 40, 6, 8, 0x44, 0x33, 0x02, 0},
@@ -484,7 +484,7 @@ static uint32_t cut_len(uint32_t total, uint32_t index, uint32_t count)
 }
 
 /* Of every length and every number of them: exactly those that make up the chunk. PROTOCOL R170 R216 */
-static void segment_decode__every_cut(void **state)
+TEST(segment_decode__every_cut)
 {
 	const uint8_t whole[UCCL_REC_LEN] = {0};
 	uint8_t out[UCCL_REC_LEN];
@@ -511,7 +511,7 @@ static void segment_decode__every_cut(void **state)
 }
 
 /* The same of what a segment is cut into; one of them would be the segment itself. PROTOCOL R153 */
-static void segment_decode__every_sub(void **state)
+TEST(segment_decode__every_sub)
 {
 	static const struct uccl_segment of[] = {{.index = 0, .count = 1, .total = 300},
 						 {.index = 2, .count = 3, .total = 2 * 200 + 77},
@@ -546,7 +546,7 @@ static void segment_decode__every_sub(void **state)
 }
 
 /* None is longer than a packet can be, even if the last one is not. PROTOCOL R170 */
-static void segment_decode__too_long(void **state)
+TEST(segment_decode__too_long)
 {
 	struct uccl_segment s = {.index = 39, .count = 40, .total = 39u * 65536 + 8}, d;
 	const uint8_t whole[UCCL_REC_LEN] = {0};
@@ -587,7 +587,7 @@ static struct uccl_hdr row_make(uint8_t *data, uint8_t flags)
 }
 
 /* Whatever else differs than what counts segments, the row ends before it; AR is taken along. PROTOCOL R173 */
-static void segment_row__every_bit(void **state)
+TEST(segment_row__every_bit)
 {
 	static uint8_t data[ROW_LEN];
 	struct uccl_hdr h;
@@ -604,7 +604,7 @@ static void segment_row__every_bit(void **state)
 }
 
 /* Of each length: no byte behind it is looked at. Nor is there a row of anything else. */
-static void segment_row__every_length(void **state)
+TEST(segment_row__every_length)
 {
 	struct uccl_hdr h, first;
 	uint8_t data[ROW_LEN];
@@ -637,7 +637,7 @@ static void segment_row__every_length(void **state)
 	assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
 }
 
-static void rec_set_bulk__layout(void **state)
+TEST(rec_set_bulk__layout)
 {
 	static const uint8_t want[16] = {4, 3, 2, 1, 8, 7, 6, 5, 0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 9};
 	uint8_t out[UCCL_REC_LEN];
@@ -646,38 +646,4 @@ static void rec_set_bulk__layout(void **state)
 	assert_memory_equal(out, want, sizeof(want));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hdr_encode__layout),
-		cmocka_unit_test(hdr_encode__without_record),
-		cmocka_unit_test(hdr_decode__round_trip),
-		cmocka_unit_test(hdr_decode__short),
-		cmocka_unit_test(hdr_decode__magic_and_version),
-		cmocka_unit_test(hdr_decode__types),
-		cmocka_unit_test(hdr_decode__lengths),
-		cmocka_unit_test(hdr_decode__path),
-		cmocka_unit_test(quote_decode__segments),
-		cmocka_unit_test(ack_len__sizes),
-		cmocka_unit_test(ack_segments_fit__every_room),
-		cmocka_unit_test(ack_encode__round_trip),
-		cmocka_unit_test(ack_encode__slots_leave_room_for_the_flag),
-		cmocka_unit_test(ack_decode__short),
-		cmocka_unit_test(ack_decode__counts),
-		cmocka_unit_test(ack_decode__path),
-		cmocka_unit_test(ack_decode__segments),
-		cmocka_unit_test(ts__wraps),
-		cmocka_unit_test(imm__layout),
-		cmocka_unit_test(desc_encode__round_trip),
-		cmocka_unit_test(desc_decode__malformed),
-		cmocka_unit_test(segment_encode__layout),
-		cmocka_unit_test(segment_decode__every_cut),
-		cmocka_unit_test(segment_decode__every_sub),
-		cmocka_unit_test(segment_decode__too_long),
-		cmocka_unit_test(segment_row__every_bit),
-		cmocka_unit_test(segment_row__every_length),
-		cmocka_unit_test(rec_set_bulk__layout),
-	};
-
-	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../one_pair.h"
+#include "../../tests.h"
 
 static struct pair_cfg direct_fifo(void)
 {
@@ -106,7 +107,7 @@ static void delay_nth_descriptor(struct pair *q, struct pair_pkt *k)
 		k->due += 60 * US;
 }
 
-static void rx_write__in_order(void **state)
+TEST_IN(rx_write__in_order, NULL, end)
 {
 	start(pair_direct());
 	pair_bulk(&p, 0, 64 * KIB + 100);
@@ -120,7 +121,7 @@ static void rx_write__in_order(void **state)
 }
 
 /* Large ones are not left unacknowledged until sixteen are there, nor until the run of their descriptor ends. */
-static void rx_write__tells_by_bytes(void **state)
+TEST_IN(rx_write__tells_by_bytes, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -137,7 +138,7 @@ static void rx_write__tells_by_bytes(void **state)
 }
 
 /* The last one announced asks, also if it came first. PROTOCOL R273 */
-static void rx_write__last_one_is_told_at_once(void **state)
+TEST_IN(rx_write__last_one_is_told_at_once, NULL, end)
 {
 	struct uccl_flow *f;
 
@@ -155,7 +156,7 @@ static void rx_write__last_one_is_told_at_once(void **state)
 	assert_true(f->rx.ack_tracker.now);
 }
 
-static void rx_write__before_its_descriptor(void **state)
+TEST_IN(rx_write__before_its_descriptor, NULL, end)
 {
 	start(pair_direct());
 	p.filter = delay_descriptors;
@@ -170,7 +171,7 @@ static void rx_write__before_its_descriptor(void **state)
 }
 
 /* One lost write is one retransmission, in segments, and one doubt, which a fence settles. */
-static void rx_write__lost(void **state)
+TEST_IN(rx_write__lost, NULL, end)
 {
 	uint32_t n = 5;
 
@@ -191,7 +192,7 @@ static void rx_write__lost(void **state)
 }
 
 /* The doubtful chunk is the last to come: the fence must be asked for all the same. */
-static void rx_write__last_one_lost(void **state)
+TEST_IN(rx_write__last_one_lost, NULL, end)
 {
 	uint32_t n = 16;
 
@@ -203,7 +204,7 @@ static void rx_write__last_one_lost(void **state)
 	assert_int_equal(p.side[1].fences, 1);
 }
 
-static void rx_write__only_one_lost_fence_at_once(void **state)
+TEST_IN(rx_write__only_one_lost_fence_at_once, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	uint32_t n = 1;
@@ -219,7 +220,7 @@ static void rx_write__only_one_lost_fence_at_once(void **state)
 }
 
 /* Completion is held until the late write is in; then neither a fence nor a further write is needed. */
-static void rx_write__late_original_settles(void **state)
+TEST_IN(rx_write__late_original_settles, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	uint32_t n = 5;
@@ -243,7 +244,7 @@ static void rx_write__late_original_settles(void **state)
 }
 
 /* Without any of the three nothing completes. */
-static void rx_write__doubt_holds_completion(void **state)
+TEST_IN(rx_write__doubt_holds_completion, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	uint32_t n = 5;
@@ -262,7 +263,7 @@ static void rx_write__doubt_holds_completion(void **state)
 	assert_int_equal(p.side[1].f.rx.write.ndoubts, 1);
 }
 
-static void rx_write__fifo_later_write_settles(void **state)
+TEST_IN(rx_write__fifo_later_write_settles, NULL, end)
 {
 	struct pair_cfg c = direct_fifo();
 	uint32_t n = 16;
@@ -281,7 +282,7 @@ static void rx_write__fifo_later_write_settles(void **state)
 	assert_true(p.side[1].f.rx.write.fifo);
 }
 
-static void rx_write__fifo_later_write_was_seen(void **state)
+TEST_IN(rx_write__fifo_later_write_was_seen, NULL, end)
 {
 	struct pair_cfg c = direct_fifo();
 	uint32_t n = 5;
@@ -297,7 +298,7 @@ static void rx_write__fifo_later_write_was_seen(void **state)
 }
 
 /* A later write on another path proves nothing. */
-static void rx_write__fifo_other_path(void **state)
+TEST_IN(rx_write__fifo_other_path, NULL, end)
 {
 	struct uccl_flow *f = raw(direct_fifo());
 
@@ -312,7 +313,7 @@ static void rx_write__fifo_other_path(void **state)
 }
 
 /* One step backwards on any path, and FIFO is over for good. */
-static void rx_write__fifo_ends(void **state)
+TEST_IN(rx_write__fifo_ends, NULL, end)
 {
 	struct uccl_flow *f = raw(direct_fifo());
 
@@ -332,7 +333,7 @@ static void rx_write__fifo_ends(void **state)
 	assert_int_equal(f->rx.write.ndoubts, 2);
 }
 
-static void rx_write__doubled(void **state)
+TEST_IN(rx_write__doubled, NULL, end)
 {
 	uint32_t n = 3;
 
@@ -346,7 +347,7 @@ static void rx_write__doubled(void **state)
 	assert_int_equal(p.side[1].f.rx.ack_tracker.dups, 1);
 }
 
-static void rx_write__doubled_before_its_descriptor(void **state)
+TEST_IN(rx_write__doubled_before_its_descriptor, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -361,7 +362,7 @@ static void rx_write__doubled_before_its_descriptor(void **state)
 }
 
 /* The second copy of a write whose doubt was settled by the first. */
-static void rx_write__doubled_after_a_doubt(void **state)
+TEST_IN(rx_write__doubled_after_a_doubt, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -374,7 +375,7 @@ static void rx_write__doubled_after_a_doubt(void **state)
 	assert_true(f->rx.write.off);
 }
 
-static void rx_write__refused(void **state)
+TEST_IN(rx_write__refused, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	uint8_t epoch = f->cfg.wire.epoch_rx;
@@ -401,7 +402,7 @@ static void rx_write__refused(void **state)
 }
 
 /* The number before the first chunk of a flow that starts at 0 is not a number far ahead that settles doubts. */
-static void rx_write__below_zero(void **state)
+TEST_IN(rx_write__below_zero, NULL, end)
 {
 	struct pair_cfg c = direct_fifo();
 	struct uccl_flow *f;
@@ -417,7 +418,7 @@ static void rx_write__below_zero(void **state)
 	assert_false(f->rx.write.off);
 }
 
-static void rx_write__no_direct_flow(void **state)
+TEST_IN(rx_write__no_direct_flow, NULL, end)
 {
 	start(pair_packets());
 	uccl_flow_rx_write(&p.side[1].f, uccl_imm(base(), p.side[1].f.cfg.wire.epoch_rx), 100, 0, p.now);
@@ -426,7 +427,7 @@ static void rx_write__no_direct_flow(void **state)
 }
 
 /* Not the length that was announced: the chunk counts as lost, and comes as packets. */
-static void rx_write__wrong_length(void **state)
+TEST_IN(rx_write__wrong_length, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -451,7 +452,7 @@ static enum uccl_drop note_segments(struct pair *q, struct pair_side *s, const s
 }
 
 /* A segment came first, then the late original: the message must not count those bytes twice. */
-static void rx_write__after_some_segments(void **state)
+TEST_IN(rx_write__after_some_segments, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	struct uccl_range_set segments = {0};
@@ -482,7 +483,7 @@ static enum uccl_drop refuse_memory(struct pair *q, struct pair_side *s, const s
 }
 
 /* Refused for lack of memory: not received, so it comes again as packets. */
-static void rx_write__no_memory(void **state)
+TEST_IN(rx_write__no_memory, NULL, end)
 {
 	start(pair_direct());
 	p.refuse = refuse_memory;
@@ -492,7 +493,7 @@ static void rx_write__no_memory(void **state)
 	assert_int_equal(p.side[0].stats.rtx_packets, 4);
 }
 
-static void desc_rx__malformed(void **state)
+TEST_IN(desc_rx__malformed, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -509,7 +510,7 @@ static void desc_rx__malformed(void **state)
 	assert_int_equal(f->rx.write.ndescs, 1);
 }
 
-static void desc_rx__no_direct_flow(void **state)
+TEST_IN(desc_rx__no_direct_flow, NULL, end)
 {
 	start(pair_packets());
 	feed_desc(base(), 1, 1, 1024, 1024);
@@ -518,7 +519,7 @@ static void desc_rx__no_direct_flow(void **state)
 }
 
 /* A descriptor in the range of another: taken, they would pile up beyond their table. */
-static void desc_rx__overlap(void **state)
+TEST_IN(desc_rx__overlap, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -543,7 +544,7 @@ static void desc_rx__overlap(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
 }
 
-static void desc_rx__beyond_the_window(void **state)
+TEST_IN(desc_rx__beyond_the_window, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -555,7 +556,7 @@ static void desc_rx__beyond_the_window(void **state)
 }
 
 /* A chunk that was announced as a direct write comes as something else: refused, or it would count twice. */
-static void desc_rx__chunk_inside(void **state)
+TEST_IN(desc_rx__chunk_inside, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = (uint32_t)base() + 1};
@@ -574,7 +575,7 @@ static void desc_rx__chunk_inside(void **state)
 }
 
 /* A held write does not live longer than its number. */
-static void desc_rx__held_write_is_forgotten(void **state)
+TEST_IN(desc_rx__held_write_is_forgotten, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	uint32_t w = p.cfg.window;
@@ -594,7 +595,7 @@ static void desc_rx__held_write_is_forgotten(void **state)
 }
 
 /* It must be a segment, and of the chunk that was announced. PROTOCOL R23 */
-static void rewrite_rx__refused(void **state)
+TEST_IN(rewrite_rx__refused, NULL, end)
 {
 	const uint64_t b = pair_direct().csn[0];
 	const struct {
@@ -638,7 +639,7 @@ static void rewrite_rx__refused(void **state)
 }
 
 /* What was written is never sent again in sub-segments. */
-static void rewrite_rx__no_sub_segments(void **state)
+TEST_IN(rewrite_rx__no_sub_segments, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	const struct uccl_segment s = {.index = 0, .count = 1, .sub = 0, .subs = 2, .total = 1024};
@@ -655,7 +656,7 @@ static void rewrite_rx__no_sub_segments(void **state)
 	assert_int_equal(f->rx.subsegments.n, 0);
 }
 
-static void rewrite_rx__no_direct_flow(void **state)
+TEST_IN(rewrite_rx__no_direct_flow, NULL, end)
 {
 	start(pair_packets());
 	feed_rewrite(&(struct rewrite){base(), 5, PAIR_GEN, 0, 0, 1, 0, 100, 0});
@@ -663,7 +664,7 @@ static void rewrite_rx__no_direct_flow(void **state)
 	assert_int_equal(p.side[1].raw, 0);
 }
 
-static void rewrite_rx__each_once(void **state)
+TEST_IN(rewrite_rx__each_once, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -685,7 +686,7 @@ static void rewrite_rx__each_once(void **state)
  * The write was late, and its segments, which are all under way then, find the chunk complete: the first of them tells
  * that they left too early. PROTOCOL R257
  */
-static void rewrite_rx__again_is_no_haste(void **state)
+TEST_IN(rewrite_rx__again_is_no_haste, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -699,7 +700,7 @@ static void rewrite_rx__again_is_no_haste(void **state)
 }
 
 /* Credit follows what arrived: all segments, not the last alone. */
-static void rewrite_rx__counts_for_credit(void **state)
+TEST_IN(rewrite_rx__counts_for_credit, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -721,7 +722,7 @@ static enum uccl_drop refuse_last(struct pair *q, struct pair_side *s, const str
 	return *(enum uccl_drop *)q->arg;
 }
 
-static void rewrite_rx__no_doubt_about_what_is_refused(void **state)
+TEST_IN(rewrite_rx__no_doubt_about_what_is_refused, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	enum uccl_drop why = UCCL_DROP_MEMORY;
@@ -746,7 +747,7 @@ static void rewrite_rx__no_doubt_about_what_is_refused(void **state)
 	assert_int_equal(p.side[1].stats.doubtful, 0);
 }
 
-static void fenced__that_path_only(void **state)
+TEST_IN(fenced__that_path_only, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -770,7 +771,7 @@ static void fenced__that_path_only(void **state)
  * More doubts in one message than there is room for, which only its end would settle: they end path by path, and the
  * message goes on. PROTOCOL R101
  */
-static void rewrite_rx__more_doubts_than_room(void **state)
+TEST_IN(rewrite_rx__more_doubts_than_room, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -813,7 +814,7 @@ static void chunks_pass(struct uccl_flow *f, uint64_t n)
 }
 
 /* A write that may still come is cut off before its number is that of another chunk. PROTOCOL R146 */
-static void received__old_doubts_end(void **state)
+TEST_IN(received__old_doubts_end, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -844,7 +845,7 @@ static void received__old_doubts_end(void **state)
 }
 
 /* A write that comes a whole wrap late cannot be told from another; one that comes earlier, or later, is refused. */
-static void rx_write__a_wrap_ago(void **state)
+TEST_IN(rx_write__a_wrap_ago, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	uint64_t wrap = 1 << UCCL_IMM_CSN_BITS, window = f->cfg.window;
@@ -864,7 +865,7 @@ static void rx_write__a_wrap_ago(void **state)
 	assert_true(f->rx.write.off);
 }
 
-static void fence_message__each_path_once(void **state)
+TEST_IN(fence_message__each_path_once, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -886,7 +887,7 @@ static void fence_message__each_path_once(void **state)
 }
 
 /* A NIC that is done when the call returns takes doubts out of the list under our feet. */
-static void fence_message__done_at_once(void **state)
+TEST_IN(fence_message__done_at_once, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f;
@@ -929,19 +930,19 @@ static void soak(struct pair_cfg c, uint64_t seed, double loss, double reorder)
 	pair_fini(&p);
 }
 
-static void all__faults_by_chance(void **state)
+TEST_IN(all__faults_by_chance, NULL, end)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++)
 		soak(pair_direct(), seed, 0.01 * (double)(seed % 6), seed % 3 ? 0.1 : 0);
 }
 
-static void all__fifo_declared(void **state)
+TEST_IN(all__fifo_declared, NULL, end)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		soak(direct_fifo(), seed, 0.05, 0);
 }
 
-static void all__small_window_and_slots(void **state)
+TEST_IN(all__small_window_and_slots, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -954,7 +955,7 @@ static void all__small_window_and_slots(void **state)
 }
 
 /* The immediate has 28 bits of the number. */
-static void all__immediate_wraps(void **state)
+TEST_IN(all__immediate_wraps, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -971,7 +972,7 @@ static void all__immediate_wraps(void **state)
  * A write that waits for its descriptor is not told of: of several on one path the first would count as lost, as the
  * line speaks of a later one and the bitmap of none. PROTOCOL R85
  */
-static void rx_write__early_is_not_told(void **state)
+TEST_IN(rx_write__early_is_not_told, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -985,7 +986,7 @@ static void rx_write__early_is_not_told(void **state)
 }
 
 /* What a write waited for its descriptor is no part of its path's RTT: time-outs would grow with every loss. */
-static void rx_write__early_is_no_slow_path(void **state)
+TEST_IN(rx_write__early_is_no_slow_path, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 
@@ -1004,7 +1005,7 @@ static void lose_nth_descriptor(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-static void rx_write__early_leaves_the_rtt(void **state)
+TEST_IN(rx_write__early_leaves_the_rtt, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	uint32_t nth = 3;
@@ -1020,7 +1021,7 @@ static void rx_write__early_leaves_the_rtt(void **state)
 	assert_true(p.side[0].f.loss.times.srtt_ns < 21 * US);
 }
 
-static void rx_write__early_proves_nothing(void **state)
+TEST_IN(rx_write__early_proves_nothing, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -1041,7 +1042,7 @@ static void rx_write__early_proves_nothing(void **state)
 }
 
 /* A place that was closed ends its doubts; the write that comes all the same was expected, once. PROTOCOL R83 */
-static void forgive__late_write_expected_once(void **state)
+TEST_IN(forgive__late_write_expected_once, NULL, end)
 {
 	struct uccl_flow *f = raw(pair_direct());
 	struct rewrite v = {.csn = base() + 1, .id = 1, .gen = PAIR_GEN, .count = 1, .path = 1, .len = 4096};
@@ -1064,7 +1065,7 @@ static void forgive__late_write_expected_once(void **state)
 }
 
 /* Writes that wait for their descriptor are not lost because later ones on their paths did not have to. PROTOCOL R52 */
-static void rx_write__late_descriptor_proves_nothing(void **state)
+TEST_IN(rx_write__late_descriptor_proves_nothing, NULL, end)
 {
 	uint32_t nth = 2;
 
@@ -1080,61 +1081,4 @@ static void rx_write__late_descriptor_proves_nothing(void **state)
 	assert_int_equal(p.side[1].stats.dropped[UCCL_DROP_MEMORY], 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(desc_rx__malformed, end),
-		cmocka_unit_test_teardown(desc_rx__no_direct_flow, end),
-		cmocka_unit_test_teardown(desc_rx__overlap, end),
-		cmocka_unit_test_teardown(desc_rx__beyond_the_window, end),
-		cmocka_unit_test_teardown(desc_rx__chunk_inside, end),
-		cmocka_unit_test_teardown(desc_rx__held_write_is_forgotten, end),
-		cmocka_unit_test_teardown(rx_write__in_order, end),
-		cmocka_unit_test_teardown(rx_write__late_descriptor_proves_nothing, end),
-		cmocka_unit_test_teardown(rx_write__tells_by_bytes, end),
-		cmocka_unit_test_teardown(rx_write__last_one_is_told_at_once, end),
-		cmocka_unit_test_teardown(rx_write__before_its_descriptor, end),
-		cmocka_unit_test_teardown(rx_write__lost, end),
-		cmocka_unit_test_teardown(rx_write__last_one_lost, end),
-		cmocka_unit_test_teardown(rx_write__only_one_lost_fence_at_once, end),
-		cmocka_unit_test_teardown(rx_write__late_original_settles, end),
-		cmocka_unit_test_teardown(rx_write__doubt_holds_completion, end),
-		cmocka_unit_test_teardown(rx_write__fifo_later_write_settles, end),
-		cmocka_unit_test_teardown(rx_write__fifo_later_write_was_seen, end),
-		cmocka_unit_test_teardown(rx_write__fifo_other_path, end),
-		cmocka_unit_test_teardown(rx_write__fifo_ends, end),
-		cmocka_unit_test_teardown(rx_write__doubled, end),
-		cmocka_unit_test_teardown(rx_write__doubled_before_its_descriptor, end),
-		cmocka_unit_test_teardown(rx_write__doubled_after_a_doubt, end),
-		cmocka_unit_test_teardown(rx_write__refused, end),
-		cmocka_unit_test_teardown(rx_write__below_zero, end),
-		cmocka_unit_test_teardown(rx_write__no_direct_flow, end),
-		cmocka_unit_test_teardown(rx_write__wrong_length, end),
-		cmocka_unit_test_teardown(rx_write__after_some_segments, end),
-		cmocka_unit_test_teardown(rx_write__no_memory, end),
-		cmocka_unit_test_teardown(rewrite_rx__refused, end),
-		cmocka_unit_test_teardown(rewrite_rx__no_direct_flow, end),
-		cmocka_unit_test_teardown(rewrite_rx__each_once, end),
-		cmocka_unit_test_teardown(rewrite_rx__no_sub_segments, end),
-		cmocka_unit_test_teardown(rewrite_rx__again_is_no_haste, end),
-		cmocka_unit_test_teardown(rewrite_rx__counts_for_credit, end),
-		cmocka_unit_test_teardown(rewrite_rx__no_doubt_about_what_is_refused, end),
-		cmocka_unit_test_teardown(fenced__that_path_only, end),
-		cmocka_unit_test_teardown(rewrite_rx__more_doubts_than_room, end),
-		cmocka_unit_test_teardown(received__old_doubts_end, end),
-		cmocka_unit_test_teardown(rx_write__a_wrap_ago, end),
-		cmocka_unit_test_teardown(fence_message__each_path_once, end),
-		cmocka_unit_test_teardown(fence_message__done_at_once, end),
-		cmocka_unit_test_teardown(all__faults_by_chance, end),
-		cmocka_unit_test_teardown(all__fifo_declared, end),
-		cmocka_unit_test_teardown(all__small_window_and_slots, end),
-		cmocka_unit_test_teardown(all__immediate_wraps, end),
-		cmocka_unit_test_teardown(rx_write__early_is_not_told, end),
-		cmocka_unit_test_teardown(rx_write__early_is_no_slow_path, end),
-		cmocka_unit_test_teardown(rx_write__early_leaves_the_rtt, end),
-		cmocka_unit_test_teardown(rx_write__early_proves_nothing, end),
-		cmocka_unit_test_teardown(forgive__late_write_expected_once, end),
-	};
-
-	return cmocka_run_group_tests_name("direct", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Descriptors and direct writes. */
 #include "../sender.h"
+#include "../../tests.h"
 
 static int writes_on_wire(int to)
 {
@@ -11,7 +12,7 @@ static int writes_on_wire(int to)
 	return n;
 }
 
-static void tx_desc__then_its_writes(void **state)
+TEST_IN(tx_desc__then_its_writes, NULL, end)
 {
 	struct uccl_desc d;
 
@@ -36,7 +37,7 @@ static void tx_desc__then_its_writes(void **state)
 }
 
 /* No more than there are slots for. */
-static void tx_desc__slots(void **state)
+TEST_IN(tx_desc__slots, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_desc d;
@@ -52,7 +53,7 @@ static void tx_desc__slots(void **state)
 }
 
 /* Nor more than the receiver can hold. */
-static void tx_desc__window(void **state)
+TEST_IN(tx_desc__window, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_desc d;
@@ -71,7 +72,7 @@ static void tx_desc__window(void **state)
 }
 
 /* More than 4 GiB in one piece: sums of 32 bits would wrap. */
-static void tx_desc__huge(void **state)
+TEST_IN(tx_desc__huge, NULL, end)
 {
 	struct uccl_flow *f;
 	struct pair_obj *o;
@@ -93,7 +94,7 @@ static void tx_desc__huge(void **state)
 }
 
 /* A peer with small packets: a chunk must not need more segments than there may be. */
-static void tx_desc__small_packets(void **state)
+TEST_IN(tx_desc__small_packets, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -120,7 +121,7 @@ static uint32_t write_size(void)
 }
 
 /* Writes shrink while many are lost, and grow again; and in a window that would hold few of them. */
-static void tx_write__size(void **state)
+TEST_IN(tx_write__size, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -143,7 +144,7 @@ static void tx_write__size(void **state)
 }
 
 /* They are half as long while the network holds back more than six, at the rate at which it delivers. PROTOCOL R277 */
-static void tx_write__queues(void **state)
+TEST_IN(tx_write__queues, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_flow *f = &p.side[0].f;
@@ -165,7 +166,7 @@ static void tx_write__queues(void **state)
  * Towards a peer whose paths do not survive a loss within a write: one packet, twice as much and again while nothing is
  * lost, and one packet from the first loss on. What a slow network delivers in a moment is the most. PROTOCOL R255
  */
-static void tx_write__brittle(void **state)
+TEST_IN(tx_write__brittle, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -193,7 +194,7 @@ static void tx_write__brittle(void **state)
 	assert_int_equal(write_size(), 4 * KIB);
 }
 
-static void tx_write__fields(void **state)
+TEST_IN(tx_write__fields, NULL, end)
 {
 	struct pair_obj *o;
 	const struct pair_pkt *k;
@@ -212,7 +213,7 @@ static void tx_write__fields(void **state)
 }
 
 /* A descriptor is not what finds out whether a path works. */
-static void tx_desc__where_it_answered(void **state)
+TEST_IN(tx_desc__where_it_answered, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	const struct pair_pkt *k;
@@ -234,7 +235,7 @@ static void tx_desc__where_it_answered(void **state)
 }
 
 /* What was written before it came is not reported: on a slow path it would hold up the reports of all quick ones. */
-static void tx_desc__on_the_quickest(void **state)
+TEST_IN(tx_desc__on_the_quickest, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	struct uccl_paths *s;
@@ -256,7 +257,7 @@ static void tx_desc__on_the_quickest(void **state)
 }
 
 /* Large writes have a choice each, however many make 32 KiB. */
-static void tx_write__choice_each(void **state)
+TEST_IN(tx_write__choice_each, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 	uint16_t last = (uint16_t)(c.paths - 1);
@@ -275,7 +276,7 @@ static void tx_write__choice_each(void **state)
 }
 
 /* The peer acknowledges the last one announced at once, as if it had been asked. PROTOCOL R273 */
-static void tx_write__last_one_asks(void **state)
+TEST_IN(tx_write__last_one_asks, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -297,7 +298,7 @@ static void tx_write__last_one_asks(void **state)
 
 /* Writes that wait for the window must not keep acknowledgements and credits back: both sides would wait for each
  * other. */
-static void tx_write__held_back_lets_others_pass(void **state)
+TEST_IN(tx_write__held_back_lets_others_pass, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -318,7 +319,7 @@ static void tx_write__held_back_lets_others_pass(void **state)
 	assert_false(p.side[0].f.app_limited);
 }
 
-static void tx_write__both_ways_at_full_window(void **state)
+TEST_IN(tx_write__both_ways_at_full_window, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
 
@@ -333,25 +334,4 @@ static void tx_write__both_ways_at_full_window(void **state)
 	assert_int_equal(p.side[0].stats.probes + p.side[1].stats.probes, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tx_desc__then_its_writes, end),
-		cmocka_unit_test_teardown(tx_desc__slots, end),
-		cmocka_unit_test_teardown(tx_desc__window, end),
-		cmocka_unit_test_teardown(tx_desc__huge, end),
-		cmocka_unit_test_teardown(tx_desc__small_packets, end),
-		cmocka_unit_test_teardown(tx_write__size, end),
-		cmocka_unit_test_teardown(tx_write__queues, end),
-		cmocka_unit_test_teardown(tx_write__brittle, end),
-		cmocka_unit_test_teardown(tx_write__fields, end),
-		cmocka_unit_test_teardown(tx_desc__where_it_answered, end),
-		cmocka_unit_test_teardown(tx_desc__on_the_quickest, end),
-		cmocka_unit_test_teardown(tx_write__choice_each, end),
-		cmocka_unit_test_teardown(tx_write__last_one_asks, end),
-		cmocka_unit_test_teardown(tx_write__held_back_lets_others_pass, end),
-		cmocka_unit_test_teardown(tx_write__both_ways_at_full_window, end),
-	};
-
-	return cmocka_run_group_tests_name("tx_write", tests, NULL, NULL);
-}
+TESTS_MAIN

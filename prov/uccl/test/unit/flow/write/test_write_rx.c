@@ -2,7 +2,7 @@
 /* Where direct writes land, alone: no flow, no message. */
 #include "flow/write/write_rx.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -131,7 +131,7 @@ static void all_in_doubt(void)
 	assert_int_equal(l.ndoubts, WINDOW);
 }
 
-static void init__without_direct_writes(void **state)
+TEST_IN(init__without_direct_writes, setup_none, teardown)
 {
 	struct uccl_desc d = desc_of(1, WRITE);
 	struct uccl_rewrite w = rewrite_of(FIRST, 0, 0);
@@ -146,7 +146,7 @@ static void init__without_direct_writes(void **state)
 	assert_int_equal(l.rtype, 3);
 }
 
-static void check__refuses(void **state)
+TEST_IN(check__refuses, setup, teardown)
 {
 	struct uccl_desc d = desc_of(1, WRITE + 1);
 
@@ -173,7 +173,7 @@ static void check__refuses(void **state)
 	assert_int_equal(l.ndescs, 0);
 }
 
-static void announce__chunks_behind_it(void **state)
+TEST_IN(announce__chunks_behind_it, setup, teardown)
 {
 	struct uccl_desc d = desc_of(3, 2 * WRITE + 100);
 	struct uccl_rx_desc *rd;
@@ -195,7 +195,7 @@ static void announce__chunks_behind_it(void **state)
 }
 
 /* A descriptor ends with its last chunk, and leaves the others. */
-static void take__one_by_one(void **state)
+TEST_IN(take__one_by_one, setup, teardown)
 {
 	announce(FIRST, 2);
 	announce(FIRST + 50, 1);
@@ -209,7 +209,7 @@ static void take__one_by_one(void **state)
 	assert_int_equal(l.ndescs, 0);
 }
 
-static void hold__until_released(void **state)
+TEST_IN(hold__until_released, setup, teardown)
 {
 	struct uccl_rx_slot held;
 
@@ -227,7 +227,7 @@ static void hold__until_released(void **state)
 	assert_false(l.off);
 }
 
-static void hold__doubled(void **state)
+TEST_IN(hold__doubled, setup, teardown)
 {
 	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 0));
 	assert_false(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 1));
@@ -235,7 +235,7 @@ static void hold__doubled(void **state)
 	assert_int_equal(stats.dup_writes, 1);
 }
 
-static void forget__place_of_a_later_one(void **state)
+TEST_IN(forget__place_of_a_later_one, setup, teardown)
 {
 	struct uccl_rx_slot held;
 
@@ -246,7 +246,7 @@ static void forget__place_of_a_later_one(void **state)
 	assert_int_equal(stats.dup_writes, 0);
 }
 
-static void came__settles_its_own(void **state)
+TEST_IN(came__settles_its_own, setup, teardown)
 {
 	doubts(FIRST, 3, 1);
 	assert_int_equal(l.ndoubts, 3);
@@ -260,7 +260,7 @@ static void came__settles_its_own(void **state)
 	assert_false(uccl_write_rx_came(&l, FIRST + 2, 3, false, 0));
 }
 
-static void came__fifo_settles_earlier_ones(void **state)
+TEST_IN(came__fifo_settles_earlier_ones, setup_fifo, teardown)
 {
 	doubts(FIRST, 6, 2); /* path 0: 1, 3, 5; path 1: 2, 4, 6 */
 	assert_false(uccl_write_rx_came(&l, FIRST + 7, 2, false, 0));
@@ -274,7 +274,7 @@ static void came__fifo_settles_earlier_ones(void **state)
 }
 
 /* One step backwards ends it for good, and settles nothing itself. */
-static void came__overtaken(void **state)
+TEST_IN(came__overtaken, setup_fifo, teardown)
 {
 	doubts(FIRST, 2, 1);
 	assert_false(uccl_write_rx_came(&l, FIRST + 50, 0, true, 0));
@@ -290,7 +290,7 @@ static void came__overtaken(void **state)
 	assert_int_equal(l.ndoubts, 3);
 }
 
-static void again__with_a_doubt_or_doubled(void **state)
+TEST_IN(again__with_a_doubt_or_doubled, setup, teardown)
 {
 	assert_true(uccl_write_rx_again(&l, FIRST + 1, true));
 	assert_false(l.off);
@@ -300,13 +300,13 @@ static void again__with_a_doubt_or_doubled(void **state)
 }
 
 /* The chunk 0 is no free place of the list. */
-static void again__number_zero(void **state)
+TEST_IN(again__number_zero, setup, teardown)
 {
 	assert_false(uccl_write_rx_again(&l, 0, false));
 	assert_int_equal(stats.dup_writes, 1);
 }
 
-static void forgive__expected_once(void **state)
+TEST_IN(forgive__expected_once, setup, teardown)
 {
 	doubts(FIRST, 3, 1);
 	uccl_write_rx_forgive(&l, ID, GEN + 1);
@@ -323,7 +323,7 @@ static void forgive__expected_once(void **state)
 }
 
 /* Of more places that were closed the latest are remembered. */
-static void forgive__list_is_full(void **state)
+TEST_IN(forgive__list_is_full, setup, teardown)
 {
 	for (uint64_t i = 0; i < UCCL_LATE_MAX + 2; i++) {
 		announce(FIRST, 1);
@@ -340,7 +340,7 @@ static void forgive__list_is_full(void **state)
 	assert_int_equal(stats.dup_writes, 2);
 }
 
-static void rewrite__refused(void **state)
+TEST_IN(rewrite__refused, setup, teardown)
 {
 	const struct {
 		struct uccl_rewrite w;
@@ -368,7 +368,7 @@ static void rewrite__refused(void **state)
 }
 
 /* There is a doubt with the segment that completes the chunk, and not before. */
-static void rewrite__doubt_with_the_last(void **state)
+TEST_IN(rewrite__doubt_with_the_last, setup, teardown)
 {
 	const struct uccl_rewrite w = rewrite_of(FIRST + 1, 0, 1);
 
@@ -382,7 +382,7 @@ static void rewrite__doubt_with_the_last(void **state)
 }
 
 /* What delivery refuses was not there; what it throws away was, and leaves no doubt. */
-static void rewrite_end__refused(void **state)
+TEST_IN(rewrite_end__refused, setup, teardown)
 {
 	announce(FIRST, 1);
 	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_MEMORY, false), UCCL_DROP_COUNT);
@@ -398,7 +398,7 @@ static void rewrite_end__refused(void **state)
 	assert_int_equal(settled, 0);
 }
 
-static void rewrite_end__fifo_passed(void **state)
+TEST_IN(rewrite_end__fifo_passed, setup_fifo, teardown)
 {
 	announce(FIRST, 2);
 	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
@@ -409,7 +409,7 @@ static void rewrite_end__fifo_passed(void **state)
 }
 
 /* A message has more doubts than there is room for: one path is fenced, once, and what came now comes again. */
-static void rewrite__no_room_for_doubts(void **state)
+TEST_IN(rewrite__no_room_for_doubts, setup, teardown)
 {
 	all_in_doubt();
 	announce(FIRST, 1);
@@ -423,7 +423,7 @@ static void rewrite__no_room_for_doubts(void **state)
 }
 
 /* A fence that is done in the call makes room at once. */
-static void rewrite__room_at_once(void **state)
+TEST_IN(rewrite__room_at_once, setup, teardown)
 {
 	all_in_doubt();
 	fence_at_once = true;
@@ -433,7 +433,7 @@ static void rewrite__room_at_once(void **state)
 	assert_int_equal(l.fencing, 0);
 }
 
-static void fenced__that_path_only(void **state)
+TEST_IN(fenced__that_path_only, setup, teardown)
 {
 	doubts(FIRST, 6, 3);
 	uccl_write_rx_fenced(&l, 3, 0);
@@ -448,7 +448,7 @@ static void fenced__that_path_only(void **state)
 	assert_int_equal(l.ndoubts, 0);
 }
 
-static void fence__each_path_of_the_message_once(void **state)
+TEST_IN(fence__each_path_of_the_message_once, setup, teardown)
 {
 	doubts(FIRST, 6, 3);
 	uccl_write_rx_fence(&l, ID, GEN + 1, 0);
@@ -466,7 +466,7 @@ static void fence__each_path_of_the_message_once(void **state)
 }
 
 /* Looked for now and then, and fenced a quarter of a round later: numbers are not yet used again. PROTOCOL R146 */
-static void age__before_the_numbers_come_again(void **state)
+TEST_IN(age__before_the_numbers_come_again, setup, teardown)
 {
 	uint64_t age = (1ull << UCCL_IMM_CSN_BITS) / 4, look;
 
@@ -486,33 +486,4 @@ static void age__before_the_numbers_come_again(void **state)
 	assert_int_equal(stats.fences, 3);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(init__without_direct_writes, setup_none, teardown),
-		cmocka_unit_test_setup_teardown(check__refuses, setup, teardown),
-		cmocka_unit_test_setup_teardown(announce__chunks_behind_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(take__one_by_one, setup, teardown),
-		cmocka_unit_test_setup_teardown(hold__until_released, setup, teardown),
-		cmocka_unit_test_setup_teardown(hold__doubled, setup, teardown),
-		cmocka_unit_test_setup_teardown(forget__place_of_a_later_one, setup, teardown),
-		cmocka_unit_test_setup_teardown(came__settles_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(came__fifo_settles_earlier_ones, setup_fifo, teardown),
-		cmocka_unit_test_setup_teardown(came__overtaken, setup_fifo, teardown),
-		cmocka_unit_test_setup_teardown(again__with_a_doubt_or_doubled, setup, teardown),
-		cmocka_unit_test_setup_teardown(again__number_zero, setup, teardown),
-		cmocka_unit_test_setup_teardown(forgive__expected_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(forgive__list_is_full, setup, teardown),
-		cmocka_unit_test_setup_teardown(rewrite__refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(rewrite__doubt_with_the_last, setup, teardown),
-		cmocka_unit_test_setup_teardown(rewrite_end__refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(rewrite_end__fifo_passed, setup_fifo, teardown),
-		cmocka_unit_test_setup_teardown(rewrite__no_room_for_doubts, setup, teardown),
-		cmocka_unit_test_setup_teardown(rewrite__room_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(fenced__that_path_only, setup, teardown),
-		cmocka_unit_test_setup_teardown(fence__each_path_of_the_message_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(age__before_the_numbers_come_again, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("write_rx", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -2,7 +2,7 @@
 /* Announced writes alone: an item is an address, its bytes are numbers. */
 #include "flow/write/write_tx.h"
 
-#include "../../unit.h"
+#include "../../tests.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void cut__edges(void **state)
+TEST_IN(cut__edges, setup, NULL)
 {
 	static const struct {
 		uint64_t run;
@@ -53,7 +53,7 @@ static void cut__edges(void **state)
 }
 
 /* Every byte of a run once, from anywhere in the item; the last write ends it. */
-static void left__until_the_last(void **state)
+TEST_IN(left__until_the_last, setup, NULL)
 {
 	static const uint64_t from[] = {0, 1, 4 * KIB, (1ull << 40) + 5};
 
@@ -80,12 +80,4 @@ static void left__until_the_last(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(cut__edges, setup),
-		cmocka_unit_test_setup(left__until_the_last, setup),
-	};
-
-	return cmocka_run_group_tests_name("write_tx", tests, NULL, NULL);
-}
+TESTS_MAIN

@@ -84,15 +84,12 @@ static int fake_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct 
 static int fake_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 			struct uccl_nic_peer **peer)
 {
-	(void)nic;
-	(void)to;
 	*peer = (struct uccl_nic_peer *)(uintptr_t)(id + paths);
 	return 0;
 }
 
 static void fake_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 {
-	(void)peer;
 	fake_of(nic)->disconnected = true;
 }
 
@@ -103,8 +100,6 @@ static uint64_t fake_backlog(struct uccl_nic *nic)
 
 static int fake_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
-	(void)peer;
-	(void)path;
 	fake_of(nic)->fenced = true;
 	return 0;
 }
@@ -120,7 +115,6 @@ static int fake_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, ui
 
 static void fake_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
-	(void)mr;
 	fake_of(nic)->registered = false;
 	fake_of(nic)->settled = settled;
 }
@@ -136,7 +130,6 @@ static int fake_source(struct uccl_nic *nic, const void *buf, uint64_t len, cons
 
 static void fake_source_put(struct uccl_nic *nic, void *source)
 {
-	(void)source;
 	fake_of(nic)->registered = false;
 }
 
@@ -154,19 +147,16 @@ static void fake_reuse(struct uccl_nic *nic, uint32_t slot)
 
 static int fake_wait_fd(struct uccl_nic *nic)
 {
-	(void)nic;
 	return 42;
 }
 
 static int fake_nap_fd(struct uccl_nic *nic)
 {
-	(void)nic;
 	return 43;
 }
 
 static void fake_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
-	(void)nic;
 	*out = (struct uccl_nic_addr){.port = 123};
 }
 
@@ -210,7 +200,6 @@ static struct uccl_nic *opened;
 
 static int nic_close(void **state)
 {
-	(void)state;
 	opened->ops->close(opened);
 	return 0;
 }

@@ -261,8 +261,6 @@ static char said[2048];
 
 static void note(int level, const char *func, int line, const char *text)
 {
-	(void)func;
-	(void)line;
 	if (level == UCCL_LOG_WARN)
 		snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", text);
 }

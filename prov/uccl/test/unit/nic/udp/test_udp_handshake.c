@@ -14,7 +14,6 @@
 /* A queue that MANY packets would fill. */
 static int open_one(void **state)
 {
-	(void)state;
 	return stranger_open(64 << 10);
 }
 

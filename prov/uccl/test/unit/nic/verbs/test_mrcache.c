@@ -26,7 +26,6 @@ static int registered, calls, fail_at;
 
 static int fake_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_nic_device *device, void **mr)
 {
-	(void)arg;
 	assert_null(device);
 	assert_int_equal(start % PAGE, 0);
 	assert_int_equal(len % PAGE, 0);
@@ -39,8 +38,6 @@ static int fake_reg(void *arg, uintptr_t start, uint64_t len, const struct uccl_
 
 static void fake_dereg(void *arg, void *mr)
 {
-	(void)arg;
-	(void)mr;
 	registered--;
 }
 
@@ -54,13 +51,11 @@ static int start(uint32_t entries, uint64_t bytes)
 
 static int begin(void **state)
 {
-	(void)state;
 	return start(16, 1 << 20);
 }
 
 static int end(void **state)
 {
-	(void)state;
 	uccl_mrcache_close(c);
 	return registered;
 }
@@ -506,7 +501,6 @@ static const struct uccl_mrcache_ops device_ops = {.reg = device_reg, .dereg = f
 
 static int device_begin(void **state)
 {
-	(void)state;
 	registered = calls = failing = 0;
 	device.number = 1;
 	device.range = fake_range;

@@ -48,7 +48,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	uccl_verbs_ahs_close(ahs);
 	fake_verbs_lib()->dealloc_pd(pd);
 	fake_verbs_lib()->close_device(ctx);

@@ -18,7 +18,6 @@ static struct fake_verbs *fake;
 
 static int begin(void **state)
 {
-	(void)state;
 	fake = fake_verbs_new();
 	return 0;
 }
@@ -26,7 +25,6 @@ static int begin(void **state)
 /* Every test leaves nothing behind. */
 static int end(void **state)
 {
-	(void)state;
 	return fake_verbs_end(fake);
 }
 

@@ -77,7 +77,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	if (m)
 		uccl_verbs_mws_close(m);
 	v->destroy_qp(qp);
@@ -226,8 +225,6 @@ TEST_IN(mw_get__memory_gone, begin, end)
 
 static enum fake_fate hold(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
-	(void)p;
 	return FAKE_HOLD;
 }
 

@@ -28,7 +28,6 @@ static uint64_t clock_read(void)
 
 static int begin(void **state)
 {
-	(void)state;
 	fake = fake_verbs_new();
 	dev = fake_verbs_add(fake, "rxe0", 1, NULL);
 	what = NULL;
@@ -38,7 +37,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	return fake_verbs_end(fake);
 }
 
@@ -97,8 +95,6 @@ TEST_IN(probe__wedges, begin, end)
 
 static enum fake_fate lose_all(void *arg, const struct fake_packet *k)
 {
-	(void)arg;
-	(void)k;
 	return FAKE_DROP;
 }
 

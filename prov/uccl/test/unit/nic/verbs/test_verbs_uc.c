@@ -55,7 +55,6 @@ static uint64_t clock_read(void)
 
 static int begin(void **state)
 {
-	(void)state;
 	now = UCCL_NS_PER_S;
 	uccl_rng_seed(&rng, 5);
 	fake = fake_verbs_new();
@@ -75,7 +74,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	if (target.mr)
 		nic[1]->ops->dereg(nic[1], target.mr, true);
 	for (int i = 0; i < 2; i++)
@@ -122,7 +120,6 @@ static struct uc_path *path(int i, int k)
 
 static enum fake_fate label_hook(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	if (p->type != IBV_QPT_UD)
 		label_seen = p->flow_label;
 	return FAKE_PASS;
@@ -437,9 +434,6 @@ static char logged[256]; /* the latest about windows */
 
 static void log_read(int level, const char *func, int line, const char *text)
 {
-	(void)level;
-	(void)func;
-	(void)line;
 	if (strstr(text, "windows"))
 		snprintf(logged, sizeof(logged), "%s", text);
 }
@@ -489,7 +483,6 @@ static void *gpu_peer_memory(void *addr)
 
 static void *no_peer_memory(void *addr)
 {
-	(void)addr;
 	return NULL;
 }
 
@@ -944,7 +937,6 @@ TEST_IN(rx__late_write_rc, begin, end)
 
 static enum fake_fate hold_uc(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	return p->type == IBV_QPT_UC ? FAKE_HOLD : FAKE_PASS;
 }
 

@@ -46,7 +46,6 @@ static uint64_t clock_read(void)
 
 static int begin(void **state)
 {
-	(void)state;
 	now = UCCL_NS_PER_S;
 	uccl_rng_seed(&rng, 9);
 	fake = fake_verbs_new();
@@ -63,7 +62,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	for (int i = 0; i < neps; i++)
 		if (nic[i])
 			nic[i]->ops->close(nic[i]);

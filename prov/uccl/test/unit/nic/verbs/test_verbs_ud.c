@@ -52,7 +52,6 @@ static int begin(void **state)
 /* Every test leaves nothing behind, and did nothing that a NIC forbids. */
 static int end(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 2; i++)
 		if (nic[i])
 			nic[i]->ops->close(nic[i]);
@@ -238,7 +237,6 @@ static enum fake_fate fate;
 
 static enum fake_fate watch(void *arg, const struct fake_packet *p)
 {
-	(void)arg;
 	if (nseen < 4096)
 		seen[nseen++] = *p;
 	return fate;

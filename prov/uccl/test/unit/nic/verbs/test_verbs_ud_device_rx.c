@@ -47,7 +47,6 @@ static const struct uccl_nic_device gpu = {.number = 3, .dmabuf = fake_no_dmabuf
 
 static int begin(void **state)
 {
-	(void)state;
 	now = UCCL_NS_PER_S;
 	fake = fake_verbs_new();
 	fake->peer_memory = reach;
@@ -71,7 +70,6 @@ static void pair_close(void)
 
 static int end(void **state)
 {
-	(void)state;
 	pair_close();
 	munmap(mem, MEM);
 	free(shadow);

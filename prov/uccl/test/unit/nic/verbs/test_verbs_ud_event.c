@@ -36,7 +36,6 @@ static uint64_t clock_read(void)
 
 static int begin(void **state)
 {
-	(void)state;
 	now = UCCL_NS_PER_S;
 	fake = fake_verbs_new();
 	dev[0] = fake_verbs_add(fake, "rxe0", 1, NULL);

@@ -31,7 +31,6 @@ static uint32_t make(bool v4, uint32_t len, uint8_t tos)
 
 static int setup(void **state)
 {
-	(void)state;
 	for (uint32_t i = 0; i < MOST; i++)
 		payload[i] = (uint8_t)(i * 7 + i / 251);
 	return 0;

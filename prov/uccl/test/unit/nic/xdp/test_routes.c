@@ -55,7 +55,6 @@ static bool ours(struct uccl_routes *w, const char *to)
 
 static int setup(void **state)
 {
-	(void)state;
 	if (!have_hosts)
 		return 0;
 	return host_run(0, "ip route flush dev va proto static; ip neigh flush dev va nud all; "

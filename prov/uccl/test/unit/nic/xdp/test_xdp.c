@@ -30,8 +30,6 @@ static char last_log[512];
 
 static void log_keep(int level, const char *func, int line, const char *text)
 {
-	(void)func;
-	(void)line;
 	if (level == UCCL_LOG_WARN)
 		snprintf(last_log, sizeof(last_log), "%s", text);
 }
