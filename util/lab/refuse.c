@@ -114,7 +114,7 @@ static void step_put(struct uccl_conn *c, const struct uccl_listener *l)
 static bool init_put(bool has_key)
 {
 	struct uccl_listener l = { .local = { .nic = there, .incarnation = 5 } };
-	struct uccl_params mine = { .mtu = 1500, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64,
+	struct uccl_conn_params mine = { .mtu = 1500, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64,
 				   .csn = 100 };
 	struct uccl_addr peer = *uccl_engine_addr(engine);
 	struct uccl_conn c;

@@ -138,6 +138,14 @@ static inline void conn_list_move(struct conn *c, struct conn_list *from, struct
 	TAILQ_INSERT_TAIL(to, c, state.all);
 }
 
+/* The NIC forgets the peer. */
+static inline void conn_disconnect(struct conn_opened *o, struct uccl_nic *nic)
+{
+	if (o->nic_peer && nic->ops->disconnect)
+		nic->ops->disconnect(nic, o->nic_peer);
+	o->nic_peer = NULL;
+}
+
 /* While the endpoint drains: it is in this list from now on; NULL: in none, nobody waits for it. */
 static inline void conn_drain_set(struct conn *c, struct conn_list *list)
 {

@@ -76,12 +76,6 @@ struct uccl_fab_play {
 	uint64_t bound_ns; /* and with what faults of switches leave of it */
 };
 
-/* The group that the scene is about. */
-static inline uint8_t uccl_fab_play_group(const struct uccl_fab_play *p)
-{
-	return p->alone ? UCCL_FAB_OTHER : UCCL_FAB_MAIN;
-}
-
 /* The defaults of a scene. -FI_ENOENT: there is none of this name. */
 int uccl_fab_play_init(struct uccl_fab_play *p, const char *name);
 /* "name=value,...". -FI_EINVAL: no such option, or not a number. */

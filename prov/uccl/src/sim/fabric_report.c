@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "sim/fabric_memory.h"
 #include "sim/fabric_play.h"
+#include "sim/fabric_script.h"
 
 /* How many times as long as alone: by size, as papers have it. */
 static const struct {

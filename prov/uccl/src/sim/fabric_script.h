@@ -5,6 +5,12 @@
 
 #include "sim/fabric_play.h"
 
+/* The group that the scene is about. */
+static inline uint8_t uccl_fab_play_group(const struct uccl_fab_play *p)
+{
+	return p->alone ? UCCL_FAB_OTHER : UCCL_FAB_MAIN;
+}
+
 /* Give the open p->scene its operations and its faults. -FI_EINVAL: the network is too small for it; -FI_ENOMEM. */
 int uccl_fab_script(struct uccl_fab_play *p);
 /*

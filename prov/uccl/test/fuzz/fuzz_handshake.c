@@ -93,7 +93,7 @@ static void arrive(int i, const struct pkt *in, const struct uccl_nic_addr *src,
 	drain(i, now);
 }
 
-static bool params_equal(const struct uccl_params *a, const struct uccl_params *b)
+static bool params_equal(const struct uccl_conn_params *a, const struct uccl_conn_params *b)
 {
 	return a->mtu == b->mtu && a->write_bytes == b->write_bytes && a->window == b->window &&
 	       a->msg_limit == b->msg_limit && a->paths == b->paths && a->slots == b->slots && a->csn == b->csn &&
@@ -134,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	for (int i = 0; i < 2; i++) {
-		struct uccl_params mine;
+		struct uccl_conn_params mine;
 
 		memset(&mine, 0, sizeof(mine));
 		mine.mtu = 1500 + (uint32_t)i;

@@ -267,7 +267,7 @@ static void attack_source(struct attack *a)
 /* A HELLO answered by the target's cookie; the conn is then ready to send INIT. */
 static bool get_cookie(struct attack *a, struct uccl_conn *c, struct uccl_listener *l)
 {
-	struct uccl_params mine = {.mtu = 1500, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64};
+	struct uccl_conn_params mine = {.mtu = 1500, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64};
 	uint8_t in[4096], buf[UCCL_INIT_PAYLOAD];
 	struct pollfd f = {.fd = a->udp, .events = POLLIN};
 	struct uccl_hdr h;

@@ -444,7 +444,7 @@ static size_t shape_make(struct attacker *a, enum shape shape, uint8_t *p)
 static uint64_t handshake(struct attacker *a, uint32_t ip, uint8_t *init, int *kept)
 {
 	struct uccl_listener l = { .local.nic.ip = { [10] = 0xff, [11] = 0xff }, .local.incarnation = any(a) };
-	struct uccl_params mine = { .mtu = 65507, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64,
+	struct uccl_conn_params mine = { .mtu = 65507, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64,
 				     .waits = true };
 	struct sockaddr_in at = { .sin_family = AF_INET }, to = a->to;
 	struct uccl_addr peer = { .nic.ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 2 }, .nic.port = sh->port };

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "api/peers/addr_like.h"
 #include "base/units.h"
 #include "flow/wire/addr.h"
 
@@ -62,22 +63,6 @@ int uccl_av_insert(struct uccl_av *av, const struct uccl_addr *addr, fi_addr_t *
 int uccl_av_removed(struct uccl_av *av, uint32_t *generation, fi_addr_t gone[UCCL_AV_REMOVED]);
 /* Remove handles. -FI_EINVAL: some are not in use; all others are removed. */
 int uccl_av_remove(struct uccl_av *av, const fi_addr_t *fi_addr, size_t count);
-
-/*
- * Compare an entry with an address. 2: equal; 1: equal, but one of them has no incarnation; 0: different. The place in
- * an indirect address (uccl_addr.indirect) is another context's, so only its IP and its incarnation count.
- */
-static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_addr *addr)
-{
-	if (addr->indirect)
-		return entry->nic.pad && !memcmp(entry->nic.ip, addr->nic.ip, sizeof(addr->nic.ip)) &&
-				       entry->incarnation == addr->incarnation ? 2 : 0;
-	if (!uccl_nic_addr_equal(&entry->nic, &addr->nic))
-		return 0;
-	if (entry->incarnation == addr->incarnation)
-		return 2;
-	return uccl_addr_keyless(entry) || uccl_addr_keyless(addr);
-}
 
 /*
  * Change `addr` to that of the context `index` positions later: `index` ports later; on an RDMA NIC an indirect

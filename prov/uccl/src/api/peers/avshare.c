@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/peers/av.h"
+#include "api/lib/lib.h"
+#include "api/peers/addr_like.h"
 #include "progress/shm_dir.h"
 #include "progress/shm_segment.h"
 

@@ -25,9 +25,9 @@ void engine_conns_init(struct engine_conns *s)
 	TAILQ_INIT(&s->unreferenced);
 }
 
-void conn_params(struct uccl_engine *e, struct uccl_params *p)
+void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 {
-	*p = (struct uccl_params){
+	*p = (struct uccl_conn_params){
 		.mtu = e->nic->caps.mtu,
 		/* PROTOCOL R93 */
 		.write_bytes = e->cfg.security == UCCL_SECURITY_PACKETS ? 0 : e->nic->caps.write_max,
@@ -156,7 +156,7 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool 
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	struct uccl_addr remote = *addr;
-	struct uccl_params mine;
+	struct uccl_conn_params mine;
 
 	conns_forget(e, e->now);
 	if (!c || e->conns.n >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->conns.n + 1) + 1))

@@ -74,7 +74,7 @@ static inline void conns_opened(struct engine_conns *s)
 }
 
 /* What this side says of itself in a handshake. */
-void conn_params(struct uccl_engine *e, struct uccl_params *p);
+void conn_params(struct uccl_engine *e, struct uccl_conn_params *p);
 /* `keyed`: it is found by its address. NULL: the table is full, or no memory. */
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool keyed);
 /* It stands in `list`. */

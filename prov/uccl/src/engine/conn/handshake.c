@@ -214,7 +214,7 @@ static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uin
 {
 	struct conn *c = conn_find(e, &init->from.nic, init->from.incarnation);
 	uint8_t buf[UCCL_INIT_MAX];
-	struct uccl_params mine;
+	struct uccl_conn_params mine;
 	struct uccl_conn hs;
 	struct uccl_tx tx;
 

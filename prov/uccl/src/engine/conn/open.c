@@ -11,7 +11,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
 	const struct uccl_nic_caps *caps = &e->nic->caps;
-	const struct uccl_params *t = &c->hs.theirs;
+	const struct uccl_conn_params *t = &c->hs.theirs;
 	uint32_t seal = e->cfg.security ? UCCL_SEAL_LEN : 0, known = caps->mtu;
 	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic, &known) : caps->mtu;
 	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu) - seal;

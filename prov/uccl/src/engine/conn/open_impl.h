@@ -22,12 +22,4 @@ void conn_begin(struct conn *c, uint64_t now);
 /* A half-open connection is needed: its peer sent something, or somebody here asks for it. Without memory it fails. */
 void conn_wake(struct conn *c, uint64_t now);
 
-/* The NIC forgets the peer. */
-static inline void conn_disconnect(struct conn_opened *o, struct uccl_nic *nic)
-{
-	if (o->nic_peer && nic->ops->disconnect)
-		nic->ops->disconnect(nic, o->nic_peer);
-	o->nic_peer = NULL;
-}
-
 #endif

@@ -36,8 +36,8 @@ void uccl_key_mix(uint8_t key[UCCL_KEY_LEN], const uint8_t group[UCCL_KEY_LEN])
 		key[i] ^= group[i];
 }
 
-void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_params *mine, uint64_t token,
-		    uint64_t nonce)
+void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_conn_params *mine,
+		    uint64_t token, uint64_t nonce)
 {
 	memset(c, 0, sizeof(*c));
 	c->state = UCCL_CONN_IDLE;
@@ -110,7 +110,7 @@ void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
 	c->at = now + retry_after(c, now);
 }
 
-static void params_encode(uint8_t *p, const struct uccl_params *v)
+static void params_encode(uint8_t *p, const struct uccl_conn_params *v)
 {
 	memset(p, 0, UCCL_PARAMS_LEN);
 	uccl_put32(p, v->mtu);
@@ -134,7 +134,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	p[38] = v->lanes_unsolicited;
 }
 
-static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
+static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p)
 {
 	v->mtu = uccl_get32(p);
 	v->write_bytes = uccl_get32(p + 4);

@@ -23,7 +23,7 @@
 #define UCCL_COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
 
 /* What each side tells of itself. */
-struct uccl_params {
+struct uccl_conn_params {
 	uint32_t mtu;		/* largest packet it can take */
 	uint32_t write_bytes;	/* largest direct write it takes; 0: none */
 	uint32_t window;	/* chunks out of order that it can hold, a power of two */
@@ -61,7 +61,7 @@ enum uccl_conn_state {
 struct uccl_conn {
 	enum uccl_conn_state state;
 	struct uccl_addr remote;	/* incarnation is learnt if it was not known; the key is mixed likewise */
-	struct uccl_params mine, theirs;
+	struct uccl_conn_params mine, theirs;
 	uint64_t token_local;		/* packets to us carry it */
 	uint64_t token_remote;		/* 0: not known yet */
 	uint64_t nonce;
@@ -100,7 +100,7 @@ struct uccl_listener {
 /* An INIT or INIT_ACK whose cookie or nonce, source, incarnation and MAC were found right. */
 struct uccl_init {
 	struct uccl_addr from;		/* key all zero: it is never on the wire */
-	struct uccl_params params;
+	struct uccl_conn_params params;
 	uint64_t token;			/* theirs */
 	bool keyless;			/* INIT: its sender does not know our key */
 	uint64_t asked_ns; /* its sender lived later than this: INIT: its cookie was made; INIT_ACK: INIT left */
@@ -110,8 +110,8 @@ struct uccl_init {
 void uccl_key_mix(uint8_t key[UCCL_KEY_LEN], const uint8_t group[UCCL_KEY_LEN]);
 
 /* `token` and `nonce` are unpredictable and not 0. */
-void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_params *mine, uint64_t token,
-		    uint64_t nonce);
+void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_conn_params *mine,
+		    uint64_t token, uint64_t nonce);
 /* Begin to connect, unless begun. */
 void uccl_conn_start(struct uccl_conn *c, uint64_t now);
 /* It was started just now: its first HELLO leaves at `at` (ns), no earlier. */

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "flow/path/path.h"
+#include "flow/wire/nic_addr.h"
 
 /* Lanes of one endpoint at most. */
 #define UCCL_LANES_MAX 16
@@ -26,17 +27,6 @@
  * those that share a queue pair.
  */
 #define UCCL_IMM_BITS 28
-
-/*
- * Where a packet comes from or goes to: IPv4-mapped or IPv6 address, host byte order port. On an RDMA NIC pad is not 0,
- * ip is the GID, and scope, port and pad are the back end's, scope beginning with the queue pair's number.
- */
-struct uccl_nic_addr {
-	uint8_t ip[16];
-	uint32_t scope; /* IPv6 scope id, 0 otherwise */
-	uint16_t port;
-	uint16_t pad;
-};
 
 struct uccl_nic_peer; /* a back end's own handle for a connected peer; may be NULL */
 

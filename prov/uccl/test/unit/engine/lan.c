@@ -718,7 +718,9 @@ struct conn *lan_attacker(struct lan *l, int i, const struct uccl_addr *who, boo
 {
 	struct uccl_engine *e = l->node[i].e;
 	struct uccl_addr remote = e->identity.listener.local;
-	struct uccl_params mine = { .mtu = LAN_MTU, .window = 64, .msg_limit = 1, .paths = 1, .slots = 2, .csn = 1 };
+	struct uccl_conn_params mine = {
+		.mtu = LAN_MTU, .window = 64, .msg_limit = 1, .paths = 1, .slots = 2, .csn = 1
+	};
 	struct uccl_listener self = { .local = *who };
 	uint8_t reply[UCCL_HDR_LEN], packet[UCCL_HDR_LEN + UCCL_INIT_MAX];
 	struct uccl_nic_addr to;

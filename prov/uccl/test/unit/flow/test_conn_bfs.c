@@ -162,7 +162,7 @@ static struct uccl_conn conn_load(const struct state *s, int side, int i)
 
 static void conn_make(const struct state *s, int side, const struct uccl_addr *to, struct uccl_conn *c)
 {
-	const struct uccl_params mine = {.mtu = 1500, .window = 64, .paths = 1, .slots = 1, .csn = 5, .epoch = 1};
+	const struct uccl_conn_params mine = {.mtu = 1500, .window = 64, .paths = 1, .slots = 1, .csn = 5, .epoch = 1};
 	/* Tokens and nonces are of their maker and its life, and whom it talks to. */
 	uint64_t token = 0x1000u + 0x100u * (unsigned int)side + 0x10u * (side ? s->life : 0) + (to->incarnation & 1);
 

@@ -24,9 +24,9 @@ static struct uccl_listener l[2];
 static struct uccl_conn conn[2];
 static uint64_t now;
 
-static struct uccl_params params(int i)
+static struct uccl_conn_params params(int i)
 {
-	return (struct uccl_params){
+	return (struct uccl_conn_params){
 		.mtu = 1500,
 		.write_bytes = 32768,
 		.window = 1024,
@@ -53,7 +53,7 @@ static int start(void **state)
 		memset(l[i].secret, 0x70 + i, UCCL_KEY_LEN);
 	}
 	for (int i = 0; i < 2; i++) {
-		const struct uccl_params mine = params(i);
+		const struct uccl_conn_params mine = params(i);
 
 		uccl_conn_init(&conn[i], &l[!i].local, &mine, 0xa0 + (unsigned int)i, 0xb0 + (unsigned int)i);
 	}
@@ -177,7 +177,7 @@ TEST_IN(conn_delay__first_hello, start, NULL)
 /* Who is asked for by place may be about to start: it is asked more often for some seconds. PROTOCOL R295 */
 TEST_IN(conn_expire__by_place, start, NULL)
 {
-	const struct uccl_params mine = params(0);
+	const struct uccl_conn_params mine = params(0);
 	struct uccl_addr place = l[1].local;
 	uint64_t began = now, last = now;
 	struct pkt k;
@@ -380,7 +380,7 @@ TEST_IN(conn_cookie__another_incarnation, start, NULL)
 /* Without an incarnation in the address whoever answers last is meant, until it is open. PROTOCOL R295 */
 TEST_IN(conn_cookie__by_place, start, NULL)
 {
-	const struct uccl_params mine = params(0);
+	const struct uccl_conn_params mine = params(0);
 	struct uccl_addr place = l[1].local;
 	struct pkt hello, cookie, k;
 
@@ -1025,7 +1025,7 @@ TEST_IN(listener_init__params, start, NULL)
 		bool good;
 	} v[] = {
 #define P(field, value, good)                                                                                          \
-	{offsetof(struct uccl_params, field), sizeof(((struct uccl_params *)0)->field), value, good}
+	{offsetof(struct uccl_conn_params, field), sizeof(((struct uccl_conn_params *)0)->field), value, good}
 		P(mtu, 255, false),
 		P(mtu, 256, true),
 		P(mtu, 65535, true),
@@ -1301,37 +1301,37 @@ static void params_told(void **state, int at, size_t field)
 /* PROTOCOL R188 */
 TEST_IN(params__marks, start, NULL)
 {
-	params_told(state, 33, offsetof(struct uccl_params, marks));
+	params_told(state, 33, offsetof(struct uccl_conn_params, marks));
 }
 
 /* PROTOCOL R231 */
 TEST_IN(params__units, start, NULL)
 {
-	params_told(state, 34, offsetof(struct uccl_params, short_stripes));
+	params_told(state, 34, offsetof(struct uccl_conn_params, short_stripes));
 }
 
 /* PROTOCOL R259 */
 TEST_IN(params__pads, start, NULL)
 {
-	params_told(state, 35, offsetof(struct uccl_params, pads));
+	params_told(state, 35, offsetof(struct uccl_conn_params, pads));
 }
 
 /* PROTOCOL R255 */
 TEST_IN(params__brittle, start, NULL)
 {
-	params_told(state, 36, offsetof(struct uccl_params, brittle));
+	params_told(state, 36, offsetof(struct uccl_conn_params, brittle));
 }
 
 /* PROTOCOL R263 */
 TEST_IN(params__unsolicited, start, NULL)
 {
-	params_told(state, 37, offsetof(struct uccl_params, unsolicited));
+	params_told(state, 37, offsetof(struct uccl_conn_params, unsolicited));
 }
 
 /* PROTOCOL R265 */
 TEST_IN(params__slices, start, NULL)
 {
-	params_told(state, 38, offsetof(struct uccl_params, lanes_unsolicited));
+	params_told(state, 38, offsetof(struct uccl_conn_params, lanes_unsolicited));
 }
 
 TESTS_MAIN
