@@ -28,7 +28,10 @@
 #include "flow/observe/trace.h"
 #include "lanes/lanes.h"
 
-/* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
+/*
+ * Remote endpoints that one endpoint remembers, dead ones included: what unauthenticated peers can make it keep is
+ * bounded.
+ */
 #define CONNS_MAX (1u << 17)
 
 /* uccl_timer.kind */

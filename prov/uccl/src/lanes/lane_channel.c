@@ -18,7 +18,7 @@ void uccl_lane_channel_fini(struct uccl_lane_channel *l)
 }
 
 /* Nobody waits for it: the lane reads it with what comes next. Too many of them would fill the box. PROTOCOL R185 */
-static bool may_lie(struct uccl_lane_channel *l, const struct uccl_lane_cmd *cmd)
+static bool may_stay_unread(struct uccl_lane_channel *l, const struct uccl_lane_cmd *cmd)
 {
 	if (cmd->kind != UCCL_LANE_RX_POST && cmd->kind != UCCL_LANE_RX_CANCEL)
 		return false;
@@ -37,7 +37,7 @@ static bool channel_put(struct uccl_lane_channel *l, const struct uccl_lane_cmd 
 	if (l->unanswered + answer > UCCL_LANE_CHANNEL_CMDS / 2 || !uccl_mailbox_put(&l->down, cmd))
 		return false;
 	l->unanswered += answer;
-	if (l->wake && !may_lie(l, cmd))
+	if (l->wake && !may_stay_unread(l, cmd))
 		l->wake(l->arg, false);
 	return true;
 }
@@ -48,14 +48,14 @@ bool lane_channel_try(struct uccl_lane_channel *l, const struct uccl_lane_cmd *c
 }
 
 /* Of RX_POST nothing comes back. */
-static bool note_put(struct uccl_lane_channel *l, const struct uccl_lane_cmd_waiting *n)
+static bool cmd_put(struct uccl_lane_channel *l, const struct uccl_lane_cmd_waiting *n)
 {
 	return channel_put(l, &n->cmd, n->cmd.kind != UCCL_LANE_RX_POST);
 }
 
 void lane_channel_send(struct uccl_lane_channel *l, struct uccl_lane_cmd_waiting *n)
 {
-	if (!TAILQ_EMPTY(&l->later) || !note_put(l, n))
+	if (!TAILQ_EMPTY(&l->later) || !cmd_put(l, n))
 		TAILQ_INSERT_TAIL(&l->later, n, link);
 }
 
@@ -63,6 +63,6 @@ void lane_channel_flush(struct uccl_lane_channel *l)
 {
 	struct uccl_lane_cmd_waiting *n;
 
-	while ((n = TAILQ_FIRST(&l->later)) && note_put(l, n))
+	while ((n = TAILQ_FIRST(&l->later)) && cmd_put(l, n))
 		TAILQ_REMOVE(&l->later, n, link);
 }

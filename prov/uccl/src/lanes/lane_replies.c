@@ -8,7 +8,7 @@
 #include "msg/recv/msg_rx.h"
 #include "msg/send/msg_tx.h"
 
-/* The end of one way is the end of the peer: what was on it may have come or not. PROTOCOL R186 */
+/* A peer ends with the first of its lanes that ends: what this lane carried may have come or not. PROTOCOL R186 */
 static void lane_peer_ended(struct uccl_lane_peer *w, int err)
 {
 	bool was = w->open;
@@ -25,7 +25,7 @@ static void stripes_whole(struct uccl_reassembly *b, uint64_t n, uint64_t now)
 	b->whole += (uint32_t)n;
 	if (!rx || b->whole < b->nstripes)
 		return;
-	/* Its head may still be on its way; the last of it looks whether all is there. */
+	/* Unsolicited data may still be missing; the last of both completes the message. */
 	if (!msg_rx_range_new(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
 		return;
 	rx->peer->msg_ep->stats->rx_lane_bytes += b->limit - b->from;

@@ -79,7 +79,7 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->msg_ep->lanes;
 	struct uccl_reassembly *b;
-	uint32_t told = 0;
+	uint32_t nposted = 0;
 
 	if (limit <= from || limit - from < lanes_least(rx))
 		return 0;
@@ -88,7 +88,7 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 	if (!b)
 		return 0;
 	/* No more of them than can bring something, each in its turn. */
-	for (uint8_t i = 0; i < l->n && told < b->nstripes; i++) {
+	for (uint8_t i = 0; i < l->n && nposted < b->nstripes; i++) {
 		uint8_t k = (uint8_t)((p->lanes.next + i) % l->n);
 		struct uccl_lane_peer *w = p->lanes.peers[k];
 		struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_RX_POST};
@@ -98,10 +98,10 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 		cmd.what = reassembly_lane(b, k, w->worker_peer);
 		if (lane_channel_try(l->channel[k], &cmd, false)) {
 			b->known_by |= (uint16_t)(1u << k);
-			told++;
+			nposted++;
 		}
 	}
-	p->lanes.next = (uint8_t)((p->lanes.next + told) % l->n);
+	p->lanes.next = (uint8_t)((p->lanes.next + nposted) % l->n);
 	if (!b->known_by) {
 		free(b);
 		return 0;
@@ -263,10 +263,10 @@ void primary_named(struct uccl_peer *p, uint64_t lanes)
 uint16_t primary_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
 {
 	const struct uccl_lanes *l = p->msg_ep->lanes;
-	uint32_t unit = lanes_stripe_bytes(bytes, true);
+	uint32_t stripe = lanes_stripe_bytes(bytes, true);
 	uint16_t picked = 0;
 
-	for (uint64_t n = (bytes + unit - 1) / unit; n; n--) {
+	for (uint64_t n = (bytes + stripe - 1) / stripe; n; n--) {
 		struct uccl_lane_peer *best = NULL;
 
 		for (uint8_t i = 0; i < l->n; i++) {

@@ -15,28 +15,28 @@ static uint32_t stripe_short(uint32_t bytes)
 	return ((bytes + n - 1) / n + 1023) & ~1023u;
 }
 
-uint32_t lanes_stripe_bytes(uint64_t bytes, bool units)
+uint32_t lanes_stripe_bytes(uint64_t bytes, bool short_stripes)
 {
-	uint32_t unit = UCCL_STRIPE_MOST;
+	uint32_t stripe = UCCL_STRIPE_MOST;
 
-	if (!units)
+	if (!short_stripes)
 		return UCCL_STRIPE_BYTES;
 	if (bytes < UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES)
 		return stripe_short((uint32_t)bytes);
-	while (bytes < (uint64_t)unit * UCCL_STRIPE_SHARES)
-		unit /= 2;
-	return unit;
+	while (bytes < (uint64_t)stripe * UCCL_STRIPE_SHARES)
+		stripe /= 2;
+	return stripe;
 }
 
-struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t unit, uint32_t id,
+struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t stripe, uint32_t id,
 				       uint32_t gen)
 {
-	uint64_t units = (limit - from + unit - 1) / unit;
+	uint64_t n = (limit - from + stripe - 1) / stripe;
 	struct uccl_reassembly *b;
 
-	if (units > UINT32_MAX)
+	if (n > UINT32_MAX)
 		return NULL;
-	b = calloc(1, sizeof(*b) + units * sizeof(*b->stripe));
+	b = calloc(1, sizeof(*b) + n * sizeof(*b->stripe));
 	if (!b)
 		return NULL;
 	b->to = to;
@@ -44,8 +44,8 @@ struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limi
 	b->limit = b->room = limit;
 	b->id = id;
 	b->gen = gen;
-	b->nstripes = (uint32_t)units;
-	b->stripe_bytes = unit;
+	b->nstripes = (uint32_t)n;
+	b->stripe_bytes = stripe;
 	return b;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Where lanes may put the payload of one message, the bytes behind its envelope, in stripes of one size. The primary
- * makes it and frees it. Several lanes put bytes there at once, without a lock: a stripe is the first one's that brings
- * some of it, and with its last byte nobody can write there any more. The primary may shut the whole at any time, also
- * to lanes that are just writing, which it waits for. PROTOCOL R181 R182 R183
+ * makes it and frees it. Several lanes put bytes there at once, without a lock: the first lane that delivers bytes of a
+ * stripe owns it. The stripe closes with its last byte. The primary may close the whole buffer at any time, and waits
+ * for lanes that are just writing. PROTOCOL R181 R182 R183
  */
 #ifndef UCCL_LANES_REASSEMBLY_H
 #define UCCL_LANES_REASSEMBLY_H
@@ -41,7 +41,7 @@ struct uccl_reassembly_lane {
 	LIST_ENTRY(uccl_reassembly_lane) same; /* in the lane's table */
 	bool known;			/* it is there */
 	TAILQ_ENTRY(uccl_reassembly_lane) whole_link;
-	uint32_t whole; /* stripes that the primary does not know of yet: in the list of news */
+	uint32_t whole; /* stripes that the primary does not know of yet: in the list of what to report */
 	/* The primary's own. */
 	struct uccl_lane_cmd_waiting cancel_cmd, post_cmd;
 };
@@ -79,10 +79,10 @@ static inline uint64_t reassembly_key(uint32_t id, uint32_t gen)
 	return (uint64_t)id << 32 | gen;
 }
 
-/* How so many bytes are cut, which are not none; `stripes`: both sides know short ones. */
-uint32_t lanes_stripe_bytes(uint64_t bytes, bool units);
+/* Bytes of each stripe of so many bytes, which are not none; `short_stripes`: both sides know short ones. */
+uint32_t lanes_stripe_bytes(uint64_t bytes, bool short_stripes);
 /* For bytes [from, limit), which are not none. NULL: no memory. */
-struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t unit, uint32_t id,
+struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t stripe, uint32_t id,
 				       uint32_t gen);
 /* Lane k may be told of it, of bytes that `from` brings. */
 struct uccl_reassembly_lane *reassembly_lane(struct uccl_reassembly *b, uint8_t k, struct uccl_peer *from);
@@ -97,7 +97,7 @@ uint32_t reassembly_stripe(const struct uccl_reassembly *b, uint32_t i, uint64_t
 /*
  * Lane k brings bytes from `off` on of the message: the payload of `in`, perhaps of several parts. UCCL_DROP_COUNT:
  * they are in place; *whole: with them a stripe is whole. Else why they are refused, and nothing was touched. `key`: of
- * the lane's covers.
+ * the lane's range sets.
  */
 enum uccl_drop reassembly_put(struct uccl_reassembly *b, uint8_t k, uint64_t off, const struct uccl_chunk_in *in,
 			      const uint8_t key[UCCL_KEY_LEN], bool *whole);

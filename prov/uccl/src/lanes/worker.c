@@ -26,8 +26,8 @@ static bool lane_put(struct uccl_lane *l, const struct uccl_lane_cmd *cmd)
 	return done;
 }
 
-/* Of a peer that the primary has made known: its way. */
-static struct uccl_lane_peer *peer_way(const struct uccl_peer *p)
+/* Of a peer that the primary has made known. NULL: it has not. */
+static struct uccl_lane_peer *lane_peer_of(const struct uccl_peer *p)
 {
 	return p->user == UINT64_MAX ? NULL : (struct uccl_lane_peer *)(uintptr_t)p->user;
 }
@@ -41,7 +41,7 @@ static void lane_peer_changed(struct uccl_lane *l, struct uccl_lane_peer *w)
 
 void worker_peer_opened(struct uccl_peer *p)
 {
-	struct uccl_lane_peer *w = peer_way(p);
+	struct uccl_lane_peer *w = lane_peer_of(p);
 
 	if (!w)
 		return;
@@ -51,7 +51,7 @@ void worker_peer_opened(struct uccl_peer *p)
 
 void worker_peer_ended(struct uccl_peer *p, int err)
 {
-	struct uccl_lane_peer *w = peer_way(p);
+	struct uccl_lane_peer *w = lane_peer_of(p);
 
 	unplaced_data_drop(p->msg_ep->lane->channel, p);
 	if (!w)
@@ -72,7 +72,7 @@ static void lane_peer_add(struct uccl_msg_ep *m, struct uccl_lane_peer *w, uint6
 	if (!p)
 		return;
 	p->user = (uintptr_t)w;
-	/* It may have connected to us before we were told of it, or ended. */
+	/* It may have connected to us before the primary made it known, or ended. */
 	if (p->dead)
 		worker_peer_ended(p, p->dead);
 	else if (p->open)
@@ -115,7 +115,7 @@ static enum uccl_drop lane_put_in(struct uccl_msg_ep *m, struct uccl_reassembly_
  * What was kept of it goes to its place. It was acknowledged, so if it cannot there is a message that will never be
  * whole: its peer ends.
  */
-static void lane_unpark(struct uccl_msg_ep *m, struct uccl_reassembly_lane *bl)
+static void lane_place_unplaced(struct uccl_msg_ep *m, struct uccl_reassembly_lane *bl)
 {
 	struct uccl_unplaced_chunk *d;
 
@@ -143,7 +143,7 @@ static void lane_rx_post(struct uccl_msg_ep *m, struct uccl_reassembly_lane *bl)
 	LIST_INSERT_HEAD(&l->reassemblies[lane_slot(bl->key)], bl, same);
 	bl->known = true;
 	if (!bl->reassembly->id)
-		lane_unpark(m, bl);
+		lane_place_unplaced(m, bl);
 	else if ((int32_t)(bl->reassembly->gen - bl->from->lane.cts_mseq) > 0)
 		bl->from->lane.cts_mseq = bl->reassembly->gen;
 }
@@ -235,7 +235,7 @@ int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 }
 
 /* Answers have the other half. */
-static bool news_room(struct uccl_lane *l)
+static bool report_has_room(struct uccl_lane *l)
 {
 	return uccl_mailbox_room(&l->channel->up) > UCCL_LANE_CHANNEL_CMDS / 2;
 }
@@ -246,7 +246,7 @@ void worker_report(struct uccl_msg_ep *m)
 	struct uccl_reassembly_lane *bl;
 	struct uccl_lane_peer *w;
 
-	while ((w = TAILQ_FIRST(&l->changed)) && news_room(l)) {
+	while ((w = TAILQ_FIRST(&l->changed)) && report_has_room(l)) {
 		struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_PEER_ENDED, .who = w, .err = w->err};
 
 		if (w->opened)
@@ -259,7 +259,7 @@ void worker_report(struct uccl_msg_ep *m)
 		w->opened = w->ended = w->in_changed = false;
 		TAILQ_REMOVE(&l->changed, w, changed_link);
 	}
-	while ((bl = TAILQ_FIRST(&l->whole)) && news_room(l)) {
+	while ((bl = TAILQ_FIRST(&l->whole)) && report_has_room(l)) {
 		lane_put(l, &(struct uccl_lane_cmd){.kind = UCCL_LANE_RX_STRIPES, .what = bl, .len = bl->whole});
 		bl->whole = 0;
 		TAILQ_REMOVE(&l->whole, bl, whole_link);
@@ -311,7 +311,7 @@ static enum uccl_drop lane_rx_unsolicited(struct uccl_peer *p, const struct uccl
 	enum uccl_drop reason;
 
 	/* Of whom the primary does not know nothing may come. */
-	if (!peer_way(p))
+	if (!lane_peer_of(p))
 		return UCCL_DROP_HANDLE;
 	if (!in->len || total > UCCL_UNSOLICITED_MAX || off >= total || in->len > total - off)
 		return UCCL_DROP_RANGE;
@@ -320,8 +320,8 @@ static enum uccl_drop lane_rx_unsolicited(struct uccl_peer *p, const struct uccl
 		return total == bl->reassembly->limit ? lane_put_in(p->msg_ep, bl, off, in) : UCCL_DROP_RANGE;
 	reason = unplaced_data_keep(p->msg_ep->lane->channel, p, in);
 	/*
-	 * The primary wakes a lane that has something there: it may have looked just before. See may_lie(). PROTOCOL
-	 * R267
+	 * The primary wakes a lane that has something there: it may have looked just before. See may_stay_unread().
+	 * PROTOCOL R267
 	 */
 	if (reason == UCCL_DROP_COUNT)
 		reassembly_find(p, key);

@@ -55,8 +55,8 @@ void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 /*
  * Ended peers nobody needs any more. Until then late packets of theirs are known for what they are: no INIT that they
  * have sent is good for longer than its cookie. Who is held, or has messages that the application has not taken, stays.
- * Strangers who come and go by thousands are remembered for less long: what they could bring back is themselves.
- * PROTOCOL R133
+ * Unauthenticated peers who come and go by thousands are remembered for less long: what they could bring back is
+ * themselves. PROTOCOL R133
  */
 uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 {

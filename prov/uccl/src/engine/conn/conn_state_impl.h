@@ -18,7 +18,7 @@ TAILQ_HEAD(conn_list, conn);
 /* Of a connection. */
 struct conn_state {
 	uint32_t refs;			/* see conn_hold(), conn_release() */
-	bool requested;			/* the program looked it up at some time: it is no stranger */
+	bool requested;			/* the program looked it up at some time: we know it */
 	TAILQ_ENTRY(conn) unref_link;
 	bool unreferenced;		/* in engine_conns.unreferenced */
 	TAILQ_ENTRY(conn) all;		/* in live, dead or kept of engine_conns, or half-open in engine_table.half */

@@ -2,7 +2,7 @@
 /*
  * The table of an engine's connections. Each one is found by its token, whether it lives or not. Each one is found by
  * its key (place and incarnation), unless it ended without having been connected: then the key is free for the next
- * attempt. Those that live are found by their place, too. And how much of the table strangers may have.
+ * attempt. Those that live are found by their place, too. And how much of the table unauthenticated peers may have.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 /* Half-open connections of an endpoint, and of one address. Each is some 4 KB. PROTOCOL R135 */
 #define HALF_MAX 4096
 #define HALF_SOURCE_MAX (HALF_MAX / 4)
-/* All that strangers may make, and from one address. */
+/* All that unauthenticated peers may make, and from one address. */
 #define STRANGERS_MAX (CONNS_MAX / 8 * 7)
 #define SOURCE_MAX (CONNS_MAX / 8)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* conn_table.c: how connections are found, and how much of the table strangers may have. */
+/* conn_table.c: how connections are found, and how much of the table unauthenticated peers may have. */
 #ifndef UCCL_ENGINE_CONN_CONN_TABLE_IMPL_H
 #define UCCL_ENGINE_CONN_CONN_TABLE_IMPL_H
 
@@ -25,7 +25,7 @@ struct conn_place {
 	UT_hash_handle hh;
 };
 
-/* The connections that strangers made from one IP address. */
+/* The connections that unauthenticated peers made from one IP address. */
 struct conn_source {
 	uint8_t ip[16];
 	uint32_t n, nhalf;
@@ -40,7 +40,7 @@ struct conn_entry {
 	struct conn_place *place;	/* where it is; dead: NULL */
 	TAILQ_ENTRY(conn) place_link;	/* in place->conns */
 	bool half;			/* half-open: see conns_half_enter() */
-	struct conn_source *source;	/* of one that a stranger made, as long as it lives; else NULL */
+	struct conn_source *source;	/* of one that an unknown peer made, as long as it lives; else NULL */
 	TAILQ_ENTRY(conn) near;		/* half-open: in source->half */
 };
 
@@ -84,8 +84,8 @@ int conns_move(struct conn *c);
 int conns_half_enter(struct conn *c);
 void conns_half_leave(struct conn *c);
 /*
- * May a stranger at `ip` make one more? *first: who, being half-open, has to go before; NULL: nobody. The last part of
- * the table is for those that are asked for here.
+ * May an unknown peer at `ip` make one more? *first: who, being half-open, has to go before; NULL: nobody. The last
+ * part of the table is for those that are asked for here.
  */
 bool conns_half_room(struct uccl_engine *e, const uint8_t ip[16], struct conn **first);
 

@@ -135,8 +135,8 @@ void lan_kill(struct lan *l, int i);
 void lan_free(struct lan *l);
 
 /*
- * Two endpoints, sides 0 and 1, with up to LAN_LANES lanes each: homes and lanes are nodes of their own. Lanes come
- * before their homes: they are closed first.
+ * Two endpoints, sides 0 and 1, with up to LAN_LANES lanes each: primaries and lanes are nodes of their own. Lanes come
+ * before their primaries: they are closed first.
  */
 #define LAN_LANES 2
 #define LAN_PRIMARY(side) (6 + (side))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Endpoints with lanes: homes and lanes are nodes of their own, commands are read whenever a node is polled. */
+/* Endpoints with lanes: primaries and lanes are nodes of their own, commands are read whenever a node is polled. */
 #include "../lan.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define BYTES (5u * UCCL_STRIPE_BYTES + 12345)
 
 static uint8_t src[2][BYTES], dst[2][BYTES];
-static bool writes; /* homes have NICs that write remote memory */
+static bool writes; /* primaries have NICs that write remote memory */
 
 /* Two endpoints, with so many lanes. */
 static struct lan *lanes_new(uint8_t a, uint8_t b)
@@ -540,7 +540,10 @@ TEST(unsolicited__held)
 	lan_sides_free(l);
 }
 
-/* Its peer ends while its head is on its way: nobody writes there any more, and nothing stays. PROTOCOL R183 R186 */
+/*
+ * Its peer ends while its unsolicited data is on its way: nobody writes there any more, and nothing stays. PROTOCOL
+ * R183 R186
+ */
 TEST(unsolicited__peer_fails)
 {
 	struct lan *l = lanes_met(LANES, LANES);
@@ -574,7 +577,7 @@ TEST(unsolicited__peer_fails)
 	lan_sides_free(l);
 }
 
-/* It was short of memory then, and is not reached again: what has left stays a head. PROTOCOL R265 */
+/* It was short of memory then, and is not reached again: what has left stays unsolicited. PROTOCOL R265 */
 TEST(unsolicited__not_taken_back)
 {
 	struct lan *l = lanes_met(LANES, LANES);
@@ -694,7 +697,10 @@ TEST(unsolicited__any_place)
 	}
 }
 
-/* A lane takes nothing so but from the lane of a peer, of a head that can be, once, and not too much. PROTOCOL R268 */
+/*
+ * A lane takes nothing so but from the lane of a peer, of unsolicited data that can be, once, and not too much.
+ * PROTOCOL R268
+ */
 TEST(unsolicited__refused)
 {
 	struct lan *l = lanes_met(LANES, LANES);
@@ -765,7 +771,7 @@ TEST(unsolicited__contradicts)
 		struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
 
 		(void)state;
-		/* Of another head; the same bytes twice. */
+		/* Of another message; the same bytes twice. */
 		uccl_rec_set_bulk(rec, (uint32_t)primary->rx.mseq, 0, 0);
 		uccl_put64(rec + 16, i ? UCCL_UNSOLICITED_MAX : 1000);
 		for (int k = 0; k <= i; k++)
@@ -883,7 +889,7 @@ static void count_wakes(void *arg, bool primary)
 }
 
 /* What nobody waits for wakes no lane, until there is much of it. PROTOCOL R185 */
-TEST(cmds__may_lie)
+TEST(cmds__may_stay_unread)
 {
 	static const enum uccl_lane_cmd_type lies[] = {UCCL_LANE_RX_POST, UCCL_LANE_RX_CANCEL};
 	static const enum uccl_lane_cmd_type wanted[] = {UCCL_LANE_PEER_ADD, UCCL_LANE_PEER_DEL, UCCL_LANE_TX_POST};
@@ -973,19 +979,19 @@ TEST(meet__bad)
 static void liar_open(struct lan *l, int i, int at, const struct uccl_addr *identity, struct uccl_lane_channel *of)
 {
 	struct uccl_engine *lane = l->node[at].e;
-	struct uccl_load_table *board = lane->share.load;
-	uint8_t seat = lane->share.load_entry;
+	struct uccl_load_table *load = lane->share.load;
+	uint8_t entry = lane->share.load_entry;
 
 	l->node[i].identity = identity;
 	lan_open(l, i);
 	assert_true(uccl_lane_channel_init(of));
 	assert_int_equal(uccl_lanes_built()->open(l->node[i].e, &lane, &of, 1), 0);
 	/* Only the address is told by the liar: the lane itself stays where it is. */
-	lane->share.load = board;
-	lane->share.load_entry = seat;
+	lane->share.load = load;
+	lane->share.load_entry = entry;
 }
 
-/* Its message comes, and the way that it has told of leads nowhere. The connection to it. */
+/* Its message comes, and the lane peer that it has named leads nowhere. The connection to it. */
 static struct conn *liar_refused(struct lan *l, int i)
 {
 	struct conn *c = lan_conn(l, PRIMARY(0), i);
@@ -1148,7 +1154,7 @@ static void trial_look(struct trial *t)
 /* Of each kind: more would only be slow, with a sanitizer above all. */
 #define SEEDS 10
 
-/* Nodes stop and go on as the seed says, homes and lanes. */
+/* Nodes stop and go on as the seed says, primaries and lanes. */
 static void trial_rounds(struct trial *t, int rounds)
 {
 	for (int r = 0; r < rounds; r++) {
@@ -1352,8 +1358,8 @@ TEST(any__interleaving)
 }
 
 /*
- * The connection of homes ends at one side, at any time: operations end, each once, and the memory is the application's
- * then. PROTOCOL R183 R186
+ * The connection of primaries ends at one side, at any time: operations end, each once, and the memory is the
+ * application's then. PROTOCOL R183 R186
  */
 TEST(any__peer_fails)
 {
