@@ -13,6 +13,7 @@
 
 #include "api/endpoint/bind.h"
 #include "api/endpoint/cm.h"
+#include "api/endpoint/fid.h"
 #include "api/endpoint/openops.h"
 #include "api/endpoint/option.h"
 #include "api/endpoint/start.h"
@@ -363,21 +364,6 @@ static struct fi_ops_cm ep_connected_ops = {
 	.shutdown = uccl_cm_shutdown,
 	.join = uccl_no_join,
 };
-
-void uccl_ep_fid_init(struct uccl_ep_fid *f, size_t fclass, void *context, struct fi_ops *fid_ops,
-		      struct fi_ops_ep *ops, struct fi_ops_cm *cm, struct fi_ops_collective *collective)
-{
-	f->fid = (struct fid_ep){
-		.fid = { .fclass = fclass, .context = context, .ops = fid_ops },
-		.ops = ops,
-		.cm = cm,
-		.msg = &uccl_msg_ops,
-		.rma = &uccl_rma_ops,
-		.tagged = &uccl_tagged_ops,
-		.atomic = &uccl_atomic_ops,
-		.collective = collective,
-	};
-}
 
 int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs, size_t fclass, void *context,
 		struct uccl_ep **out)

@@ -11,9 +11,6 @@
 /* A new endpoint. `dirs`: its directions, UCCL_TX, UCCL_RX or both. -FI_ENOMEM; -FI_EINVAL: `info` does not fit. */
 int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs, size_t fclass, void *context,
 		struct uccl_ep **out);
-/* Fill in a handle, with all calls that transfer data. */
-void uccl_ep_fid_init(struct uccl_ep_fid *f, size_t fclass, void *context, struct fi_ops *fid_ops,
-		      struct fi_ops_ep *ops, struct fi_ops_cm *cm, struct fi_ops_collective *collective);
 /* Start the endpoint with all that is bound: the last step of fi_enable(3). 0 or a negative error. No lock is held. */
 int uccl_ep_activate(struct uccl_ep *ep);
 

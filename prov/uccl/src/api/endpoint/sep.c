@@ -8,6 +8,7 @@
 
 #include "api/endpoint/bind.h"
 #include "api/endpoint/ep.h"
+#include "api/endpoint/fid.h"
 #include "api/endpoint/option.h"
 #include "api/endpoint/start.h"
 #include "api/lib/lib.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/endpoint/ep.h"
+#include "api/endpoint/fid.h"
 #include "api/endpoint/option.h"
 #include "api/lib/nosys.h"
 #include "api/object/domain.h"

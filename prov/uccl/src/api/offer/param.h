@@ -40,7 +40,7 @@ struct uccl_nic_params {
 };
 
 /* Connections: how long they wait, and whom they trust. param_conn.c writes it. */
-struct uccl_conn_params {
+struct uccl_params_conn {
 	uint64_t peer_timeout_ns, peer_connect_ns, peer_keepalive_ns, peer_liveness;
 	uint64_t progress_timeout_ns;
 	uint64_t linger_ns;
@@ -51,7 +51,7 @@ struct uccl_conn_params {
 /* All values; param.c writes the fields that are in no part. Plain data: copied freely. */
 struct uccl_params {
 	struct uccl_nic_params nic;
-	struct uccl_conn_params conn;
+	struct uccl_params_conn conn;
 	char cc[UCCL_PARAM_TEXT];
 	char path[UCCL_PARAM_TEXT];
 	char credit[UCCL_PARAM_TEXT];

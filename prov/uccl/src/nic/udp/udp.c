@@ -4,7 +4,7 @@
  * port and the network's ECMP hash spreads labels over its paths. This file opens, closes and describes.
  */
 #include "nic/gso.h"
-#include "nic/udp/udp_state.h"
+#include "nic/udp/udp_reports.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #include <linux/errqueue.h> /* needs struct timespec */
 
 #include "base/log.h"
-#include "nic/udp/udp_state.h"
+#include "nic/udp/udp_reports.h"
 
 #define ERRORS_EVERY_NS (50 * UCCL_NS_PER_MS)
 /* While packets arrive, all that was sent may be answered: no reason to poll. But other peers may be gone. */

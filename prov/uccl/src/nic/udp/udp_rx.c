@@ -14,7 +14,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
-#include "nic/udp/udp_state.h"
+#include "nic/udp/udp_reports.h"
 
 /* Parts of a message: those of a GRO batch that have a place, and the rest; header, place of its payload, the rest. */
 enum { GRO_BATCH = 2, SPLIT = 3 };

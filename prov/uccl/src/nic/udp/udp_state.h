@@ -234,37 +234,6 @@ int uccl_udp_labels_open(struct udp *u);
 /* Log that the range has no free port for `what`, and that the user may enlarge it. udp_sock.c */
 void uccl_udp_ports_short_say(const struct udp *u, const char *what);
 
-/* Queue an event for rx(), unless the same one waits already. False: the queue is full. udp_reports.c */
-bool uccl_udp_event(struct udp *u, const struct udp_event *event);
-/* Hand waiting events up as v[0..n); returns their number. udp_reports.c */
-int uccl_udp_events_take(struct udp *u, struct uccl_rx *v, int n);
-/* The peer ends: drop its events. udp_reports.c */
-void uccl_udp_events_forget(struct udp *u, const struct uccl_nic_peer *peer);
-/* Read the error queue of one socket, and queue events for its ICMP errors. udp_reports.c */
-void uccl_udp_errors(struct udp *u, struct udp_sock *s);
-/* Read the clock, and poll what is due. udp_reports.c */
-void uccl_udp_reports_poll_now(struct udp *u);
-/* rx() got no packets: poll what is due then. Returns whether something was polled. udp_reports.c */
-bool uccl_udp_reports_poll_empty(struct udp *u);
-/* A peer came: poll the liveness connections at the next occasion. udp_reports.c */
-void uccl_udp_reports_live_soon(struct udp *u);
-/* Something was sent: reports of it may come. */
-static inline void uccl_udp_reports_sent(struct udp *u)
-{
-	u->reports.sent = true;
-}
-/* Packets arrived: what was sent may have been answered. */
-static inline void uccl_udp_reports_received(struct udp *u)
-{
-	u->reports.unanswered = false;
-}
-/* rx() begins. Most calls poll nothing, and do not read the clock. */
-static inline void uccl_udp_reports_poll(struct udp *u)
-{
-	if (u->reports.sent || u->wait_fd >= 0 || ++u->reports.calls % UDP_CLOCK_EVERY == 0)
-		uccl_udp_reports_poll_now(u);
-}
-
 /* Allocate, and find out whether the kernel sends trains. 0 or -FI_ENOMEM. After uccl_udp_labels_open(). udp_tx.c */
 int uccl_udp_tx_open(struct udp *u);
 /* Send no trains. udp_tx.c */

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "nic/gso.h"
-#include "nic/udp/udp_state.h"
+#include "nic/udp/udp_reports.h"
 
 #define TX_TRIES 3 /* of one message after errors that belong to an earlier one */
 /* A queue that stays full for so long is none: the interface takes no packet of this length. */

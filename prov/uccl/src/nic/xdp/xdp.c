@@ -25,7 +25,7 @@
 #include "nic/xdp/frame.h"
 #include "nic/nic.h"
 #include "nic/gso.h"
-#include "nic/udp/udp_state.h"
+#include "nic/udp/udp_reports.h"
 #include "nic/xdp/routes.h"
 #include "nic/xdp/xdp.h"
 #include "nic/xdp/xdp_prog.h"

@@ -190,6 +190,56 @@ TEST(tracefile__of_endpoints)
 	assert_int_equal(sent, 3);
 }
 
+/* Any number of records between two flushes, over the end of the ring too: the file is the ring. */
+TEST(tracefile_flush__any_number)
+{
+	struct uccl_tracefile *file = uccl_tracefile_open(name, 64);
+	struct uccl_trace *ring, *t;
+	char path[128];
+	uint32_t i = 0;
+	uint64_t bytes;
+	FILE *f;
+
+	assert_non_null(file);
+	ring = uccl_tracefile_ring(file);
+	find_trace(path, sizeof(path));
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	setbuf(f, NULL);
+	bytes = uccl_trace_bytes(64);
+	t = malloc(bytes);
+	for (uint32_t n = 0; n < 140; n++) {
+		for (uint32_t k = 0; k < n; k++)
+			uccl_trace_put(ring, &(struct uccl_trace_rec){.arg = i++});
+		uccl_tracefile_flush(file);
+		rewind(f);
+		assert_int_equal(fread(t, 1, bytes, f), bytes);
+		assert_memory_equal(t, ring, bytes);
+	}
+	fclose(f);
+	free(t);
+	uccl_tracefile_close(file);
+	unlink(path);
+}
+
+/* Somebody cuts the file off: the process goes on, and what comes later is written. */
+TEST(tracefile__cut_off)
+{
+	struct uccl_tracefile *file = uccl_tracefile_open(name, 64);
+	char path[128];
+	struct stat st;
+
+	assert_non_null(file);
+	find_trace(path, sizeof(path));
+	assert_int_equal(truncate(path, 0), 0);
+	for (uint32_t i = 0; i < 100; i++)
+		uccl_trace_put(uccl_tracefile_ring(file), &(struct uccl_trace_rec){.arg = i});
+	uccl_tracefile_close(file);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, uccl_trace_bytes(64));
+	unlink(path);
+}
+
 int main(void)
 {
 	return tests_run(setup, teardown);

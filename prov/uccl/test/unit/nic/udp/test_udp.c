@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Two udp back ends on loopback (udp.c, udp_tx.c, udp_rx.c). */
-#include "nic/udp/udp_state.h"
+#include "nic/udp/udp_reports.h"
 
 #include "../../tests.h"
 
