@@ -598,7 +598,8 @@ static void ends_idle(struct peer *p, bool closes, bool told)
 static const struct want tells = {.rc = -FI_ECONNABORTED};
 static const struct want ends_now = {.err = FI_ECONNABORTED, .most_ms = 1000};
 static const struct want soon = {.most_ms = 2000};
-static const struct want nobody_there = {.err = FI_EHOSTUNREACH, .most_ms = 8000};
+/* The kernel limits how many ICMP errors it answers a second, so a report may come late or not at all. */
+static const struct want nobody_there = {.err = FI_EHOSTUNREACH, .most_ms = 20000};
 
 /* The end of a place was not told: the next post tells it, once, and the one behind it connects anew. */
 static void place_untold(bool closes)
