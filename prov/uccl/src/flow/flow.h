@@ -54,7 +54,7 @@ struct uccl_chunk_in {
 	const uint8_t *rec;	/* UCCL_REC_LEN bytes */
 	const uint8_t *data;	/* payload, perhaps already where it belongs; NULL if placed */
 	uint32_t len;
-	uint32_t segments;	/* so many segments of a chunk in a row; 0: it is a whole chunk */
+	uint32_t segments;	/* number of segments of a chunk in a row; 0: it is a whole chunk */
 	uint32_t each;		/* of more than one: bytes of each but the last. Before each is a header */
 	bool placed;		/* written directly by the NIC */
 	bool on_device;		/* `data` is memory of a device */
@@ -121,8 +121,8 @@ struct uccl_flow_loss {
 struct uccl_flow_rx {
 	struct uccl_arrived arrived;
 	struct uccl_ack_tracker ack_tracker;
-	struct uccl_subsegments subsegments;  /* segments of which sub-segments came */
-	struct uccl_rx_segments segments;     /* chunks of which segments came */
+	struct uccl_subsegments subsegments;  /* incomplete segments */
+	struct uccl_rx_segments segments;     /* incomplete chunks */
 	struct uccl_write_rx write;	      /* direct writes */
 	uint64_t heard_ns;		      /* last accepted packet */
 };

@@ -7,7 +7,7 @@
  *	recv/flow_rx.c	packets that arrived; timer.c: time that passed; send/flow_tx.c: what may leave
  *	ack/ack.c	what the peer has, and what that proves lost; write/direct.c: writes that arrived
  *	flow_setup.c	life, queues; recv/received.c: what arrived and must be acknowledged
- *	recv/segment_rx.c	chunks of which segments came
+ *	recv/segment_rx.c	incomplete chunks
  *	events.c	what policies are asked
  */
 #ifndef UCCL_FLOW_INTERNAL_H

@@ -31,7 +31,7 @@ struct mr_dmabuf {
 	void *base_addr;
 };
 
-/* A larger region stands for all addresses, most of which are not mapped. */
+/* A larger region stands for all addresses. Most of them are not mapped. */
 #define SPARSE_BYTES (1ull << 40)
 
 /* After this no engine of the domain reads or writes the region, and no peer finds it. */

@@ -109,7 +109,7 @@ struct uccl_ep_run {
 struct uccl_ep {
 	struct uccl_ep_fid self;
 	const struct uccl_whole_ops *whole_ops; /* operations on `whole`; NULL: this is no context */
-	struct uccl_sep *whole;		/* scalable endpoint of which this is a context */
+	struct uccl_sep *whole;		/* the scalable endpoint, if this is one of its contexts */
 	struct uccl_domain *domain;
 	struct uccl_driver driver;
 	struct uccl_cm *cm;		/* connection of an FI_EP_MSG endpoint; NULL: connectionless */

@@ -344,7 +344,7 @@ static int read_bool(const char *text, uint64_t *out)
 	return -FI_EINVAL;
 }
 
-/* Digits; sizes may have one letter after them. No sign, no blanks. */
+/* Digits, without sign and blanks. A size may end in one letter. */
 static int read_number(const char *text, bool bytes, uint64_t *out)
 {
 	unsigned int shift = 0;

@@ -30,7 +30,7 @@ struct conn_records {
 
 /* Of a flow on a NIC that has to agree before it writes. */
 extern const struct uccl_flow_ops conn_flow_ops;
-/* This record, of so many bytes, leaves in its turn. It is freed when the peer has it. */
+/* Queue this record of `len` bytes. It is freed when the peer has it. */
 void conn_record_submit(struct conn *c, struct conn_record *r, uint8_t rtype, uint32_t len);
 /* Send what the back end has to say to its like at the peer. */
 void conn_say(struct conn *c);

@@ -97,7 +97,7 @@ const char *uccl_snapshot_path_state(uint8_t state);
 #define UCCL_SNAPSHOT_IP_TEXT 46
 void uccl_snapshot_ip_text(const uint8_t ip[16], char *buf, size_t size);
 
-/* Print it for a person: counters, and at most so many peers, with each of their paths or without. */
+/* Print the counters and the first `peers_max` peers for a person. `each_path`: with all paths of each peer. */
 void uccl_snapshot_print(const struct uccl_snapshot *v, int peers_max, bool each_path, FILE *f);
 
 #endif

@@ -13,7 +13,7 @@
 
 struct uccl_rx_segments {
 	struct uccl_segment_map *maps; /* one for each chunk of the window */
-	uint32_t n;		/* chunks of which segments came */
+	uint32_t n;		/* incomplete chunks */
 	uint64_t next;		/* CSN of the next of them that a block tells of, if not all fit */
 };
 
