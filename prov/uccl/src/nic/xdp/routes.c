@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "nic/ifaddr.h"
-#include "nic/xdp/netlink.h"
+#include "nic/netlink.h"
 
 #define SETS 256
 #define PLACES 4 /* in a set */

@@ -17,7 +17,7 @@
 #include "base/le.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "nic/xdp/netlink.h"
+#include "nic/netlink.h"
 #include "nic/ownfd.h"
 
 /* A number in the name keeps versions apart that do not agree about the rule. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "nic/xdp/netlink.h"
+#include "nic/netlink.h"
 #include "../two_hosts.h"
 
 static bool have_hosts;

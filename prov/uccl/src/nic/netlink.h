@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Requests to the kernel's networking (rtnetlink(7)), with one answer each. */
-#ifndef UCCL_NIC_XDP_NETLINK_H
-#define UCCL_NIC_XDP_NETLINK_H
+#ifndef UCCL_NIC_NETLINK_H
+#define UCCL_NIC_NETLINK_H
 
 #include <linux/netlink.h>
 #include <stdbool.h>

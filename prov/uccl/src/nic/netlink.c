@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "nic/xdp/netlink.h"
+#include "nic/netlink.h"
 
 #include <errno.h>
 #include <linux/rtnetlink.h>
