@@ -14,6 +14,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "nic/links.h"
+
 static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 static uint32_t interface_mtu(int sock, const char *name)
@@ -52,11 +54,8 @@ uint64_t uccl_ifaddr_link_bps(const char *name)
 /* Its rate, and whether that is a device's: interfaces that are software alone say some, and carry what they can. */
 static void link_read(struct uccl_ifaddr *i)
 {
-	char path[64 + UCCL_IFADDR_NAME];
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device", i->name);
 	i->link_bps = uccl_ifaddr_link_bps(i->name);
-	i->link_real = !access(path, F_OK);
+	i->link_real = uccl_links_device(i->name);
 }
 
 /* Fills *out from one entry; false if it is not an IP address of an interface that is up. */
@@ -116,6 +115,42 @@ static int entries_open(int *sock, struct ifaddrs **all)
 	return 0;
 }
 
+/* Classes of addresses; those that cannot be found out are as if physical. */
+static void classes_read(struct uccl_ifaddr *v, int n)
+{
+	struct uccl_netif *links;
+	int nlinks = uccl_links_read(&links);
+
+	for (int i = 0; i < n; i++) {
+		v[i].class = uccl_ifclass_of(links, nlinks, v[i].name);
+		if (v[i].loopback)
+			v[i].class = UCCL_IF_LOOPBACK;
+	}
+	free(links);
+}
+
+/* True if a peer should hear of `a` rather than of `b`, both in one group of the list. */
+static bool better(const struct uccl_ifaddr *a, const struct uccl_ifaddr *b)
+{
+	bool a_shared = uccl_ifaddr_shared(a), b_shared = uccl_ifaddr_shared(b);
+
+	if (a->loopback != b->loopback || uccl_ifaddr_is_v4(&a->addr) != uccl_ifaddr_is_v4(&b->addr))
+		return false;
+	return a_shared != b_shared ? b_shared : a->class < b->class;
+}
+
+/* Stable, for some ten addresses. */
+static void better_first(struct uccl_ifaddr *v, int n)
+{
+	for (int i = 1; i < n; i++)
+		for (int k = i; k > 0 && better(&v[k], &v[k - 1]); k--) {
+			struct uccl_ifaddr t = v[k];
+
+			v[k] = v[k - 1];
+			v[k - 1] = t;
+		}
+}
+
 int uccl_ifaddr_list(struct uccl_ifaddr **list)
 {
 	struct uccl_ifaddr *v;
@@ -138,6 +173,8 @@ int uccl_ifaddr_list(struct uccl_ifaddr **list)
 	n += group_append(sock, all, false, false, v + n);
 	n += group_append(sock, all, true, true, v + n);
 	n += group_append(sock, all, true, false, v + n);
+	classes_read(v, n);
+	better_first(v, n);
 	if (n)
 		*list = v;
 	else
@@ -168,11 +205,42 @@ int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
 			      uccl_ifaddr_is_loopback(addr)))
 			continue;
 		link_read(&one);
+		classes_read(&one, 1);
 		*out = one;
 		err = 0;
 	}
 	freeifaddrs(all);
 	close(sock);
+	return err;
+}
+
+bool uccl_ifaddr_shared(const struct uccl_ifaddr *ifa)
+{
+	const uint8_t *ip = ifa->addr.ip + 12;
+
+	return uccl_ifclass_shared(ifa->class) || (uccl_ifaddr_is_v4(&ifa->addr) && ip[0] == 169 && ip[1] == 254);
+}
+
+int uccl_ifaddr_towards(const struct uccl_nic_addr *to, struct uccl_nic_addr *out)
+{
+	struct uccl_nic_addr at = *to;
+	int family = uccl_ifaddr_is_v4(to) ? AF_INET : AF_INET6, err;
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage sa;
+	socklen_t len;
+
+	if (fd < 0)
+		return -errno;
+	at.port = 9; /* nothing is sent there */
+	len = uccl_ifaddr_to_sock(&sa, &at, family);
+	err = connect(fd, (struct sockaddr *)&sa, len) ? -errno : 0;
+	len = sizeof(sa);
+	if (!err && getsockname(fd, (struct sockaddr *)&sa, &len))
+		err = -errno;
+	close(fd);
+	if (!err)
+		err = uccl_ifaddr_from_sock(out, (struct sockaddr *)&sa, len);
+	out->port = 0;
 	return err;
 }
 

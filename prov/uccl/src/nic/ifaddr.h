@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "flow/wire/io.h"
+#include "nic/ifclass.h"
 
 #define UCCL_IFADDR_NAME 72 /* those of RDMA devices are longer than IF_NAMESIZE */
 
@@ -18,10 +19,12 @@ struct uccl_ifaddr {
 	uint64_t link_bps;	   /* 0: the kernel does not know */
 	bool link_real;		   /* the rate is that of a physical link, not of a virtual interface */
 	bool loopback;
+	enum uccl_ifclass class;   /* of the interface; UCCL_IF_PHYSICAL for RDMA devices */
 };
 
 /*
- * All addresses of interfaces that are up: IPv4 before IPv6, loopback interfaces last, else in the kernel's order.
+ * All addresses of interfaces that are up: loopback interfaces last, IPv4 before IPv6, then those that other hosts
+ * share behind those that they do not, then by the interface's class, else in the kernel's order.
  * Link-local IPv6 addresses are left out: their scope means nothing to a peer. Returns how many, *list is the
  * caller's to free() (NULL when 0), or -FI_ENOMEM or another error of getifaddrs().
  */
@@ -32,6 +35,18 @@ int uccl_ifaddr_list(struct uccl_ifaddr **list);
  * -FI_EADDRNOTAVAIL: none does.
  */
 int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out);
+
+/*
+ * True if other hosts are likely to have the same address for themselves, so that a peer that is told of it reaches
+ * nobody, or itself: those of lone bridges (172.17.0.1 of docker0), and link-local IPv4 ones (169.254.0.0/16).
+ */
+bool uccl_ifaddr_shared(const struct uccl_ifaddr *ifa);
+
+/*
+ * The source address that the kernel chooses for packets to `to`, with port 0. -FI_EHOSTUNREACH or another negative
+ * error: there is no route.
+ */
+int uccl_ifaddr_towards(const struct uccl_nic_addr *to, struct uccl_nic_addr *out);
 
 /* The rate of an interface, bits per second; of a bond, the sum over its members. 0: the kernel does not know. */
 uint64_t uccl_ifaddr_link_bps(const char *name);

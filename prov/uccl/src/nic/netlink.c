@@ -55,16 +55,22 @@ static int answer_judge(const uint8_t *answer, uint32_t got, uint32_t seq, uint1
 	return error.error < 0 ? error.error : -FI_EIO;
 }
 
-int uccl_netlink_ask(int fd, struct nlmsghdr *ask, uint8_t *answer, uint32_t room, uint16_t want)
+static uint32_t sequence_next(void)
 {
 	static _Atomic uint32_t last;
+
+	return ++last;
+}
+
+int uccl_netlink_ask(int fd, struct nlmsghdr *ask, uint8_t *answer, uint32_t room, uint16_t want)
+{
 	struct sockaddr_nl from;
 	socklen_t len;
 	ssize_t got;
 	int rc;
 
 	ask->nlmsg_flags = NLM_F_REQUEST;
-	ask->nlmsg_seq = ++last;
+	ask->nlmsg_seq = sequence_next();
 	if (send(fd, ask, ask->nlmsg_len, 0) < 0)
 		return -errno;
 	/* The kernel answers while it is asked. */
@@ -84,4 +90,58 @@ int uccl_netlink_ask(int fd, struct nlmsghdr *ask, uint8_t *answer, uint32_t roo
 			return rc;
 	}
 	return -FI_EIO;
+}
+
+/* The answers in one datagram. 1: more follow. */
+static int list_part(const uint8_t *part, uint32_t left, uint32_t seq, void (*each)(void *, const struct nlmsghdr *),
+		     void *arg)
+{
+	const struct nlmsghdr *h = (const struct nlmsghdr *)part;
+	struct nlmsgerr error;
+
+	for (; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
+		if (h->nlmsg_seq != seq)
+			continue;
+		if (h->nlmsg_type == NLMSG_DONE)
+			return 0;
+		if (h->nlmsg_type != NLMSG_ERROR) {
+			each(arg, h);
+			continue;
+		}
+		if (h->nlmsg_len < NLMSG_LENGTH(sizeof(error)))
+			return -FI_EIO;
+		memcpy(&error, NLMSG_DATA(h), sizeof(error));
+		return error.error < 0 ? error.error : -FI_EIO;
+	}
+	return 1;
+}
+
+int uccl_netlink_list(int fd, uint16_t type, void (*each)(void *arg, const struct nlmsghdr *h), void *arg)
+{
+	_Alignas(struct nlmsghdr) uint8_t part[2 * UCCL_NETLINK_ROOM];
+	struct {
+		struct nlmsghdr h;
+		struct rtgenmsg body;
+	} ask = {.h = {.nlmsg_len = NLMSG_LENGTH(sizeof(ask.body)), .nlmsg_type = type}};
+	int rc = 1;
+
+	ask.h.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	ask.h.nlmsg_seq = sequence_next();
+	if (send(fd, &ask, ask.h.nlmsg_len, 0) < 0)
+		return -errno;
+	/* The kernel fills the next part while this one is taken, so there always is one until the end. */
+	while (rc > 0) {
+		struct sockaddr_nl from;
+		socklen_t len = sizeof(from);
+		ssize_t got = recvfrom(fd, part, sizeof(part), MSG_TRUNC, (struct sockaddr *)&from, &len);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return errno == EAGAIN ? -FI_EIO : -errno;
+		if (from.nl_pid)
+			continue; /* another process, not the kernel */
+		rc = (size_t)got > sizeof(part) ? -FI_EIO : list_part(part, (uint32_t)got, ask.h.nlmsg_seq, each, arg);
+	}
+	return rc;
 }

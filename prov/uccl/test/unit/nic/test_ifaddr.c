@@ -82,6 +82,36 @@ TEST(find__each_of_list)
 	free(v);
 }
 
+TEST(towards__source)
+{
+	struct uccl_nic_addr to = addr_of("127.0.0.9", 5), got;
+
+	assert_int_equal(uccl_ifaddr_towards(&to, &got), 0);
+	assert_true(uccl_ifaddr_is_loopback(&got));
+	assert_int_equal(got.port, 0);
+	to = addr_of("255.255.255.255", 5);
+	assert_true(uccl_ifaddr_towards(&to, &got) < 0);
+}
+
+TEST(shared__addresses)
+{
+	static const struct {
+		const char *text;
+		enum uccl_ifclass class;
+		bool shared;
+	} t[] = {
+		{"10.0.0.1", UCCL_IF_PHYSICAL, false},	  {"169.254.3.1", UCCL_IF_PHYSICAL, true},
+		{"169.253.3.1", UCCL_IF_PHYSICAL, false}, {"172.17.0.1", UCCL_IF_CONTAINER, true},
+		{"fd00::1", UCCL_IF_LONE_BRIDGE, true},	  {"2001:db8::a9fe:1", UCCL_IF_VIRTUAL, false},
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct uccl_ifaddr a = {.addr = addr_of(t[i].text, 0), .class = t[i].class};
+
+		assert_int_equal(uccl_ifaddr_shared(&a), t[i].shared);
+	}
+}
+
 TEST(is__kinds)
 {
 	static const struct {
