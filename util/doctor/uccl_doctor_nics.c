@@ -137,7 +137,7 @@ const struct doctor_gpu *doctor_gpu_nearest(const struct doctor_nic *nic, const 
 }
 
 #define CELL 96
-enum { ORDER, NAME, BACKEND, SPEED, MTU, PCI, NUMA, DISTANCE, GPU, COLUMNS };
+enum { ORDER, NAME, BACKEND, KIND, SPEED, MTU, PCI, NUMA, DISTANCE, GPU, COLUMNS };
 
 typedef char row[COLUMNS][CELL];
 
@@ -159,6 +159,7 @@ static void row_fill(row r, const struct doctor_nic *nic, const struct doctor_gp
 	snprintf(r[ORDER], CELL, nic->place ? "%d" : "-", nic->place);
 	snprintf(r[NAME], CELL, "%s", nic->ifa.name);
 	snprintf(r[BACKEND], CELL, "%s", nic->rdma ? "verbs" : "udp");
+	snprintf(r[KIND], CELL, "%s", uccl_ifclass_text(nic->ifa.class));
 	snprintf(r[SPEED], CELL, nic->ifa.link_bps ? "%gG" : "-", (double)nic->ifa.link_bps / 1e9);
 	snprintf(r[MTU], CELL, "%u", (unsigned int)nic->ifa.mtu);
 	pci_text(nic->device, r[PCI], CELL);
@@ -176,7 +177,8 @@ static void row_fill(row r, const struct doctor_nic *nic, const struct doctor_gp
 void doctor_nics_text(const struct doctor_nic *nic, int n, const struct doctor_gpu *gpu, int ngpu,
 		      const struct uccl_near *near, const char *source, FILE *f)
 {
-	static const row head = { "ORDER", "NIC", "BACKEND", "SPEED", "MTU", "PCI", "NUMA", "DISTANCE", "GPU" };
+	static const row head = { "ORDER", "NIC", "BACKEND",  "KIND", "SPEED",
+				  "MTU",   "PCI", "NUMA", "DISTANCE", "GPU" };
 	row *rows = calloc((size_t)n + 1, sizeof(*rows));
 	size_t width[COLUMNS] = { 0 };
 	char here[CELL];
@@ -220,8 +222,9 @@ static void nic_json(const struct doctor_nic *nic, const struct doctor_gpu *gpu,
 
 	fprintf(f, "{\"order\":%d,\"nic\":", nic->place);
 	doctor_print_quoted(nic->ifa.name, f);
-	fprintf(f, ",\"backend\":\"%s\",\"link_bps\":%llu,\"mtu\":%u", nic->rdma ? "verbs" : "udp",
-		(unsigned long long)nic->ifa.link_bps, (unsigned int)nic->ifa.mtu);
+	fprintf(f, ",\"backend\":\"%s\",\"kind\":\"%s\",\"link_bps\":%llu,\"mtu\":%u",
+		nic->rdma ? "verbs" : "udp", uccl_ifclass_text(nic->ifa.class), (unsigned long long)nic->ifa.link_bps,
+		(unsigned int)nic->ifa.mtu);
 	pci_text(nic->device, text, sizeof(text));
 	fprintf(f, ",\"pci\":\"%s\",\"numa\":", *text == '-' ? "" : text);
 	nodes_json(nic->nodes, f);

@@ -21,6 +21,7 @@
 #include "api/offer/address.h"
 #include "api/offer/hwloc.h"
 #include "api/offer/near.h"
+#include "api/offer/nicnames.h"
 #include "api/offer/place.h"
 #include "api/offer/sysfs.h"
 #include "api/prov.h"
@@ -148,6 +149,15 @@ static int place_try(const struct uccl_params *p, const struct uccl_ifaddr *plac
 	return 0;
 }
 
+static void shared_warn(const struct uccl_ifaddr *place, const char *ip, struct doctor_report *r)
+{
+	doctor_advise(doctor_add(r, DOCTOR_WARN, "offer", "shared-address", place->name,
+				 "other hosts may have its address %s for themselves: peers there cannot reach this "
+				 "host by it",
+				 ip),
+		      "if peers are on other hosts: set FI_UCCL_NIC to an interface that leads to them");
+}
+
 static void place_add(struct doctor_host *h, const struct uccl_ifaddr *place, struct doctor_report *r)
 {
 	char rate[32], ip[UCCL_ADDRESS_TEXT];
@@ -178,8 +188,11 @@ static void place_add(struct doctor_host *h, const struct uccl_ifaddr *place, st
 	doctor_number(f, "labels", caps.labels);
 	doctor_number(f, "train_bytes", caps.train_bytes);
 	doctor_number(f, "write_max", caps.write_max);
+	doctor_string(f, "kind", uccl_ifclass_text(place->class));
 	if (h->nplaces < DOCTOR_PLACES)
 		h->place[h->nplaces++] = *place;
+	if (uccl_ifaddr_shared(place) && !place->loopback)
+		shared_warn(place, ip, r);
 }
 
 /* The interface that an entry of fi_getinfo stands for. */
@@ -277,6 +290,32 @@ static const struct uccl_ifaddr *address_of(const struct uccl_ifaddr *list, int 
 	return NULL;
 }
 
+static void not_allowed_add(const struct doctor_host *h, const char *name, struct doctor_report *r)
+{
+	struct doctor_finding *f;
+
+	f = doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "FI_UCCL_NIC leaves it out");
+
+	if (uccl_nicnames_exclude(h->params.nic.names))
+		doctor_advise(f, "if it should be used: take what excludes it out of FI_UCCL_NIC=%.200s",
+			      h->params.nic.names);
+	else
+		doctor_advise(f, "if it should be used: FI_UCCL_NIC=%.200s,%s", h->params.nic.names, name);
+}
+
+/* An interface that is not offered because peers could not use its address. */
+static void shared_add(const char *name, const struct uccl_ifaddr *a, struct doctor_report *r)
+{
+	char ip[UCCL_ADDRESS_TEXT];
+	struct doctor_finding *f;
+
+	uccl_address_ip_text(&a->addr, ip, sizeof(ip));
+	f = doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name,
+		       "other hosts may have its address %s for themselves, and this host has a better one", ip);
+	doctor_string(f, "address", ip);
+	doctor_advise(f, "if all peers are on this host: FI_UCCL_NIC=%s", name);
+}
+
 static void left_out_add(const struct doctor_host *h, const char *name, const struct uccl_ifaddr *a,
 			 struct doctor_report *r)
 {
@@ -294,9 +333,8 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 			      "if it should be used: ip address add ADDRESS/LENGTH dev %s", name);
 		return;
 	}
-	if (!uccl_params_nic_wanted(&h->params, name, &rank)) {
-		doctor_advise(doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "FI_UCCL_NIC leaves it out"),
-			      "if it should be used: FI_UCCL_NIC=%.200s,%s", h->params.nic.names, name);
+	if (!uccl_nicnames_allow(h->params.nic.names, name, &rank)) {
+		not_allowed_add(h, name, r);
 		return;
 	}
 	if (!uccl_sysfs_running(UCCL_SYSFS, name)) {
@@ -307,6 +345,10 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 	if (!offered_to(0, name)) {
 		doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "%s",
 			   *logged.reason ? logged.reason : "the provider does not say why");
+		return;
+	}
+	if (uccl_ifaddr_shared(a) && !a->loopback) {
+		shared_add(name, a, r);
 		return;
 	}
 	f = doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "%s",
@@ -431,7 +473,7 @@ static void backend_add(const struct doctor_host *h, const char *backend, struct
 		unsigned int rank;
 		int rc;
 
-		if (!uccl_params_nic_wanted(&h->params, list[i].name, &rank) && chosen)
+		if (!uccl_nicnames_allow(h->params.nic.names, list[i].name, &rank) && chosen)
 			continue;
 		rc = place_try(&p, &list[i], &caps, &slots);
 		good += !rc;

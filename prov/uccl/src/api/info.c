@@ -19,6 +19,7 @@
 #include "api/offer/named.h"
 #include "api/offer/near.h"
 #include "api/offer/nicattr.h"
+#include "api/offer/nicnames.h"
 #include "api/offer/order.h"
 #include "api/offer/param.h"
 #include "api/offer/place.h"
@@ -262,14 +263,15 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 {
 	const struct uccl_nic_addr *dest = &q->dest.nic;
 
-	if (!uccl_params_nic_wanted(&q->params, ifa->name, rank))
+	if (!uccl_nicnames_allow(q->params.nic.names, ifa->name, rank))
 		return false;
 	if (q->domain_name && strcmp(q->domain_name, ifa->name))
 		return false;
 	if (!uccl_source_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
 		return false;
 	/* An idle bridge, a port without cable: only for those that name it, its address included. */
-	if (!q->domain_name && !*q->params.nic.names && !q->nsrc && !uccl_sysfs_running(UCCL_SYSFS, ifa->name))
+	if (!q->domain_name && !uccl_nicnames_name(q->params.nic.names) && !q->nsrc &&
+	    !uccl_sysfs_running(UCCL_SYSFS, ifa->name))
 		return false;
 	if (!q->has_dest)
 		return true;
@@ -292,33 +294,23 @@ static int add_candidate(struct uccl_candidate *c, int n, const struct query *q,
 	c[n].ifa = *ifa;
 	c[n].rank = rank;
 	c[n].order = n;
+	c[n].shared = uccl_ifaddr_shared(ifa);
 	c[n].last = ifa->loopback != (q->has_dest && q->dest_local) && !q->rdma;
 	c[n].rdma = q->rdma;
 	return n + 1;
 }
 
-/*
- * Programs take entries of one list for parts of one network, and give one to each rank. So what is offered to those
- * that ask for nothing in particular can reach each other: not loopback beside interfaces that lead outside, not IPv6
- * beside IPv4.
- */
-static int keep_one_network(struct uccl_candidate *c, int n, const struct query *q)
+/* What is asked for, and what of the candidates can be offered together. */
+static int keep_together(const struct query *q, struct uccl_candidate *c, int n)
 {
-	bool outside = false, v4 = false;
-	int kept = 0;
+	struct uccl_asked asked = {
+		.dest = q->has_dest,
+		.sources = q->nsrc,
+		.named = uccl_nicnames_name(q->params.nic.names),
+		.rdma = q->rdma,
+	};
 
-	for (int i = 0; i < n; i++) {
-		outside |= !c[i].ifa.loopback;
-		v4 |= uccl_ifaddr_is_v4(&c[i].ifa.addr);
-	}
-	for (int i = 0; i < n; i++) {
-		if (c[i].ifa.loopback && outside && !q->has_dest && !q->nsrc && !*q->params.nic.names)
-			continue;
-		if (!uccl_ifaddr_is_v4(&c[i].ifa.addr) && v4 && !q->nsrc && !q->rdma)
-			continue;
-		c[kept++] = c[i];
-	}
-	return kept;
+	return uccl_order_keep(c, n, &asked);
 }
 
 /* Find the interface that has source address i. */
@@ -353,6 +345,20 @@ static void measure(const struct query *q, struct uccl_candidate *c, int n)
 						   uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), c[i].ifa.name));
 }
 
+/* To a container of this host packets leave through its bridge: for this peer the bridge is as good as a NIC. */
+static void lead_to_dest(const struct query *q, struct uccl_candidate *c, int n)
+{
+	struct uccl_nic_addr from;
+
+	if (!q->has_dest || q->dest_local || q->rdma || uccl_ifaddr_towards(&q->dest.nic, &from))
+		return;
+	for (int i = 0; i < n; i++)
+		if (!memcmp(c[i].ifa.addr.ip, from.ip, sizeof(from.ip))) {
+			c[i].shared = false;
+			c[i].ifa.class = UCCL_IF_PHYSICAL;
+		}
+}
+
 /* Returns the number of candidates; the caller frees *out. */
 static int find_candidates(const struct query *q, struct uccl_candidate **out)
 {
@@ -378,7 +384,8 @@ static int find_candidates(const struct query *q, struct uccl_candidate **out)
 	for (int i = 0; i < nlist && !q->nsrc; i++)
 		n = add_candidate(c, n, q, &list[i]);
 	free(list);
-	n = keep_one_network(c, n, q);
+	lead_to_dest(q, c, n);
+	n = keep_together(q, c, n);
 	measure(q, c, n);
 	uccl_order_sort(c, n);
 	*out = c;
@@ -386,24 +393,45 @@ static int find_candidates(const struct query *q, struct uccl_candidate **out)
 }
 
 /* A name in FI_UCCL_NIC that no interface of this host has is a mistake: without a warning nobody would find it. */
-static void warn_unknown_nics(const struct uccl_params *p)
+static void warn_unknown_names(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
+{
+	struct uccl_nicname one;
+
+	for (const char *at = p->nic.names; uccl_nicnames_next(p->nic.names, &at, &one);) {
+		bool known = one.excludes || !*one.text;
+
+		for (int i = 0; i < n && !known; i++)
+			known = uccl_nicname_matches(&one, list[i].name);
+		if (!known)
+			uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC: no interface %s with an address is up here\n", one.text);
+	}
+}
+
+/* So is a pattern that excludes all interfaces by which other hosts can be reached. */
+static void warn_excluded(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
+{
+	unsigned int rank;
+	bool outside = false, any = false;
+
+	for (int i = 0; i < n; i++) {
+		outside |= !list[i].loopback;
+		any |= !list[i].loopback && uccl_nicnames_allow(p->nic.names, list[i].name, &rank);
+	}
+	if (outside && !any && uccl_nicnames_exclude(p->nic.names))
+		uccl_warn(FI_LOG_CORE,
+			  "FI_UCCL_NIC=%s excludes every interface that leads to other hosts (%s is one)\n",
+			  p->nic.names, list[0].name);
+}
+
+static void warn_wrong_nics(const struct uccl_params *p)
 {
 	struct uccl_ifaddr *list;
 	int n = *p->nic.names ? uccl_place_list(p, &list) : -1;
 
 	if (n < 0)
 		return;
-	for (const char *s = p->nic.names; *s;) {
-		size_t len = strcspn(s, ",");
-		bool known = !len;
-
-		for (int i = 0; i < n && !known; i++)
-			known = strlen(list[i].name) == len && !strncmp(list[i].name, s, len);
-		if (!known)
-			uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC: no interface %.*s with an address is up here\n", (int)len,
-				  s);
-		s += len + (s[len] == ',');
-	}
+	warn_unknown_names(p, list, n);
+	warn_excluded(p, list, n);
 	free(list);
 }
 
@@ -555,7 +583,7 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 		uccl_info(FI_LOG_CORE, "no match: endpoints of RDMA NICs have no socket addresses\n");
 		goto out;
 	}
-	warn_unknown_nics(&q->params);
+	warn_wrong_nics(&q->params);
 	rc = query_objects(q);
 	if (!rc)
 		rc = query_addresses(q, node, service, flags);

@@ -27,7 +27,7 @@ struct uccl_nic_params {
 	char backend[UCCL_PARAM_NAME];
 	char backend_mode[UCCL_PARAM_NAME];	/* see uccl_params_xdp_mode */
 	uint64_t backend_rcvbuf;		/* bytes */
-	char names[UCCL_PARAM_TEXT];		/* FI_UCCL_NIC: interfaces with commas between; empty: any */
+	char names[UCCL_PARAM_TEXT];		/* FI_UCCL_NIC: see nicnames.h; empty: any */
 	char pci[UCCL_PARAM_NAME];		/* "auto", "all", "none": see uccl_nicattr_pci */
 	struct uccl_ports ports;
 	uint64_t mtu;
@@ -98,8 +98,5 @@ enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p);
 
 /* FI_UCCL_VERBS=mw=... */
 enum uccl_windows uccl_params_windows(const struct uccl_params *p);
-
-/* True if `name` is allowed by FI_UCCL_NIC; *rank is its place in that list (0 without a list). */
-bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank);
 
 #endif

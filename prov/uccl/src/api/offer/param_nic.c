@@ -31,23 +31,6 @@ enum uccl_windows uccl_params_windows(const struct uccl_params *p)
 	return strcmp(p->conn.security, "trusted") ? UCCL_WINDOWS_OFF : UCCL_WINDOWS_AUTO;
 }
 
-bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank)
-{
-	size_t len = strlen(name);
-
-	*rank = 0;
-	if (!*p->nic.names)
-		return true;
-	for (const char *s = p->nic.names; *s; (*rank)++) {
-		size_t n = strcspn(s, ",");
-
-		if (n == len && !strncmp(s, name, n))
-			return true;
-		s += n + (s[n] == ',');
-	}
-	return false;
-}
-
 const struct uccl_param uccl_param_nic[] = {
 	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", nic.backend), .names = backend_names,
 	 .help = "what moves the packets"},
@@ -58,8 +41,8 @@ const struct uccl_param uccl_param_nic[] = {
 	{PART("FI_UCCL_BACKEND", "rcvbuf", FORM_BYTES, "0", nic.backend_rcvbuf), RANGE(0, 1 << 30),
 	 .old = "FI_UCCL_RCVBUF", .help = "receive queue of an endpoint; 0: the provider chooses"},
 	{VAR("FI_UCCL_NIC", FORM_TEXT, "", nic.names),
-	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; "
-		 "empty: any"},
+	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name or pattern, with commas "
+		 "between; ^ before a pattern excludes; empty: any"},
 	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic.pci), .names = pci_names, .old = "FI_UCCL_PCI",
 	 .help = "which programs get PCI addresses of NICs: all but MPICH's, all, or none"},
 	{VAR("FI_UCCL_PORTS", FORM_PORTS, "", nic.ports), RANGE(1, 65535),

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "world.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include "api/info.h"
 #include "api/offer/address.h"
@@ -688,6 +691,66 @@ static void getinfo__open_domain(void **state)
 	}
 }
 
+/* The names of what is offered, "a b c"; `node` is a peer, NULL: none. */
+static const char *offered(const char *nics, const char *node)
+{
+	static char text[256];
+	struct fi_info *info = NULL;
+	int rc;
+
+	setenv("FI_UCCL_NIC", nics, 1);
+	rc = uccl_getinfo(API, node, NULL, 0, NULL, &info);
+	unsetenv("FI_UCCL_NIC");
+	snprintf(text, sizeof(text), "%s", rc ? "nothing" : "");
+	for (struct fi_info *i = info; i; i = i->next)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%.32s", i == info ? "" : " ",
+			 i->domain_attr->name);
+	fi_freeinfo(info);
+	return text;
+}
+
+/*
+ * A host with a NIC that says no speed (a bridge without ports stands in), and docker0 with one container, which says
+ * 10 Gbit/s. Without privileges nothing can be said here.
+ */
+static void getinfo__host_with_containers(void **state)
+{
+	int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	bool ready = !unshare(CLONE_NEWNET) &&
+		     !system("ip link set lo up && ip link add nic0 type bridge && ip link set nic0 up && "
+			     "ip addr add 10.1.0.1/24 dev nic0 && ip route add default via 10.1.0.254 && "
+			     "ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && "
+			     "ip link set docker0 up && ip link add c1 type veth peer name p1 && "
+			     "ip link set c1 master docker0 up && ip link set p1 up");
+
+	if (ready) {
+		assert_string_equal(offered("", NULL), "nic0");
+		assert_string_equal(offered("^nic0", NULL), "docker0");
+		assert_string_equal(offered("docker0", NULL), "docker0");
+		assert_string_equal(offered("docker*,nic0", NULL), "docker0 nic0");
+		/* A peer behind the bridge is reached by it, others are not. */
+		assert_string_equal(offered("", "172.17.0.9"), "nic0 docker0");
+		assert_string_equal(offered("", "10.9.9.9"), "nic0");
+		world_listen(FI_LOG_WARN);
+		assert_string_equal(offered("^docker0,^virbr*", NULL), "nic0");
+		assert_string_equal(world_heard(), "");
+		world_listen(FI_LOG_WARN);
+		assert_string_equal(offered("^nic*,docker0,virbr*", NULL), "lo");
+		assert_non_null(strstr(world_heard(), "FI_UCCL_NIC=^nic*,docker0,virbr* excludes every interface"));
+		world_listen(FI_LOG_WARN);
+		assert_string_equal(offered("^*", NULL), "nothing");
+		assert_non_null(strstr(world_heard(), "FI_UCCL_NIC=^* excludes every interface"));
+		world_listen(FI_LOG_WARN);
+		assert_string_equal(offered("nic*,^nic0,eth?", NULL), "nothing");
+		assert_non_null(strstr(world_heard(), "no interface eth? with an address"));
+	}
+	if (home >= 0)
+		assert_int_equal(setns(home, CLONE_NEWNET) && ready, 0);
+	close(home);
+	if (!ready)
+		skip();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -697,6 +760,7 @@ int main(void)
 		cmocka_unit_test(getinfo__grants),
 		cmocka_unit_test(getinfo__dgram),     cmocka_unit_test(getinfo__for_utilities),
 		cmocka_unit_test(getinfo__connected),
+		cmocka_unit_test(getinfo__host_with_containers),
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
 		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
 		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),

@@ -83,6 +83,7 @@ static int host_make(struct doctor_nic *nic, struct doctor_gpu *gpu, struct uccl
 	nic[1].distance = 32;
 	strcpy(nic[2].ifa.name, "lo");
 	nic[2].ifa.mtu = 65536;
+	nic[2].ifa.class = UCCL_IF_LOOPBACK;
 	nic[2].distance = 32;
 	memset(gpu, 0, sizeof(*gpu));
 	strcpy(gpu->device, "/sys/devices/pci0000:15/0000:15:02.0/0000:17:00.0");
@@ -111,29 +112,32 @@ static const char *printed(bool json, bool with_gpu)
 
 TEST(text__columns)
 {
-	assert_string_equal(printed(false, true),
-			    "ORDER  NIC     BACKEND  SPEED  MTU    PCI           NUMA  DISTANCE  GPU\n"
-			    "1      mlx5_0  verbs    400G   4096   0000:16:00.0  0     10        0000:17:00.0 PHB\n"
-			    "2      mlx5_1  verbs    400G   4096   0000:81:00.0  1     32        0000:17:00.0 SYS\n"
-			    "-      lo      udp      -      65536  -             -     32        -\n"
-			    "\nThis process may run on NUMA nodes 0. Where the NICs are says sysfs.\n");
+	assert_string_equal(
+		printed(false, true),
+		"ORDER  NIC     BACKEND  KIND      SPEED  MTU    PCI           NUMA  DISTANCE  GPU\n"
+		"1      mlx5_0  verbs    physical  400G   4096   0000:16:00.0  0     10        0000:17:00.0 PHB\n"
+		"2      mlx5_1  verbs    physical  400G   4096   0000:81:00.0  1     32        0000:17:00.0 SYS\n"
+		"-      lo      udp      loopback  -      65536  -             -     32        -\n"
+		"\nThis process may run on NUMA nodes 0. Where the NICs are says sysfs.\n");
 	assert_null(strstr(printed(false, false), "PHB"));
 }
 
 TEST(json__members)
 {
-	assert_string_equal(printed(true, true),
-			    "{\"program\":\"uccl_doctor\",\"version\":1,\"source\":\"sysfs\",\"here\":[0],\"nics\":[\n"
-			    "{\"order\":1,\"nic\":\"mlx5_0\",\"backend\":\"verbs\",\"link_bps\":400000000000,"
-			    "\"mtu\":4096,"
-			    "\"pci\":\"0000:16:00.0\",\"numa\":[0],\"distance\":10,\"gpu\":\"0000:17:00.0\","
-			    "\"gpu_way\":\"PHB\"},\n"
-			    "{\"order\":2,\"nic\":\"mlx5_1\",\"backend\":\"verbs\",\"link_bps\":400000000000,"
-			    "\"mtu\":4096,"
-			    "\"pci\":\"0000:81:00.0\",\"numa\":[1],\"distance\":32,\"gpu\":\"0000:17:00.0\","
-			    "\"gpu_way\":\"SYS\"},\n"
-			    "{\"order\":0,\"nic\":\"lo\",\"backend\":\"udp\",\"link_bps\":0,\"mtu\":65536,\"pci\":\"\","
-			    "\"numa\":[],\"distance\":32,\"gpu\":\"\",\"gpu_way\":\"\"}\n]}\n");
+	assert_string_equal(
+		printed(true, true),
+		"{\"program\":\"uccl_doctor\",\"version\":1,\"source\":\"sysfs\",\"here\":[0],\"nics\":[\n"
+		"{\"order\":1,\"nic\":\"mlx5_0\",\"backend\":\"verbs\",\"kind\":\"physical\","
+		"\"link_bps\":400000000000,\"mtu\":4096,"
+		"\"pci\":\"0000:16:00.0\",\"numa\":[0],\"distance\":10,\"gpu\":\"0000:17:00.0\","
+		"\"gpu_way\":\"PHB\"},\n"
+		"{\"order\":2,\"nic\":\"mlx5_1\",\"backend\":\"verbs\",\"kind\":\"physical\","
+		"\"link_bps\":400000000000,\"mtu\":4096,"
+		"\"pci\":\"0000:81:00.0\",\"numa\":[1],\"distance\":32,\"gpu\":\"0000:17:00.0\","
+		"\"gpu_way\":\"SYS\"},\n"
+		"{\"order\":0,\"nic\":\"lo\",\"backend\":\"udp\",\"kind\":\"loopback\",\"link_bps\":0,"
+		"\"mtu\":65536,\"pci\":\"\","
+		"\"numa\":[],\"distance\":32,\"gpu\":\"\",\"gpu_way\":\"\"}\n]}\n");
 }
 
 TEST(nearest__first_of_equals)

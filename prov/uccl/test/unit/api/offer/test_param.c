@@ -540,22 +540,6 @@ TEST(config__takes_all)
 	unsetenv("FI_UCCL_PEER_TIMEOUT");
 }
 
-TEST(nic_wanted__list)
-{
-	unsigned int rank;
-
-	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
-	assert_true(uccl_params_nic_wanted(&p, "eth0", &rank));
-	assert_int_equal(rank, 0);
-	assert_int_equal(read_with("FI_UCCL_NIC", "eth1,eth10,lo"), 0);
-	assert_true(uccl_params_nic_wanted(&p, "lo", &rank));
-	assert_int_equal(rank, 2);
-	assert_true(uccl_params_nic_wanted(&p, "eth1", &rank));
-	assert_int_equal(rank, 0);
-	assert_false(uccl_params_nic_wanted(&p, "eth", &rank));
-	assert_false(uccl_params_nic_wanted(&p, "eth100", &rank));
-}
-
 int main(void)
 {
 	fi_prov_ini();
