@@ -23,6 +23,8 @@ static void usage(void)
 {
 	puts("usage: uccl_sim fabric SCENE [NAME=VALUE,...] [--seeds A-B [--jobs N]] [--csv | --json] [--quiet]\n"
 	     "       uccl_sim fabric --list | --options\n"
+	     "  What runs is what is shipped for sockets, profile=udp: policies, their constants, paths, trains and\n"
+	     "  time-outs. profile=verbs is what is shipped for RDMA NICs, profile=lab compares policies alone.\n"
 	     "  Sizes may end in k or m (powers of two), chances may be written as 1/256. The table goes to standard\n"
 	     "  output and is the same on every machine; progress and what it took go to standard error. With --seeds\n"
 	     "  there is a line for each seed, and the median and the worst of all. With --jobs, N seeds at a time\n"
@@ -284,6 +286,8 @@ int uccl_sim_fabric(int argc, char **argv)
 			return 2;
 		}
 	if (policies_wrong(&p))
+		return 2;
+	if (uccl_fab_play_unfit(&p, stderr))
 		return 2;
 	useless = uccl_fab_play_useless(&p);
 	if (useless) {

@@ -27,24 +27,29 @@ static uint64_t mix(uint64_t x)
 
 /* The tree */
 
-static bool topo_good(const struct uccl_fab_topo *t)
+bool uccl_fab_shape_good(const struct uccl_fab_topo *t)
 {
 	uint32_t tors;
 
-	if ((t->tiers != 2 && t->tiers != 3) || !t->hosts_per_tor || !t->spines || !t->delay_ps || !t->queue_bytes)
-		return false;
-	if (t->hosts % t->hosts_per_tor || t->host_bps < 1000000 || t->up_bps < 1000000 || t->ecn_lo > t->ecn_hi)
-		return false;
-	if ((t->shared_bytes && !(t->alpha > 0)) || (t->pfc && !t->shared_bytes && !t->xoff_bytes))
+	if ((t->tiers != 2 && t->tiers != 3) || !t->hosts_per_tor || !t->spines || t->hosts % t->hosts_per_tor)
 		return false;
 	tors = t->hosts / t->hosts_per_tor;
 	if (!tors || (t->rails > 1 && tors % t->rails))
 		return false;
-	if (t->slow_hosts > t->hosts || (t->slow_hosts && t->slow_bps < 1000000) || t->ecmp >= UCCL_FAB_ECMPS)
-		return false;
 	if (t->tiers == 3 && (!t->tors_per_pod || tors % t->tors_per_pod || !t->cores_per_agg))
 		return false;
 	return t->spines <= UINT16_MAX && t->cores_per_agg <= UINT16_MAX && tors <= UINT16_MAX;
+}
+
+static bool topo_good(const struct uccl_fab_topo *t)
+{
+	if (!uccl_fab_shape_good(t) || !t->delay_ps || !t->queue_bytes)
+		return false;
+	if (t->host_bps < 1000000 || t->up_bps < 1000000 || t->ecn_lo > t->ecn_hi)
+		return false;
+	if ((t->shared_bytes && !(t->alpha > 0)) || (t->pfc && !t->shared_bytes && !t->xoff_bytes))
+		return false;
+	return t->slow_hosts <= t->hosts && (!t->slow_hosts || t->slow_bps >= 1000000) && t->ecmp < UCCL_FAB_ECMPS;
 }
 
 static uint32_t ps_per_byte(uint64_t bps)

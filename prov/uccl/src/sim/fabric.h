@@ -136,6 +136,9 @@ struct uccl_fab {
 	uint64_t dropped, lost, trimmed, marked; /* sums over all ports */
 };
 
+/* True if the numbers of hosts and switches make a tree. */
+bool uccl_fab_shape_good(const struct uccl_fab_topo *t);
+
 /* 0; -FI_EINVAL: such a tree cannot be; -FI_ENOMEM. */
 int uccl_fab_init(struct uccl_fab *n, const struct uccl_fab_topo *t, const struct uccl_fab_ops *ops, uint64_t seed);
 void uccl_fab_fini(struct uccl_fab *n);

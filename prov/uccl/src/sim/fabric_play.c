@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "nic/gso.h"
 #include "sim/fabric_script.h"
+#include "sim/fabric_sizes.h"
 #include "sim/fabric_stacks.h"
 
 const char *const uccl_fab_plays[][2] = {
@@ -68,8 +69,8 @@ static const struct option options[] = {
 	{"headroom", 'u', P(cfg.topo.headroom_bytes),
 	 "pfc: bytes of each link for what still comes; 0: as many as it takes", NULL, 0},
 	{"stack", 's', P(names[0]), "what carries the data", NULL, 0},
-	{"profile", 's', P(profile), "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL,
-	 'u'},
+	{"profile", 's', P(profile),
+	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays; without it: udp", NULL, 'u'},
 	{"cc", 's', P(names[1]), "congestion control; with constants: name:constant=value:...", NULL, 'u'},
 	{"path", 's', P(names[2]), "choice of paths, likewise", NULL, 'u'},
 	{"credit", 's', P(names[3]), "receiver credits, likewise", NULL, 'u'},
@@ -206,7 +207,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 		.limit_ns = 10 * UCCL_NS_PER_S,
 	};
 	strcpy(p->names[0], "uccl");
-	strcpy(p->profile, "lab");
+	strcpy(p->profile, "udp");
 	profile_set(p);
 	p->bytes = 4u << 20;
 	p->senders = 15;
@@ -343,7 +344,7 @@ const char *uccl_fab_play_useless(const struct uccl_fab_play *p)
 /* A full fat tree for so many hosts, if nothing else was asked for. */
 static int tree_default(struct uccl_fab_topo *t)
 {
-	uint32_t half = 1;
+	uint32_t half;
 
 	if (!t->up_bps)
 		t->up_bps = t->host_bps;
@@ -351,9 +352,8 @@ static int tree_default(struct uccl_fab_topo *t)
 		t->slow_bps = t->host_bps / 10;
 	if (t->hosts_per_tor)
 		return 0;
-	while ((t->tiers == 3 ? 2 * half * half * half : 2 * half * half) < t->hosts)
-		half++;
-	if ((t->tiers == 3 ? 2 * half * half * half : 2 * half * half) != t->hosts)
+	half = uccl_fab_sizes_half(t->tiers, t->hosts);
+	if (!half)
 		return -FI_EINVAL;
 	t->hosts_per_tor = half;
 	if (!t->spines)
@@ -377,6 +377,15 @@ static void headroom_default(struct uccl_fab_cfg *c)
 	if (t->pfc && !t->headroom_bytes)
 		t->headroom_bytes = (uint64_t)(2e-12 * (double)t->delay_ps * bps / 8) +
 				    3 * (uint64_t)(c->mtu + UCCL_FAB_ROCE_BYTES + UCCL_FAB_RETH_BYTES);
+}
+
+bool uccl_fab_play_unfit(const struct uccl_fab_play *p, FILE *out)
+{
+	bool tiers = false;
+
+	for (size_t i = 0; i < uccl_array_len(options); i++)
+		tiers |= p->given[i] && !strcmp(options[i].name, "tiers");
+	return uccl_fab_sizes_refuse(&p->cfg.topo, tiers, out);
 }
 
 static const struct uccl_fab_stack *stack_find(const char *name)

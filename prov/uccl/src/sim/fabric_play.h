@@ -76,12 +76,14 @@ struct uccl_fab_play {
 	uint64_t bound_ns; /* and with what faults of switches leave of it */
 };
 
-/* The defaults of a scene. -FI_ENOENT: there is none of this name. */
+/* The defaults of a scene, with what is shipped for sockets (profile=udp). -FI_ENOENT: there is none of this name. */
 int uccl_fab_play_init(struct uccl_fab_play *p, const char *name);
 /* "name=value,...". -FI_EINVAL: no such option, or not a number. */
 int uccl_fab_play_set(struct uccl_fab_play *p, const char *text);
 /* An option that was set and changes nothing in this scene, or beside the others. NULL: there is none. */
 const char *uccl_fab_play_useless(const struct uccl_fab_play *p);
+/* True if no tree has these hosts and switches: then it says which have nearly these. To be asked before the run. */
+bool uccl_fab_play_unfit(const struct uccl_fab_play *p, FILE *out);
 /* Run it; p->scene stays open for a look. What uccl_fab_scene_open or _run return. */
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s));
 void uccl_fab_play_close(struct uccl_fab_play *p);

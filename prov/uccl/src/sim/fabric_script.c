@@ -219,6 +219,27 @@ static int play_stagger(struct uccl_fab_play *p, const uint32_t *order, uint32_t
 	return 0;
 }
 
+/* Say which number of the scene cannot be. False: none. */
+static bool numbers_wrong(struct uccl_fab_play *p, uint32_t switches)
+{
+	bool to_one = !strcmp(p->name, "incast") || !strcmp(p->name, "stagger");
+	uint32_t hosts = p->cfg.topo.hosts;
+
+	if (to_one && (!p->senders || p->senders >= hosts))
+		snprintf(p->why, sizeof(p->why), "senders=%llu: of %u hosts 1 to %u can send to another one",
+			 (unsigned long long)p->senders, hosts, hosts - 1);
+	else if (p->spine.victims > switches)
+		snprintf(p->why, sizeof(p->why), "victims=%llu: the topmost tier has %u switches",
+			 (unsigned long long)p->spine.victims, switches);
+	else if (!p->pieces || p->pieces > UINT16_MAX)
+		snprintf(p->why, sizeof(p->why), "pieces=%llu: 1 to %u", (unsigned long long)p->pieces, UINT16_MAX);
+	else if (!p->messages || p->messages > UINT16_MAX)
+		snprintf(p->why, sizeof(p->why), "messages=%llu: 1 to %u", (unsigned long long)p->messages, UINT16_MAX);
+	else
+		return false;
+	return true;
+}
+
 int uccl_fab_script(struct uccl_fab_play *p)
 {
 	struct uccl_fab_scene *s = &p->scene;
@@ -228,9 +249,7 @@ int uccl_fab_script(struct uccl_fab_play *p)
 
 	uccl_rng_seed(&rng, p->cfg.seed);
 	order = shuffle(&rng, n);
-	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
-	    p->spine.victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX ||
-	    !p->messages || p->messages > UINT16_MAX) {
+	if (numbers_wrong(p, uccl_fab_switches(&s->net, p->cfg.topo.tiers))) {
 		free(order);
 		return -FI_EINVAL;
 	}

@@ -3,6 +3,8 @@
 #ifndef UCCL_TEST_SIM_PLAY_H
 #define UCCL_TEST_SIM_PLAY_H
 
+#include <string.h>
+
 #include "sim/fabric_play.h"
 
 static struct uccl_fab_play p;
@@ -20,6 +22,9 @@ static inline void play_init(const char *name, const char *set)
 {
 	play_close(NULL);
 	assert_int_equal(uccl_fab_play_init(&p, name), 0);
+	/* Unless the scene names another profile; stacks of others have no use for one. */
+	if (!strstr(set, "stack="))
+		assert_int_equal(uccl_fab_play_set(&p, "profile=lab"), 0);
 	assert_int_equal(uccl_fab_play_set(&p, set), 0);
 }
 

@@ -47,7 +47,10 @@ TEST(set__profile)
 	const struct uccl_defaults *udp = uccl_defaults_find("udp"), *verbs = uccl_defaults_find("verbs");
 
 	assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
-	assert_string_equal(p.profile, "lab");
+	assert_string_equal(p.profile, "udp");
+	assert_string_equal(p.names[1], udp->cc);
+	assert_int_equal(p.cfg.paths, udp->paths);
+	assert_int_equal(p.cfg.told.rto_min_ns, udp->rto_min_ns);
 	assert_int_equal(uccl_fab_play_set(&p, "profile=verbs"), 0);
 	assert_string_equal(p.names[1], verbs->cc);
 	assert_string_equal(p.names[2], verbs->path);
