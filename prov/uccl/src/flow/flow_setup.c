@@ -113,7 +113,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train.bytes, pcfg.chunk_bytes);
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
 	pcfg.params = cfg->policy.params[UCCL_POLICY_CC];
-	cfg->policy.cc->init(f->policy.cc, &pcfg, now);
+	if (cfg->policy.cc->init)
+		cfg->policy.cc->init(f->policy.cc, &pcfg, now);
 	pcfg.params = cfg->policy.params[UCCL_POLICY_PATH];
 	if (cfg->policy.pathsel->init)
 		cfg->policy.pathsel->init(f->policy.path, &pcfg, cfg->paths_tx);

@@ -108,6 +108,17 @@ TEST_IN(flow_init__policies, NULL, end)
 	}
 }
 
+/* Only window() is required of a congestion control. */
+TEST_IN(flow_init__policies_without_init, NULL, end)
+{
+	static const struct uccl_cc_ops cc = {.name = "bare", .window = cc_window};
+	struct pair_cfg c = pair_packets();
+
+	c.cc = &cc;
+	start(c);
+	transfer(100 * KIB);
+}
+
 TEST_IN(flow_submit__order, NULL, end)
 {
 	start(pair_packets());
