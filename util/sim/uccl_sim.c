@@ -250,7 +250,9 @@ static int print_policies(bool man)
 		for (const char *const *n = names[kind]; *n; n++) {
 			const struct uccl_constant *c = uccl_policy_constants(kind, *n);
 
-			printf(man ? "%s.SS %s=%s\n" : "%s%s=%s\n", man && !c ? ".\\\" " : "", variables[kind], *n);
+			printf("%s%s=%s\n", man ? ".SS " : "", variables[kind], *n);
+			if (!c)
+				printf(man ? "No constants.\n" : "  no constants\n");
 			for (; c && c->name; c++)
 				printf(man ? ".TP\n.BR %s \" %g%s%s (%g to %g)\"\n%s.\n" :
 					     "  %-18s %g%s%s (%g to %g): %s\n",

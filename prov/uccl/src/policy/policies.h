@@ -1,7 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * All policies; the first of each list is the default. To add one, write cc_<name>.c (path_<name>.c, credit_<name>.c),
- * which defines uccl_cc_<name> (uccl_path_<name>, uccl_credit_<name>), and add a line X(<name>) to its list here.
+ * All policies. To add one, write cc_<name>.c (path_<name>.c, credit_<name>.c), which defines uccl_cc_<name>
+ * (uccl_path_<name>, uccl_credit_<name>), and add a line X(<name>) to its list here. The order of a list means nothing.
+ *
+ * Defaults, on every kind of NIC: cc=nscc, path=reps, credit=auto. base/defaults.h has them, with the constants that
+ * differ between sockets and RDMA NICs. contrib/check-man compares this line with it.
+ *
+ * A policy leaves out (NULL) the hooks that it does not need. What the flow does then:
+ *
+ * any kind	init		the state is all zero
+ * cc		window		required
+ *		pace		a chunk leaves as soon as the window has room
+ *		on_ack, on_loss	the policy hears of no acknowledgement, of no loss
+ *		share		each lane competes as a flow of its own
+ * path		select		required
+ *		on_ack, on_land, on_loss	the policy hears of no sample, of no chunk that came, of no loss
+ * credit	limit		required
+ *		whole		nothing is sent beyond limit()
+ *		on_credit	grants of the receiver change nothing
+ *		grant		the receiver announces no credit by itself
+ *		pull		the receiver has no pacer, and retransmissions spend no credit
+ *		rank		the pacer first serves senders whose data was lost, then all in turns
  */
 #ifndef UCCL_POLICY_POLICIES_H
 #define UCCL_POLICY_POLICIES_H
