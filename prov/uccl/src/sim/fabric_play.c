@@ -70,7 +70,7 @@ static const struct option options[] = {
 	 "pfc: bytes of each link for what still comes; 0: as many as it takes", NULL, 0},
 	{"stack", 's', P(names[0]), "what carries the data", NULL, 0},
 	{"profile", 's', P(profile),
-	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays; without it: udp", NULL, 'u'},
+	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL, 'u'},
 	{"cc", 's', P(names[1]), "congestion control; with constants: name:constant=value:...", NULL, 'u'},
 	{"path", 's', P(names[2]), "choice of paths, likewise", NULL, 'u'},
 	{"credit", 's', P(names[3]), "receiver credits, likewise", NULL, 'u'},
@@ -130,13 +130,38 @@ static const struct option options[] = {
 
 _Static_assert(uccl_array_len(options) <= UCCL_FAB_OPTIONS, "uccl_fab_play.given has one for each");
 
+/* The value of an option, as it can be set. */
+static void value_text(const struct uccl_fab_play *p, const struct option *o, char *buf, size_t size)
+{
+	const char *at = (const char *)p + o->off;
+	double real;
+	uint64_t v = 0;
+
+	if (o->type == 's') {
+		snprintf(buf, size, "%s", at);
+		return;
+	}
+	memcpy(&v, at, o->size); /* little endian, see set_one() */
+	memcpy(&real, &v, sizeof(real));
+	if (o->type == 'd')
+		snprintf(buf, size, "%g", real);
+	else if (o->type == 'g')
+		snprintf(buf, size, "%g", (double)v / 1e9);
+	else
+		snprintf(buf, size, "%llu", (unsigned long long)v);
+}
+
 void uccl_fab_play_options(FILE *out)
 {
-	struct uccl_fab_play p;
+	static struct uccl_fab_play p;
+	char value[sizeof(p.names[0])];
 
 	uccl_fab_play_init(&p, uccl_fab_plays[0][0]);
-	for (size_t i = 0; i < uccl_array_len(options); i++)
-		fprintf(out, "  %-14s %s\n", options[i].name, options[i].text);
+	for (size_t i = 0; i < uccl_array_len(options); i++) {
+		value_text(&p, &options[i], value, sizeof(value));
+		fprintf(out, "  %-14s %s%s%s%s\n", options[i].name, options[i].text, *value ? " (" : "", value,
+			*value ? ")" : "");
+	}
 }
 
 /* All that a profile says, but what was set by itself. -FI_EINVAL: there is none of this name. */

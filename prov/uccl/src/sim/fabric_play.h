@@ -113,6 +113,7 @@ void uccl_fab_play_csv(const struct uccl_fab_play *p, FILE *out, bool heads);
 void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out);
 
 extern const char *const uccl_fab_plays[][2]; /* name and text; ends with NULL */
+/* A line for each option: its name, its meaning, and in brackets its value if it is not set. */
 void uccl_fab_play_options(FILE *out);
 
 #endif

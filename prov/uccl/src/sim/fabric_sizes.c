@@ -110,11 +110,12 @@ static void trees_print(struct search *s, uint32_t hosts)
 		fprintf(s->out, "  and %u more of %u hosts\n", s->found - PRINTED_MAX, hosts);
 }
 
-/* The nearest smaller and larger numbers of hosts, at most so far away: a prime number has no tree, its neighbours do. */
+/* The nearest smaller and larger numbers of hosts that have trees: a prime number has none, its neighbours do. */
 static void nearest_print(struct search *s)
 {
-	uint32_t hosts = s->asked->hosts, far = or_else(s->asked->hosts_per_tor, 2) * or_else(s->asked->tors_per_pod, 2) *
-						or_else(s->asked->rails, 2);
+	const struct uccl_fab_topo *t = s->asked;
+	uint32_t hosts = t->hosts;
+	uint32_t far = or_else(t->hosts_per_tor, 2) * or_else(t->tors_per_pod, 2) * or_else(t->rails, 2);
 	bool below = false, above = false;
 
 	for (uint32_t k = 1; k <= far && !(below && above); k++) {
@@ -140,8 +141,8 @@ static void full_print(const struct search *s)
 		while (full_hosts(tiers, half + 1) <= hosts)
 			half++;
 		for (int i = 0; i < 2; i++)
-			fprintf(s->out, "  hosts=%llu,tiers=%u\n", (unsigned long long)full_hosts(tiers, half + (uint64_t)i),
-				(unsigned int)tiers);
+			fprintf(s->out, "  hosts=%llu,tiers=%u\n",
+				(unsigned long long)full_hosts(tiers, half + (uint64_t)i), (unsigned int)tiers);
 	}
 }
 

@@ -58,7 +58,8 @@ TEST(refuse__not_what_exists)
 {
 	static const char *const good[] = {
 		"hosts=128", "hosts=16", "hosts=32,tiers=2", "hosts=32,tiers=2,per_tor=16,spines=3",
-		"hosts=24,per_tor=4,spines=1,tors_per_pod=3,cores_per_agg=2", "hosts=32,tiers=2,rails=8,per_tor=4,spines=4",
+		"hosts=24,per_tor=4,spines=1,tors_per_pod=3,cores_per_agg=2",
+		"hosts=32,tiers=2,rails=8,per_tor=4,spines=4",
 	};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -72,10 +73,11 @@ TEST(refuse__names_trees_that_run)
 		const char *set, *has, *lacks;
 		int trees;
 	} t[] = {
-		/* Two tiers: 2, 4, 8, 16 hosts of a tor; three: pods of 2, 4, 8 of 16 tors, 2, 4 of 8, 2 of 4; four full. */
+		/* Two tiers: 2, 4, 8, 16 hosts of a tor; three: pods of 2, 4, 8 of 16 tors, 2, 4 of 8, 2 of 4. */
 		{"hosts=32", "\n  hosts=32,tiers=2,per_tor=8,spines=8\n", "per_tor=32", 4 + 3 + 2 + 1 + 4},
 		{"hosts=32", "\n  hosts=54,tiers=3\n", NULL, 14},
-		{"hosts=32,tiers=3", "\n  hosts=32,tiers=3,per_tor=4,spines=4,tors_per_pod=2,cores_per_agg=2\n", "tiers=2", 8},
+		{"hosts=32,tiers=3", "\n  hosts=32,tiers=3,per_tor=4,spines=4,tors_per_pod=2,cores_per_agg=2\n",
+		 "tiers=2", 8},
 		{"hosts=20,tiers=2", "\n  hosts=20,tiers=2,per_tor=5,spines=5\n", "tiers=3", 4 + 2},
 		/* What was asked for stays. */
 		{"hosts=32,per_tor=8", "per_tor=8,spines=8,tors_per_pod=2,cores_per_agg=2\n", "per_tor=4", 2},
