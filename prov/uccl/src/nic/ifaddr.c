@@ -123,6 +123,7 @@ static void classes_read(struct uccl_ifaddr *v, int n)
 
 	for (int i = 0; i < n; i++) {
 		v[i].class = uccl_ifclass_of(links, nlinks, v[i].name);
+		v[i].link_nominal = uccl_ifclass_made(links, nlinks, v[i].name) > UCCL_IF_BRIDGE;
 		if (v[i].loopback)
 			v[i].class = UCCL_IF_LOOPBACK;
 	}

@@ -18,6 +18,7 @@ struct uccl_ifaddr {
 	uint32_t mtu;		   /* bytes, IP header included */
 	uint64_t link_bps;	   /* 0: the kernel does not know */
 	bool link_real;		   /* the rate is that of a physical link, not of a virtual interface */
+	bool link_nominal;	   /* the rate is no link's: a veth says 10 Gbit/s, and carries what processors can */
 	bool loopback;
 	enum uccl_ifclass class;   /* of the interface; UCCL_IF_PHYSICAL for RDMA devices */
 };

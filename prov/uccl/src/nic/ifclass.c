@@ -110,6 +110,14 @@ static bool any_physical(const struct uccl_netif *list, int n)
 	return false;
 }
 
+enum uccl_ifclass uccl_ifclass_made(const struct uccl_netif *list, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(list[i].name, name))
+			return made_class(list, n, &list[i], DEPTH_MAX);
+	return UCCL_IF_PHYSICAL;
+}
+
 enum uccl_ifclass uccl_ifclass_of(const struct uccl_netif *list, int n, const char *name)
 {
 	for (int i = 0; i < n; i++) {
@@ -119,9 +127,8 @@ enum uccl_ifclass uccl_ifclass_of(const struct uccl_netif *list, int n, const ch
 		if (list[i].route && !list[i].loopback &&
 		    !(is_one_of(tunnel_kinds, list[i].kind) && any_physical(list, n)))
 			return UCCL_IF_PHYSICAL;
-		return made_class(list, n, &list[i], DEPTH_MAX);
 	}
-	return UCCL_IF_PHYSICAL;
+	return uccl_ifclass_made(list, n, name);
 }
 
 bool uccl_ifclass_shared(enum uccl_ifclass class)

@@ -32,6 +32,9 @@ struct uccl_netif {
 	bool route;	/* a default route leads through it */
 };
 
+/* The class that an interface has by what it is made of, whatever routes say. Arguments and result as below. */
+enum uccl_ifclass uccl_ifclass_made(const struct uccl_netif *list, int n, const char *name);
+
 /* The class of the interface `name`, one of the host's interfaces list[0..n). UCCL_IF_PHYSICAL if it is not there. */
 enum uccl_ifclass uccl_ifclass_of(const struct uccl_netif *list, int n, const char *name);
 

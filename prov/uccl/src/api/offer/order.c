@@ -64,6 +64,12 @@ int uccl_order_keep(struct uccl_candidate *c, int n, const struct uccl_asked *as
 	return kept;
 }
 
+/* The rate by which it is compared. */
+static uint64_t rate(const struct uccl_candidate *c)
+{
+	return c->ifa.link_nominal ? 0 : c->ifa.link_bps;
+}
+
 static int candidate_cmp(const void *x, const void *y)
 {
 	const struct uccl_candidate *a = x, *b = y;
@@ -77,8 +83,8 @@ static int candidate_cmp(const void *x, const void *y)
 		return a->ifa.class < b->ifa.class ? -1 : 1;
 	if (a4 != b4 && !a->rdma)
 		return b4 - a4;
-	if (a->ifa.link_bps != b->ifa.link_bps)
-		return a->ifa.link_bps > b->ifa.link_bps ? -1 : 1;
+	if (rate(a) != rate(b))
+		return rate(a) > rate(b) ? -1 : 1;
 	if (a->distance != b->distance)
 		return a->distance < b->distance ? -1 : 1;
 	return a->order - b->order;

@@ -8,6 +8,8 @@
 
 #include "api/info.h"
 #include "api/offer/address.h"
+#include "api/offer/param.h"
+#include "api/offer/source.h"
 #include "nic/ifaddr.h"
 
 static int ask(struct fi_info *hints, struct fi_info **info)
@@ -709,6 +711,22 @@ static const char *offered(const char *nics, const char *node)
 	return text;
 }
 
+/* The address of an endpoint whose fi_info has neither an address nor the name of a domain. */
+static const char *source_text(void)
+{
+	static char text[UCCL_ADDRESS_TEXT];
+	struct fi_domain_attr domain = { 0 };
+	struct fi_info info = { .domain_attr = &domain };
+	struct uccl_params params;
+	struct uccl_nic_addr src;
+	char why[UCCL_PARAM_TEXT];
+
+	assert_int_equal(uccl_params_read(&params, why, sizeof(why)), 0);
+	assert_int_equal(uccl_source(&info, &params, &src), 0);
+	uccl_address_ip_text(&src, text, sizeof(text));
+	return text;
+}
+
 /*
  * A host with a NIC that says no speed (a bridge without ports stands in), and docker0 with one container, which says
  * 10 Gbit/s. Without privileges nothing can be said here.
@@ -728,6 +746,8 @@ static void getinfo__host_with_containers(void **state)
 		assert_string_equal(offered("^nic0", NULL), "docker0");
 		assert_string_equal(offered("docker0", NULL), "docker0");
 		assert_string_equal(offered("docker*,nic0", NULL), "docker0 nic0");
+		/* An endpoint that names neither an interface nor an address gives out the NIC's. */
+		assert_string_equal(source_text(), "10.1.0.1");
 		/* A peer behind the bridge is reached by it, others are not. */
 		assert_string_equal(offered("", "172.17.0.9"), "nic0 docker0");
 		assert_string_equal(offered("", "10.9.9.9"), "nic0");

@@ -139,8 +139,12 @@ TEST(of__container)
 		{0},
 	};
 
+	struct uccl_netif list[8];
+
 	judged(pod);
 	judged(rootless);
+	assert_int_equal(uccl_ifclass_made(list, host_make(pod, list), "eth0"), UCCL_IF_VIRTUAL);
+	assert_int_equal(uccl_ifclass_made(list, host_make(pod, list), "none"), UCCL_IF_PHYSICAL);
 }
 
 /* A VPN with the default route sends its packets through the NIC. */

@@ -122,6 +122,7 @@ TEST(read__order_of_addresses)
 	assert_int_equal(at, 3);
 	assert_int_equal(v[0].addr.ip[12], 10);
 	assert_int_equal(v[0].class, UCCL_IF_PHYSICAL);
+	assert_true(v[0].link_nominal);
 	free(v);
 	assert_int_equal(system("ip link del docker9; ip link del eth9"), 0);
 }

@@ -91,6 +91,15 @@ TEST(sort__class_before_speed)
 	assert_string_equal(sorted(c, 6), "eth1 eth0 bond0 br0 wg0 docker0");
 }
 
+/* The veth of a pod says 10 Gbit/s, a NIC that was given to the pod says nothing or less. */
+TEST(sort__nominal_rates)
+{
+	struct uccl_candidate c[] = {nic("eth0", 10, 10), nic("net2", 1, 10), nic("net1", 0, 10)};
+
+	c[0].ifa.link_nominal = true;
+	assert_string_equal(sorted(c, 3), "net2 eth0 net1");
+}
+
 /* FI_UCCL_NIC decides before classes, and classes before families. */
 TEST(sort__names_class_family)
 {
