@@ -8,16 +8,17 @@
 /* Interfaces on interfaces: more than anybody stacks. */
 #define DEPTH_MAX 6
 
-static const char *const stacked_kinds[] = {"bond", "team", "vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "hsr",
-					    NULL};
+static const char *const stacked_kinds[] = {"bond",   "team",	"vlan", "macvlan", "macvtap",
+					    "ipvlan", "ipvtap", "hsr",	NULL};
 /* Their packets leave through another interface of this host. */
-static const char *const tunnel_kinds[] = {"tun",  "wireguard", "ppp",	"vxlan",  "geneve", "gre",  "gretap", "ip6gre",
-					   "ipip", "sit",	"ip6tnl", "erspan", "vti",    "vti6", "xfrm",   NULL};
+static const char *const tunnel_kinds[] = {"tun",    "wireguard", "ppp",  "vxlan", "geneve", "gre",
+					   "gretap", "ip6gre",	  "ipip", "sit",   "ip6tnl", "erspan",
+					   "vti",    "vti6",	  "xfrm", NULL};
 static const char *const bridge_kinds[] = {"bridge", "openvswitch", NULL};
 
 /* For kernels that do not tell the kind. */
 static const char *const virtual_names[] = {"veth", "tun", "tap", "wg", "vnet", "flannel", "cali", NULL};
-static const char *const container_names[] = {"docker", "br-",	 "virbr",  "cni",  "podman", "lxcbr",
+static const char *const container_names[] = {"docker", "br-",	 "virbr",   "cni", "podman", "lxcbr",
 					      "lxdbr",	"incus", "nerdctl", "cbr", NULL};
 
 static bool is_one_of(const char *const *list, const char *word)
@@ -76,8 +77,9 @@ static enum uccl_ifclass stacked_class(const struct uccl_netif *list, int n, con
 {
 	bool ports = !strcmp(l->kind, "bond") || !strcmp(l->kind, "team");
 	const struct uccl_netif *lower = l->lower ? link_at(list, n, l->lower) : NULL;
-	enum uccl_ifclass below = ports ? ports_class(list, n, l, depth) :
-				  lower && lower != l ? made_class(list, n, lower, depth - 1) : UCCL_IF_STACKED;
+	enum uccl_ifclass below = ports			? ports_class(list, n, l, depth)
+				  : lower && lower != l ? made_class(list, n, lower, depth - 1)
+							: UCCL_IF_STACKED;
 
 	return below == UCCL_IF_LOOPBACK ? UCCL_IF_VIRTUAL : uccl_max(below, UCCL_IF_STACKED);
 }

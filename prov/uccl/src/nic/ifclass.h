@@ -23,13 +23,13 @@ enum uccl_ifclass {
 /* An interface, as the kernel describes it. */
 struct uccl_netif {
 	int index;
-	int lower;	/* index of the interface that it is made on (VLANs and the like); 0: none here, or elsewhere */
-	int master;	/* index of the bridge or bond that it is a port of; 0: none */
+	int lower;  /* index of the interface that it is made on (VLANs and the like); 0: none here, or elsewhere */
+	int master; /* index of the bridge or bond that it is a port of; 0: none */
 	char name[IF_NAMESIZE];
-	char kind[16];	/* rtnetlink's IFLA_INFO_KIND ("bridge"); empty: the kernel did not say */
-	bool device;	/* it belongs to a device (PCI, USB, virtio) */
+	char kind[16]; /* rtnetlink's IFLA_INFO_KIND ("bridge"); empty: the kernel did not say */
+	bool device;   /* it belongs to a device (PCI, USB, virtio) */
 	bool loopback;
-	bool route;	/* a default route leads through it */
+	bool route; /* a default route leads through it */
 };
 
 /* The class that an interface has by what it is made of, whatever routes say. Arguments and result as below. */

@@ -155,7 +155,8 @@ static bool exists(const struct uccl_fab_topo *t)
 
 bool uccl_fab_sizes_refuse(const struct uccl_fab_topo *asked, bool tiers_asked, FILE *out)
 {
-	struct search s = {.asked = asked, .tiers_asked = tiers_asked && (asked->tiers == 2 || asked->tiers == 3),
+	struct search s = {.asked = asked,
+			   .tiers_asked = tiers_asked && (asked->tiers == 2 || asked->tiers == 3),
 			   .out = out};
 
 	if (exists(asked))

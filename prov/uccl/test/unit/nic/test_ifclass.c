@@ -164,10 +164,14 @@ TEST(of__vpn)
 TEST(of__names)
 {
 	static const struct made host[] = {
-		{"eth0", .want = UCCL_IF_PHYSICAL},	  {"venet0", .want = UCCL_IF_PHYSICAL},
-		{"docker0", .want = UCCL_IF_CONTAINER},	  {"cni0", .want = UCCL_IF_CONTAINER},
-		{"veth12", .want = UCCL_IF_VIRTUAL},	  {"tun0", .want = UCCL_IF_VIRTUAL},
-		{"docker1", .facts = "device", .want = UCCL_IF_PHYSICAL}, {0},
+		{"eth0", .want = UCCL_IF_PHYSICAL},
+		{"venet0", .want = UCCL_IF_PHYSICAL},
+		{"docker0", .want = UCCL_IF_CONTAINER},
+		{"cni0", .want = UCCL_IF_CONTAINER},
+		{"veth12", .want = UCCL_IF_VIRTUAL},
+		{"tun0", .want = UCCL_IF_VIRTUAL},
+		{"docker1", .facts = "device", .want = UCCL_IF_PHYSICAL},
+		{0},
 	};
 
 	judged(host);

@@ -73,7 +73,8 @@ TEST(read__facts)
 	free(list);
 	/* A route with two routers, beside one that is not for all. */
 	assert_int_equal(system("ip route del default; ip addr add 10.78.0.1/24 dev br9; ip route add 10.99.0.0/16 via "
-				"10.77.0.2; ip route add default nexthop via 10.78.0.2 nexthop via 10.78.0.3"), 0);
+				"10.77.0.2; ip route add default nexthop via 10.78.0.2 nexthop via 10.78.0.3"),
+			 0);
 	n = uccl_links_read(&list);
 	assert_true(find(list, n, "br9")->route);
 	assert_false(find(list, n, "e9")->route);
@@ -104,12 +105,11 @@ TEST(read__order_of_addresses)
 	struct uccl_ifaddr *v;
 	int n, at = 0;
 
-	if (!alone() ||
-	    system("ip link add docker9 type bridge && ip link set docker9 up && "
-		   "ip addr add 172.17.0.1/16 dev docker9 && "
-		   "ip link add eth9 type veth peer name p9 && ip link set p9 up && ip link set eth9 up && "
-		   "ip addr add 169.254.7.7/16 dev eth9 && ip addr add 10.77.0.1/24 dev eth9 && "
-		   "ip route add default via 10.77.0.2"))
+	if (!alone() || system("ip link add docker9 type bridge && ip link set docker9 up && "
+			       "ip addr add 172.17.0.1/16 dev docker9 && "
+			       "ip link add eth9 type veth peer name p9 && ip link set p9 up && ip link set eth9 up && "
+			       "ip addr add 169.254.7.7/16 dev eth9 && ip addr add 10.77.0.1/24 dev eth9 && "
+			       "ip route add default via 10.77.0.2"))
 		skip();
 	n = uccl_ifaddr_list(&v);
 	for (int i = 0; i < n; i++)

@@ -57,7 +57,10 @@ TEST(half__full_trees)
 TEST(refuse__not_what_exists)
 {
 	static const char *const good[] = {
-		"hosts=128", "hosts=16", "hosts=32,tiers=2", "hosts=32,tiers=2,per_tor=16,spines=3",
+		"hosts=128",
+		"hosts=16",
+		"hosts=32,tiers=2",
+		"hosts=32,tiers=2,per_tor=16,spines=3",
 		"hosts=24,per_tor=4,spines=1,tors_per_pod=3,cores_per_agg=2",
 		"hosts=32,tiers=2,rails=8,per_tor=4,spines=4",
 	};
