@@ -65,24 +65,27 @@ static int domain_control(struct fid *fid, int command, void *arg)
 
 static struct fi_ops domain_fid_ops = UCCL_FID_OPS(domain_close, domain_bind, domain_control);
 
-static struct fi_ops_domain domain_ops = {
-	.size = sizeof(struct fi_ops_domain),
-	.av_open = uccl_av_open,
-	.cq_open = uccl_cq_open,
-	.endpoint = uccl_ep_open,
-	.scalable_ep = uccl_sep_open,
-	.cntr_open = uccl_cntr_open,
-	.poll_open = uccl_poll_open,
-	.stx_ctx = uccl_stx_open,
-	.srx_ctx = uccl_srx_open,
-	.query_atomic = uccl_query_atomic,
-	.query_collective = uccl_coll_query,
-	.endpoint2 = domain_endpoint2,
+static struct uccl_ops_domain domain_ops = {
+	.known = {
+		.size = sizeof(struct uccl_ops_domain),
+		.av_open = uccl_av_open,
+		.cq_open = uccl_cq_open,
+		.endpoint = uccl_ep_open,
+		.scalable_ep = uccl_sep_open,
+		.cntr_open = uccl_cntr_open,
+		.poll_open = uccl_poll_open,
+		.stx_ctx = uccl_stx_open,
+		.srx_ctx = uccl_srx_open,
+		.query_atomic = uccl_query_atomic,
+		.query_collective = uccl_coll_query,
+		.endpoint2 = domain_endpoint2,
+	},
+	UCCL_XPU_ENTRY(xpu_ctx, uccl_no_xpu_ctx),
 };
 
 struct uccl_domain *uccl_domain_ours(struct fid_domain *domain)
 {
-	if (domain->fid.fclass != FI_CLASS_DOMAIN || domain->ops != &domain_ops)
+	if (domain->fid.fclass != FI_CLASS_DOMAIN || domain->ops != &domain_ops.known)
 		return NULL;
 	return uccl_domain_of(&domain->fid);
 }
@@ -141,7 +144,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;
 	d->fid.fid.ops = &domain_fid_ops;
-	d->fid.ops = &domain_ops;
+	d->fid.ops = &domain_ops.known;
 	d->fid.mr = &uccl_mr_ops;
 	atomic_fetch_add(&d->fabric->refs, 1);
 	*domain = &d->fid;

@@ -328,15 +328,18 @@ static struct fi_ops ep_fid_ops = {
 	.ops_set = uccl_no_ops_set,
 };
 
-static struct fi_ops_ep ep_ops = {
-	.size = sizeof(struct fi_ops_ep),
-	.cancel = ep_cancel,
-	.getopt = uccl_ep_getopt,
-	.setopt = uccl_ep_setopt,
-	.tx_ctx = uccl_no_tx_ctx,
-	.rx_ctx = uccl_no_rx_ctx,
-	.rx_size_left = ep_rx_size_left,
-	.tx_size_left = ep_tx_size_left,
+static struct uccl_ops_ep ep_ops = {
+	.known = {
+		.size = sizeof(struct uccl_ops_ep),
+		.cancel = ep_cancel,
+		.getopt = uccl_ep_getopt,
+		.setopt = uccl_ep_setopt,
+		.tx_ctx = uccl_no_tx_ctx,
+		.rx_ctx = uccl_no_rx_ctx,
+		.rx_size_left = ep_rx_size_left,
+		.tx_size_left = ep_tx_size_left,
+	},
+	UCCL_XPU_ENTRY(export_xpu, uccl_no_xpu_ep),
 };
 
 static struct fi_ops_cm ep_cm_ops = {
@@ -396,7 +399,7 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs,
 	ep->self.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);
 	ep->self.ep = ep;
-	uccl_ep_fid_init(&ep->self, fclass, context, &ep_fid_ops, &ep_ops, ep->cm ? &ep_connected_ops : &ep_cm_ops,
+	uccl_ep_fid_init(&ep->self, fclass, context, &ep_fid_ops, &ep_ops.known, ep->cm ? &ep_connected_ops : &ep_cm_ops,
 			 fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = ep;

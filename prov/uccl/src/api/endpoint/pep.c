@@ -287,15 +287,15 @@ static int pep_close(struct fid *fid)
 
 static struct fi_ops pep_fid_ops = UCCL_FID_OPS(pep_close, pep_bind, pep_control);
 
-static struct fi_ops_ep pep_ops;
+static struct uccl_ops_ep pep_ops;
 static struct fi_ops_cm pep_cm_ops;
 
 static void pep_ops_make(void)
 {
-	struct fi_ops_ep ops = uccl_no_ep_ops;
+	struct uccl_ops_ep ops = uccl_no_ep_ops;
 	struct fi_ops_cm cm = uccl_no_cm_ops;
 
-	ops.getopt = pep_getopt;
+	ops.known.getopt = pep_getopt;
 	cm.setname = pep_setname;
 	cm.getname = pep_getname;
 	cm.listen = pep_listen;
@@ -321,7 +321,7 @@ int uccl_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pe
 	p->fid.fid.fclass = FI_CLASS_PEP;
 	p->fid.fid.context = context;
 	p->fid.fid.ops = &pep_fid_ops;
-	p->fid.ops = &pep_ops;
+	p->fid.ops = &pep_ops.known;
 	p->fid.cm = &pep_cm_ops;
 	p->info = uccl_lib.dupinfo(info);
 	rc = p->info ? fi_domain(fabric, info, &p->domain, NULL) : -FI_ENOMEM;

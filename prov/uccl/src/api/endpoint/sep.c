@@ -252,17 +252,17 @@ static int sep_getname(fid_t fid, void *addr, size_t *addrlen)
 
 static struct fi_ops sep_fid_ops = UCCL_FID_OPS(sep_close, sep_bind, sep_control);
 
-static struct fi_ops_ep sep_ops;
+static struct uccl_ops_ep sep_ops;
 static struct fi_ops_cm sep_cm_ops;
 
 /* The operations of a scalable endpoint, which itself transfers nothing. */
 static void sep_ops_make(void)
 {
-	struct fi_ops_ep ops = uccl_no_ep_ops;
+	struct uccl_ops_ep ops = uccl_no_ep_ops;
 	struct fi_ops_cm cm = uccl_no_cm_ops;
 
-	ops.tx_ctx = sep_tx_ctx;
-	ops.rx_ctx = sep_rx_ctx;
+	ops.known.tx_ctx = sep_tx_ctx;
+	ops.known.rx_ctx = sep_rx_ctx;
 	cm.setname = sep_setname;
 	cm.getname = sep_getname;
 	sep_ops = ops;
@@ -328,7 +328,7 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	}
 	sep->src = sep->ctx[0]->run.src;
 	/* It has no endpoint, so calls that transfer data fail as on an endpoint that is not enabled. */
-	uccl_ep_fid_init(&sep->self, FI_CLASS_SEP, context, &sep_fid_ops, &sep_ops, &sep_cm_ops,
+	uccl_ep_fid_init(&sep->self, FI_CLASS_SEP, context, &sep_fid_ops, &sep_ops.known, &sep_cm_ops,
 			 &uccl_no_collective_ops);
 	*out = &sep->self.fid;
 	return 0;

@@ -71,15 +71,18 @@ static int srx_close(struct fid *fid)
 
 static struct fi_ops srx_fid_ops = UCCL_FID_OPS(srx_close, srx_bind, srx_control);
 
-static struct fi_ops_ep srx_ops = {
-	.size = sizeof(struct fi_ops_ep),
-	.cancel = srx_cancel,
-	.getopt = srx_getopt,
-	.setopt = srx_setopt,
-	.tx_ctx = uccl_no_tx_ctx,
-	.rx_ctx = uccl_no_rx_ctx,
-	.rx_size_left = srx_rx_size_left,
-	.tx_size_left = uccl_no_size_left,
+static struct uccl_ops_ep srx_ops = {
+	.known = {
+		.size = sizeof(struct uccl_ops_ep),
+		.cancel = srx_cancel,
+		.getopt = srx_getopt,
+		.setopt = srx_setopt,
+		.tx_ctx = uccl_no_tx_ctx,
+		.rx_ctx = uccl_no_rx_ctx,
+		.rx_size_left = srx_rx_size_left,
+		.tx_size_left = uccl_no_size_left,
+	},
+	UCCL_XPU_ENTRY(export_xpu, uccl_no_xpu_ep),
 };
 
 int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out, void *context)
@@ -105,7 +108,7 @@ int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 	/* It has no endpoint, so calls other than receives fail as on an endpoint that is not enabled. */
 	srx->self.srx = srx;
 	srx->self.rx_flags = attr ? attr->op_flags : 0;
-	uccl_ep_fid_init(&srx->self, FI_CLASS_SRX_CTX, context, &srx_fid_ops, &srx_ops, &uccl_no_cm_ops,
+	uccl_ep_fid_init(&srx->self, FI_CLASS_SRX_CTX, context, &srx_fid_ops, &srx_ops.known, &uccl_no_cm_ops,
 			 &uccl_no_collective_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = &srx->self.fid;
@@ -135,7 +138,7 @@ int uccl_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid
 	stx->fid.fid.fclass = FI_CLASS_STX_CTX;
 	stx->fid.fid.context = context;
 	stx->fid.fid.ops = &stx_fid_ops;
-	stx->fid.ops = &uccl_no_ep_ops;
+	stx->fid.ops = &uccl_no_ep_ops.known;
 	atomic_fetch_add(&d->refs, 1);
 	*out = &stx->fid;
 	return 0;

@@ -177,15 +177,18 @@ static int cntr_close(struct fid *fid)
 
 static struct fi_ops cntr_fid_ops = UCCL_FID_OPS(cntr_close, uccl_no_bind, cntr_control);
 
-static struct fi_ops_cntr cntr_ops = {
-	.size = sizeof(struct fi_ops_cntr),
-	.read = cntr_read,
-	.readerr = cntr_readerr,
-	.add = cntr_add,
-	.set = cntr_set,
-	.wait = cntr_wait,
-	.adderr = cntr_adderr,
-	.seterr = cntr_seterr,
+static struct uccl_ops_cntr cntr_ops = {
+	.known = {
+		.size = sizeof(struct uccl_ops_cntr),
+		.read = cntr_read,
+		.readerr = cntr_readerr,
+		.add = cntr_add,
+		.set = cntr_set,
+		.wait = cntr_wait,
+		.adderr = cntr_adderr,
+		.seterr = cntr_seterr,
+	},
+	UCCL_XPU_ENTRY(export_xpu, uccl_no_xpu_cntr),
 };
 
 int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
@@ -210,7 +213,7 @@ int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
 	c->fid.fid.fclass = FI_CLASS_CNTR;
 	c->fid.fid.context = context;
 	c->fid.fid.ops = &cntr_fid_ops;
-	c->fid.ops = &cntr_ops;
+	c->fid.ops = &cntr_ops.known;
 	atomic_fetch_add(&c->domain->refs, 1);
 	*out = &c->fid;
 	return 0;

@@ -444,15 +444,18 @@ static int cq_close(struct fid *fid)
 
 static struct fi_ops cq_fid_ops = UCCL_FID_OPS(cq_close, uccl_no_bind, cq_control);
 
-static struct fi_ops_cq cq_ops = {
-	.size = sizeof(struct fi_ops_cq),
-	.read = cq_read,
-	.readfrom = cq_readfrom,
-	.readerr = cq_readerr,
-	.sread = cq_sread,
-	.sreadfrom = cq_sreadfrom,
-	.signal = cq_signal,
-	.strerror = cq_strerror,
+static struct uccl_ops_cq cq_ops = {
+	.known = {
+		.size = sizeof(struct uccl_ops_cq),
+		.read = cq_read,
+		.readfrom = cq_readfrom,
+		.readerr = cq_readerr,
+		.sread = cq_sread,
+		.sreadfrom = cq_sreadfrom,
+		.signal = cq_signal,
+		.strerror = cq_strerror,
+	},
+	UCCL_XPU_ENTRY(export_xpu, uccl_no_xpu_cq),
 };
 
 static int attr_check(const struct fi_cq_attr *attr)
@@ -491,7 +494,7 @@ int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = &cq_fid_ops;
-	cq->fid.ops = &cq_ops;
+	cq->fid.ops = &cq_ops.known;
 	atomic_fetch_add(&cq->domain->refs, 1);
 	*out = &cq->fid;
 	return 0;

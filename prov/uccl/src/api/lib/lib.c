@@ -194,8 +194,11 @@ static int fallback_param_define(const struct fi_provider *prov, const char *nam
 static int fallback_param_get(struct fi_provider *prov, const char *name, void *value)
 {
 	char var[64];
-	int n = snprintf(var, sizeof(var), "FI_%s_%s", prov->name, name);
+	int n;
 
+	if (!prov)
+		return -FI_ENODATA; /* a variable of the library, which knows what it is worth */
+	n = snprintf(var, sizeof(var), "FI_%s_%s", prov->name, name);
 	if (n < 0 || (size_t)n >= sizeof(var))
 		return -FI_EINVAL;
 	for (char *p = var; *p; p++)

@@ -35,6 +35,26 @@ int uccl_no_tostr(const struct fid *fid, char *buf, size_t len)
 	return -FI_ENOSYS;
 }
 
+int uccl_no_xpu_ctx(struct fid_domain *domain, struct fi_xpu_attr *attr, struct fid_xpu_ctx **ctx, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_xpu_ep(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *out)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_xpu_cq(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *out)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_xpu_cntr(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *out)
+{
+	return -FI_ENOSYS;
+}
+
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags)
 {
@@ -129,15 +149,18 @@ ssize_t uccl_no_size_left(struct fid_ep *ep)
 	return -FI_ENOSYS;
 }
 
-struct fi_ops_ep uccl_no_ep_ops = {
-	.size = sizeof(struct fi_ops_ep),
-	.cancel = no_cancel,
-	.getopt = no_getopt,
-	.setopt = no_setopt,
-	.tx_ctx = uccl_no_tx_ctx,
-	.rx_ctx = uccl_no_rx_ctx,
-	.rx_size_left = uccl_no_size_left,
-	.tx_size_left = uccl_no_size_left,
+struct uccl_ops_ep uccl_no_ep_ops = {
+	.known = {
+		.size = sizeof(struct uccl_ops_ep),
+		.cancel = no_cancel,
+		.getopt = no_getopt,
+		.setopt = no_setopt,
+		.tx_ctx = uccl_no_tx_ctx,
+		.rx_ctx = uccl_no_rx_ctx,
+		.rx_size_left = uccl_no_size_left,
+		.tx_size_left = uccl_no_size_left,
+	},
+	UCCL_XPU_ENTRY(export_xpu, uccl_no_xpu_ep),
 };
 
 static ssize_t no_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)

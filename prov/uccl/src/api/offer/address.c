@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "api/lib/lib.h"
+#include "base/units.h"
 #include "nic/ifaddr.h"
 
 #define ANY_PORT 1
@@ -34,6 +35,25 @@ bool uccl_address_is_sock(uint32_t format)
 static int format_family(uint32_t format)
 {
 	return format == FI_SOCKADDR_IN ? AF_INET : format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
+}
+
+uint32_t uccl_address_format_default(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t format;
+	} socks[] = { { "FI_SOCKADDR", FI_SOCKADDR }, { "FI_SOCKADDR_IN", FI_SOCKADDR_IN }, { "FI_SOCKADDR_IN6", FI_SOCKADDR_IN6 } };
+	char *name = NULL;
+
+	/* A library that has no such filter does not know the variable either. */
+	if (uccl_lib.param_get(NULL, "addr_format", &name) || !name)
+		return FI_ADDR_UCCL;
+	for (size_t i = 0; i < uccl_array_len(socks); i++)
+		if (!strcasecmp(name, socks[i].name))
+			return socks[i].format;
+	uccl_info(FI_LOG_CORE,
+		  "FI_ADDR_FORMAT=%s: this provider has FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 and its own format\n", name);
+	return FI_ADDR_UCCL;
 }
 
 size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic)

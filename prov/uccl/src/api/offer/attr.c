@@ -17,6 +17,7 @@
 
 /* Constants of libfabric versions after the headers that we build with. */
 #define PROGRESS_CONTROL_UNIFIED 3
+#define CAP_XPU (1ull << 44) /* FI_XPU; FI_XPU_TRIGGER until libfabric 2.6 */
 
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define MSG_CAPS (FI_MSG | FI_TAGGED)
@@ -108,6 +109,8 @@ static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type, co
 		uccl_device_why_not(p, why, sizeof(why));
 		refuse("%s has FI_HMEM, but memory of GPUs cannot be used: %s\n", what, why);
 	}
+	if (caps & CAP_XPU)
+		refuse("%s has FI_XPU, but no program on a GPU can start transfers of this provider\n", what);
 	check_bits(what, caps, caps_of(type) | FI_HMEM);
 	return true;
 }

@@ -90,6 +90,7 @@ static void getinfo__refuses(void **state)
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
 	refused(h->caps = FI_MULTICAST);
 	refused(h->caps = FI_HMEM);
+	refused(h->caps = FI_MSG | 1ull << 44); /* FI_XPU */
 	refused(h->tx_attr->caps = FI_MULTICAST);
 	refused(h->rx_attr->caps = FI_MULTICAST);
 	refused(h->addr_format = FI_ADDR_STR);

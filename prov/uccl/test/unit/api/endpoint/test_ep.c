@@ -139,6 +139,42 @@ TEST(bind__after_enable)
 	world_close(&d.w);
 }
 
+/* Call what stands behind `last`, the last entry that libfabric 2.6 knows of a table. */
+static int call_behind(const void *last, void *object)
+{
+	int (*entry)(void *object, void *b, void *c, void *d);
+
+	memcpy(&entry, (const char *)last + sizeof(entry), sizeof(entry));
+	return entry(object, NULL, NULL, NULL);
+}
+
+/* fi_xpu_ctx and fi_*_export_xpu of libfabric 2.7 look at no size before they call. */
+TEST_IN(tables__entry_of_libfabric_2_7, world_setup, world_teardown)
+{
+	struct world *w = *state;
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_CONTEXT };
+	struct fi_cntr_attr cntr_attr = { .events = FI_CNTR_EVENTS_COMP };
+	struct fid_stx *stx;
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
+	struct fid_ep *ep, *srx, *sep;
+
+	assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
+	assert_int_equal(fi_scalable_ep(w->domain, w->info, &sep, NULL), 0);
+	assert_int_equal(fi_srx_context(w->domain, NULL, &srx, NULL), 0);
+	assert_int_equal(fi_stx_context(w->domain, NULL, &stx, NULL), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_cntr_open(w->domain, &cntr_attr, &cntr, NULL), 0);
+	assert_int_equal(call_behind(&w->domain->ops->endpoint2, w->domain), -FI_ENOSYS);
+	assert_int_equal(call_behind(&ep->ops->tx_size_left, ep), -FI_ENOSYS);
+	assert_int_equal(call_behind(&sep->ops->tx_size_left, sep), -FI_ENOSYS);
+	assert_int_equal(call_behind(&srx->ops->tx_size_left, srx), -FI_ENOSYS);
+	assert_int_equal(call_behind(&stx->ops->tx_size_left, stx), -FI_ENOSYS);
+	assert_int_equal(call_behind(&cq->ops->strerror, cq), -FI_ENOSYS);
+	assert_int_equal(call_behind(&cntr->ops->seterr, cntr), -FI_ENOSYS);
+	world_closes(&stx->fid, &srx->fid, &sep->fid, &ep->fid, &cntr->fid, &cq->fid);
+}
+
 TEST_IN(getname__before_enable, world_setup, world_teardown)
 {
 	struct world *w = *state;

@@ -75,6 +75,9 @@ TEST(standin__param_get)
 	assert_int_equal(standin.param_get(&uccl_prov, "paths", &value), 0);
 	assert_string_equal(value, "7");
 	unsetenv("FI_UCCL_PATHS");
+	setenv("FI_PROVIDER_PATH", "/", 1);
+	assert_int_equal(standin.param_get(NULL, "provider_path", &value), -FI_ENODATA);
+	unsetenv("FI_PROVIDER_PATH");
 }
 
 /* A program that takes only providers of certain names gets one; the variables keep theirs. */

@@ -41,6 +41,36 @@ TEST(format__which)
 	assert_int_equal(uccl_address_len(FI_SOCKADDR_IN6, &a.nic), sizeof(struct sockaddr_in6));
 }
 
+static const char *filter;
+
+/* As libfabric 2.7 answers; earlier ones know no such variable. */
+static int get_filter(struct fi_provider *prov, const char *name, void *value)
+{
+	assert_null(prov);
+	assert_string_equal(name, "addr_format");
+	*(const char **)value = filter;
+	return filter ? 0 : -FI_ENODATA;
+}
+
+TEST(format_default__filter_of_the_library)
+{
+	int (*usual)(struct fi_provider *, const char *, void *) = uccl_lib.param_get;
+
+	assert_int_equal(uccl_address_format_default(), FI_ADDR_UCCL);
+	uccl_lib.param_get = get_filter;
+	filter = NULL;
+	assert_int_equal(uccl_address_format_default(), FI_ADDR_UCCL);
+	filter = "FI_SOCKADDR_IN";
+	assert_int_equal(uccl_address_format_default(), FI_SOCKADDR_IN);
+	filter = "fi_sockaddr_in6";
+	assert_int_equal(uccl_address_format_default(), FI_SOCKADDR_IN6);
+	filter = "FI_SOCKADDR";
+	assert_int_equal(uccl_address_format_default(), FI_SOCKADDR);
+	filter = "FI_ADDR_STR";
+	assert_int_equal(uccl_address_format_default(), FI_ADDR_UCCL);
+	uccl_lib.param_get = usual;
+}
+
 /* There and back; only the provider's own form carries incarnation and key. */
 TEST(pack__there_and_back)
 {
