@@ -560,7 +560,9 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 		return -FI_ENOMEM;
 	q->hints = hints;
 	q->version = version;
-	q->format = hints && hints->addr_format != FI_FORMAT_UNSPEC ? hints->addr_format : uccl_address_format_default();
+	q->format = hints ? hints->addr_format : FI_FORMAT_UNSPEC;
+	if (q->format == FI_FORMAT_UNSPEC)
+		q->format = uccl_address_format_default();
 	/* Such a call logs no warnings. */
 	if (hints && hints->ep_attr && !type_offered(hints->ep_attr->type, flags)) {
 		uccl_info(FI_LOG_CORE, "no match: endpoint type %d%s\n", hints->ep_attr->type,

@@ -399,7 +399,8 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs,
 	ep->self.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);
 	ep->self.ep = ep;
-	uccl_ep_fid_init(&ep->self, fclass, context, &ep_fid_ops, &ep_ops.known, ep->cm ? &ep_connected_ops : &ep_cm_ops,
+	uccl_ep_fid_init(&ep->self, fclass, context, &ep_fid_ops, &ep_ops.known,
+			 ep->cm ? &ep_connected_ops : &ep_cm_ops,
 			 fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = ep;

@@ -26,8 +26,8 @@ int uccl_no_tostr(const struct fid *fid, char *buf, size_t len);
 	}
 
 /*
- * libfabric 2.7 added one entry to four tables, for programs that run on a GPU (FI_XPU). Its inline functions call the entry
- * without a look at the size of the table, so these tables have it also when earlier headers do not know it.
+ * libfabric 2.7 added one entry to four tables, for programs that run on a GPU (FI_XPU). Its inline functions call the
+ * entry without a look at the size of the table, so these tables have it also when earlier headers do not know it.
  */
 #ifdef FI_XPU
 #define UCCL_XPU_ROOM

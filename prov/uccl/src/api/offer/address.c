@@ -42,7 +42,11 @@ uint32_t uccl_address_format_default(void)
 	static const struct {
 		const char *name;
 		uint32_t format;
-	} socks[] = { { "FI_SOCKADDR", FI_SOCKADDR }, { "FI_SOCKADDR_IN", FI_SOCKADDR_IN }, { "FI_SOCKADDR_IN6", FI_SOCKADDR_IN6 } };
+	} socks[] = {
+		{ "FI_SOCKADDR", FI_SOCKADDR },
+		{ "FI_SOCKADDR_IN", FI_SOCKADDR_IN },
+		{ "FI_SOCKADDR_IN6", FI_SOCKADDR_IN6 },
+	};
 	char *name = NULL;
 
 	/* A library that has no such filter does not know the variable either. */
@@ -52,7 +56,7 @@ uint32_t uccl_address_format_default(void)
 		if (!strcasecmp(name, socks[i].name))
 			return socks[i].format;
 	uccl_info(FI_LOG_CORE,
-		  "FI_ADDR_FORMAT=%s: this provider has FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 and its own format\n", name);
+		  "FI_ADDR_FORMAT=%s: this provider has FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 and its own\n", name);
 	return FI_ADDR_UCCL;
 }
 

@@ -17,8 +17,8 @@ bool uccl_address_format_ok(uint32_t format);
 /* True for formats of socket addresses, which have no key. */
 bool uccl_address_is_sock(uint32_t format);
 /*
- * The format for a program whose hints name none: FI_ADDR_UCCL, or that of FI_ADDR_FORMAT. This variable of libfabric 2.7
- * drops all offers with another format.
+ * The format for a program whose hints name none: FI_ADDR_UCCL, or that of FI_ADDR_FORMAT. This variable of libfabric
+ * 2.7 drops all offers with another format.
  */
 uint32_t uccl_address_format_default(void);
 /* Bytes of an address in this format. FI_SOCKADDR: it depends on the family of `nic`. */
