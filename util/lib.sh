@@ -27,6 +27,31 @@ build_tree() {
 	} >"$log" 2>&1
 }
 
+# with_life LOG COMMAND...: run a command that writes to LOG, and show that it lives: on a terminal the number of lines of the
+# log so far, elsewhere a dot each five seconds. The command runs in the foreground, so that it hears of an interrupt.
+with_life() {
+	local log=$1 watcher rc
+	shift
+	: >"$log"
+	(
+		began=$SECONDS
+		while sleep 1 && kill -0 $$ 2>/dev/null; do
+			if [ -t 2 ]; then
+				printf '\r   %d lines in the log, %d s ' "$(wc -l <"$log")" $((SECONDS - began)) >&2
+			elif [ $(((SECONDS - began) % 5)) = 0 ]; then
+				printf . >&2
+			fi
+		done
+	) &
+	watcher=$!
+	"$@"
+	rc=$?
+	kill $watcher 2>/dev/null
+	wait $watcher 2>/dev/null
+	if [ -t 2 ]; then printf '\r%50s\r' '' >&2; else echo >&2; fi
+	return $rc
+}
+
 # version: the number that configure.ac gives to all
 version() { sed -n 's/^AC_INIT(\[uccl\], \[\([^]]*\)\])$/\1/p' "$TOP/configure.ac"; }
 
@@ -82,7 +107,7 @@ counter() {
 # paths_used FILE...: the most paths that carried packets to one peer, by the same reports
 paths_used() {
 	cat "$@" 2>/dev/null | awk '
-		/^peer .* port / { n = 0 }
+		!/^  path / { n = 0 } # the paths of a peer stand in one piece
 		/^  path / && match($0, /packets [1-9]/) { if (++n > m) m = n }
 		END { print m + 0 }'
 }

@@ -56,7 +56,8 @@ uint32_t uccl_address_format_default(void)
 		if (!strcasecmp(name, socks[i].name))
 			return socks[i].format;
 	uccl_info(FI_LOG_CORE,
-		  "FI_ADDR_FORMAT=%s: this provider has FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 and its own\n", name);
+		  "FI_ADDR_FORMAT=%s: this provider has FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 and its own\n",
+		  name);
 	return FI_ADDR_UCCL;
 }
 
