@@ -45,6 +45,8 @@ uccl_sources = \
 	prov/uccl/src/api/lib/lib.h \
 	prov/uccl/src/api/lib/nosys.c \
 	prov/uccl/src/api/lib/nosys.h \
+	prov/uccl/src/api/lib/notice.c \
+	prov/uccl/src/api/lib/notice.h \
 	prov/uccl/src/api/lib/oldnames.h \
 	prov/uccl/src/api/memory/device.c \
 	prov/uccl/src/api/memory/device.h \
@@ -58,6 +60,8 @@ uccl_sources = \
 	prov/uccl/src/api/object/trigger.h \
 	prov/uccl/src/api/offer/address.c \
 	prov/uccl/src/api/offer/address.h \
+	prov/uccl/src/api/offer/asked.c \
+	prov/uccl/src/api/offer/asked.h \
 	prov/uccl/src/api/offer/attr.c \
 	prov/uccl/src/api/offer/attr.h \
 	prov/uccl/src/api/offer/device.c \
@@ -77,10 +81,14 @@ uccl_sources = \
 	prov/uccl/src/api/offer/param.c \
 	prov/uccl/src/api/offer/param.h \
 	prov/uccl/src/api/offer/param_conn.c \
+	prov/uccl/src/api/offer/param_names.c \
+	prov/uccl/src/api/offer/param_names.h \
 	prov/uccl/src/api/offer/param_nic.c \
 	prov/uccl/src/api/offer/param_row.h \
 	prov/uccl/src/api/offer/place.c \
 	prov/uccl/src/api/offer/place.h \
+	prov/uccl/src/api/offer/refusal.c \
+	prov/uccl/src/api/offer/refusal.h \
 	prov/uccl/src/api/offer/source.c \
 	prov/uccl/src/api/offer/source.h \
 	prov/uccl/src/api/offer/sysfs.c \

@@ -60,10 +60,12 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/api/event/test_waitobj \
 	prov/uccl/test/unit/api/event/test_waitset \
 	prov/uccl/test/unit/api/lib/test_lib \
+	prov/uccl/test/unit/api/lib/test_notice \
 	prov/uccl/test/unit/api/memory/test_device \
 	prov/uccl/test/unit/api/memory/test_mr \
 	prov/uccl/test/unit/api/object/test_trigger \
 	prov/uccl/test/unit/api/offer/test_address \
+	prov/uccl/test/unit/api/offer/test_asked \
 	prov/uccl/test/unit/api/offer/test_hwloc \
 	prov/uccl/test/unit/api/offer/test_named \
 	prov/uccl/test/unit/api/offer/test_near \
@@ -71,6 +73,8 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/api/offer/test_nicnames \
 	prov/uccl/test/unit/api/offer/test_order \
 	prov/uccl/test/unit/api/offer/test_param \
+	prov/uccl/test/unit/api/offer/test_param_names \
+	prov/uccl/test/unit/api/offer/test_refusal \
 	prov/uccl/test/unit/api/offer/test_sysfs \
 	prov/uccl/test/unit/api/peers/test_av \
 	prov/uccl/test/unit/api/peers/test_avset \

@@ -6,6 +6,7 @@
 #include "api/info.h"
 
 #include <rdma/fi_ext_uccl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "api/lib/lib.h"
 #include "api/lib/oldnames.h"
 #include "api/offer/address.h"
+#include "api/offer/asked.h"
 #include "api/offer/attr.h"
 #include "api/offer/hwloc.h"
 #include "api/offer/named.h"
@@ -23,6 +25,7 @@
 #include "api/offer/order.h"
 #include "api/offer/param.h"
 #include "api/offer/place.h"
+#include "api/offer/refusal.h"
 #include "api/offer/source.h"
 #include "api/offer/sysfs.h"
 #include "nic/ifaddr.h"
@@ -55,6 +58,8 @@ struct query {
 	bool has_dest, dest_local;
 	bool rdma;			/* the back end wants RDMA NICs */
 	bool dgram;			/* FI_EP_DGRAM */
+	bool asked;			/* see uccl_asked() */
+	bool nic_unknown;		/* a warning named a word of FI_UCCL_NIC */
 };
 
 static bool is_local(const struct uccl_nic_addr *a)
@@ -142,7 +147,7 @@ static int query_source(struct query *q, const char *node, const char *service, 
 	if (!h || !h->src_addr || !h->src_addrlen)
 		return 0;
 	if (hint_address(q, h->src_addr, h->src_addrlen, &a)) {
-		uccl_info(FI_LOG_CORE, "no match: hints->src_addr is not an address of hints->addr_format\n");
+		uccl_refusal("hints->src_addr is not an address of hints->addr_format");
 		return -FI_ENODATA;
 	}
 	return set_source(q, &a.nic, 1);
@@ -162,7 +167,7 @@ static int pick_dest(struct query *q, const struct uccl_nic_addr *v, int n)
 	if (nlist >= 0)
 		free(list);
 	if (pick < 0) {
-		uccl_info(FI_LOG_CORE, "no match: no interface has the destination's address family (IPv4, IPv6)\n");
+		uccl_refusal("no interface has the destination's address family (IPv4, IPv6)");
 		return -FI_ENODATA;
 	}
 	memset(&q->dest, 0, sizeof(q->dest));
@@ -203,7 +208,7 @@ static int query_dest(struct query *q, const char *node, const char *service, bo
 			return n;
 	} else if (h && h->dest_addr && h->dest_addrlen) {
 		if (hint_address(q, h->dest_addr, h->dest_addrlen, &q->dest)) {
-			uccl_info(FI_LOG_CORE, "no match: hints->dest_addr is not an address of hints->addr_format\n");
+			uccl_refusal("hints->dest_addr is not an address of hints->addr_format");
 			return -FI_ENODATA;
 		}
 	} else {
@@ -221,18 +226,17 @@ static int query_objects(struct query *q)
 	const struct fi_domain_attr *d = q->hints ? q->hints->domain_attr : NULL;
 
 	if (f && f->fabric && !uccl_fabric_is_ours(f->fabric)) {
-		uccl_info(FI_LOG_CORE, "no match: the open fabric belongs to another provider\n");
+		uccl_refusal("the open fabric belongs to another provider");
 		return -FI_ENODATA;
 	}
 	if (f && f->name && strcmp(f->name, FI_UCCL_FABRIC_NAME)) {
-		uccl_info(FI_LOG_CORE, "no match: fabric name %s; this provider's is %s\n", f->name,
-			  FI_UCCL_FABRIC_NAME);
+		uccl_refusal("fabric name %s; this provider's is %s", f->name, FI_UCCL_FABRIC_NAME);
 		return -FI_ENODATA;
 	}
 	if (d && d->domain) {
 		q->domain = uccl_domain_ours(d->domain);
 		if (!q->domain) {
-			uccl_info(FI_LOG_CORE, "no match: the open domain belongs to another provider\n");
+			uccl_refusal("the open domain belongs to another provider");
 			return -FI_ENODATA;
 		}
 		q->domain_name = q->domain->name;
@@ -392,23 +396,46 @@ static int find_candidates(const struct query *q, struct uccl_candidate **out)
 	return n;
 }
 
+/* The names of list[0..n), with blanks between. */
+static void names_text(const struct uccl_ifaddr *list, int n, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	snprintf(buf, size, "none");
+	for (int i = 0; i < n && len < size; i++) {
+		bool before = false;
+
+		for (int k = 0; k < i && !before; k++)
+			before = !strcmp(list[i].name, list[k].name);
+		if (!before)
+			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? " " : "", list[i].name);
+	}
+}
+
 /* A name in FI_UCCL_NIC that no interface of this host has is a mistake: without a warning nobody would find it. */
-static void warn_unknown_names(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
+static bool warn_unknown_names(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
 {
 	struct uccl_nicname one;
+	bool warned = false;
+	char names[256];
 
+	names_text(list, n, names, sizeof(names));
 	for (const char *at = p->nic.names; uccl_nicnames_next(p->nic.names, &at, &one);) {
 		bool known = one.excludes || !*one.text;
 
 		for (int i = 0; i < n && !known; i++)
 			known = uccl_nicname_matches(&one, list[i].name);
+		warned |= !known;
 		if (!known)
-			uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC: no interface %s with an address is up here\n", one.text);
+			uccl_warn(FI_LOG_CORE,
+				  "FI_UCCL_NIC: no interface %s with an address is up here; those that are: %s\n",
+				  one.text, names);
 	}
+	return warned;
 }
 
 /* So is a pattern that excludes all interfaces by which other hosts can be reached. */
-static void warn_excluded(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
+static bool warn_excluded(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
 {
 	unsigned int rank;
 	bool outside = false, any = false;
@@ -417,22 +444,40 @@ static void warn_excluded(const struct uccl_params *p, const struct uccl_ifaddr 
 		outside |= !list[i].loopback;
 		any |= !list[i].loopback && uccl_nicnames_allow(p->nic.names, list[i].name, &rank);
 	}
-	if (outside && !any && uccl_nicnames_exclude(p->nic.names))
-		uccl_warn(FI_LOG_CORE,
-			  "FI_UCCL_NIC=%s excludes every interface that leads to other hosts (%s is one)\n",
-			  p->nic.names, list[0].name);
+	if (!outside || any || !uccl_nicnames_exclude(p->nic.names))
+		return false;
+	uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC=%s excludes every interface that leads to other hosts (%s is one)\n",
+		  p->nic.names, list[0].name);
+	return true;
 }
 
-static void warn_wrong_nics(const struct uccl_params *p)
+static bool warn_wrong_nics(const struct uccl_params *p)
 {
 	struct uccl_ifaddr *list;
 	int n = *p->nic.names ? uccl_place_list(p, &list) : -1;
+	bool warned;
 
 	if (n < 0)
-		return;
-	warn_unknown_names(p, list, n);
-	warn_excluded(p, list, n);
+		return false;
+	warned = warn_unknown_names(p, list, n);
+	warned |= warn_excluded(p, list, n);
 	free(list);
+	return warned;
+}
+
+/*
+ * No interface fits. That is a fault of this host or of a variable, unless the program named a domain or an address:
+ * programs try several.
+ */
+static void nothing_fits(const struct query *q)
+{
+	const char *what = q->rdma ? "RDMA NIC with an active port" : "interface that is up, with an address,";
+
+	if (q->asked && !q->nic_unknown && !q->domain_name && !q->nsrc && !q->has_dest && !q->dgram)
+		uccl_warn(FI_LOG_CORE, "nothing is offered: no %s is here%s%s; uccl_doctor --nics lists them\n", what,
+			  *q->params.nic.names ? " of those in FI_UCCL_NIC=" : "", q->params.nic.names);
+	else
+		uccl_refusal("no %s fits the addresses, the domain name and FI_UCCL_NIC", what);
 }
 
 /*
@@ -446,7 +491,7 @@ static int keep_addressing(const struct query *q, struct fi_info *info)
 	if (!(info->caps & (FI_RMA | FI_ATOMIC)) || virtual == uccl_attr_mr_virtual(q->domain->mr_mode))
 		return 0;
 	if (!virtual || info->domain_attr->mr_mode == FI_MR_BASIC) {
-		uccl_info(FI_LOG_CORE, "no match: the open domain uses %s for its regions of memory\n",
+		uccl_refusal("the open domain uses %s for its regions of memory",
 			  virtual ? "offsets" : "virtual addresses and keys of the provider");
 		return -FI_ENODATA;
 	}
@@ -516,8 +561,7 @@ static int answer(const struct query *q, struct fi_info **info)
 		return rc;
 	}
 	if (!n) {
-		uccl_info(FI_LOG_CORE, "no match: no %s fits the addresses, the domain name and FI_UCCL_NIC\n",
-			  q->rdma ? "RDMA NIC with an active port" : "interface");
+		nothing_fits(q);
 		return -FI_ENODATA;
 	}
 	return 0;
@@ -531,9 +575,7 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 	if (flags & FI_PROV_ATTR_ONLY)
 		return 0;
 	if (q->rdma && (service || uccl_address_is_text(node)) && !uccl_named_allowed(&q->params)) {
-		uccl_info(FI_LOG_CORE,
-			  "no match: FI_UCCL_SECURITY (keyless=0, control or packets) forbids to ask a host for "
-			  "addresses\n");
+		uccl_refusal("FI_UCCL_SECURITY (keyless=0, control or packets) forbids to ask a host for addresses");
 		return -FI_ENODATA;
 	}
 	rc = query_source(q, source ? node : NULL, source ? service : NULL, numeric);
@@ -560,37 +602,46 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 		return -FI_ENOMEM;
 	q->hints = hints;
 	q->version = version;
+	q->asked = uccl_asked(hints);
+	if (q->asked)
+		uccl_refusal_asked();
 	q->format = hints ? hints->addr_format : FI_FORMAT_UNSPEC;
 	if (q->format == FI_FORMAT_UNSPEC)
 		q->format = uccl_address_format_default();
 	/* Such a call logs no warnings. */
 	if (hints && hints->ep_attr && !type_offered(hints->ep_attr->type, flags)) {
-		uccl_info(FI_LOG_CORE, "no match: endpoint type %d%s\n", hints->ep_attr->type,
-			  flags & CORE_PROV_ONLY ? " is not offered to utility providers" : " is not supported");
+		/* A utility provider only tries: it is no program. */
+		if (flags & CORE_PROV_ONLY)
+			uccl_info(FI_LOG_CORE, "no match: endpoint type %d is not offered to utility providers\n",
+				  hints->ep_attr->type);
+		else
+			uccl_refusal("endpoint type %d is not supported", hints->ep_attr->type);
 		goto out;
 	}
 	q->dgram = hints && hints->ep_attr && hints->ep_attr->type == FI_EP_DGRAM;
 	if (!uccl_address_format_ok(q->format)) {
-		uccl_info(FI_LOG_CORE, "no match: address format %u is not supported\n", q->format);
+		uccl_refusal("address format %u is not supported", q->format);
 		goto out;
 	}
 	if (uccl_params_read(&q->params, why, sizeof(why))) {
-		uccl_warn(FI_LOG_CORE, "the provider offers nothing: %s\n", why);
+		uccl_info(FI_LOG_CORE, "nothing is offered: %s\n", why);
 		goto out;
 	}
 	if (!uccl_attr_match(hints, version, &q->params))
 		goto out;
 	q->rdma = uccl_place_rdma(&q->params);
 	if (q->rdma && uccl_address_is_sock(q->format)) {
-		uccl_info(FI_LOG_CORE, "no match: endpoints of RDMA NICs have no socket addresses\n");
+		uccl_refusal("endpoints of RDMA NICs have no socket addresses");
 		goto out;
 	}
-	warn_wrong_nics(&q->params);
+	q->nic_unknown = warn_wrong_nics(&q->params);
 	rc = query_objects(q);
 	if (!rc)
 		rc = query_addresses(q, node, service, flags);
 	if (!rc)
 		rc = answer(q, info);
+	if (!rc)
+		uccl_refusal_forget();
 out:
 	free(q);
 	return rc;

@@ -8,6 +8,8 @@
 #include "api/info.h"
 #include "api/lib/lib.h"
 #include "api/offer/param.h"
+#include "api/offer/param_names.h"
+#include "api/offer/refusal.h"
 #include "base/log.h"
 
 /* Later than any other's. */
@@ -18,13 +20,14 @@ static char alias[UCCL_PARAM_NAME];
 /* Every thread ends with its endpoint, so nothing is left when the library unloads the module. */
 static void prov_cleanup(void)
 {
+	uccl_refusal_report();
 	uccl_log_set(NULL, 0);
 }
 
 static void log_sink(int level, const char *func, int line, const char *text)
 {
-	if (uccl_lib.log_enabled(&uccl_prov, level, FI_LOG_EP_DATA))
-		uccl_lib.log(&uccl_prov, level, FI_LOG_EP_DATA, func, line, "%s\n", text);
+	if (uccl_notice_heard(level, FI_LOG_EP_DATA))
+		uccl_notice(level, FI_LOG_EP_DATA, func, line, "%s", text);
 }
 
 struct fi_provider *fi_prov_ini(void)
@@ -40,9 +43,11 @@ struct fi_provider *fi_prov_ini(void)
 	 * program may ask for anything up to the library's own.
 	 */
 	uccl_prov.fi_version = uccl_lib.version;
-	while (level >= 0 && !uccl_lib.log_enabled(&uccl_prov, level, FI_LOG_EP_DATA))
+	uccl_notice_begin();
+	while (level >= 0 && !uccl_notice_heard(level, FI_LOG_EP_DATA))
 		level--;
 	uccl_log_set(log_sink, level);
+	uccl_params_check_names();
 	uccl_params_define();
 	uccl_params_alias(alias, sizeof(alias));
 	/* Of two providers of one name the library takes the one of the later version. */

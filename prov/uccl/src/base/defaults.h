@@ -29,6 +29,7 @@
 #define UCCL_VERBS_RTO_MIN_US 1000
 
 /* All NICs. */
+#define UCCL_CHUNK_MIN 128	 /* least number of bytes, if it is set */
 #define UCCL_CHUNK 0		 /* most bytes of a packet; 0: what the path carries */
 #define UCCL_WINDOW 2048	 /* chunks */
 

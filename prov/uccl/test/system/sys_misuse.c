@@ -36,7 +36,7 @@ static const struct setting {
 	{"FI_UCCL_PATHS=257", "FI_UCCL_PATHS=257 is not valid", false},
 	{"FI_UCCL_PATHS=-1", "FI_UCCL_PATHS=-1 is not valid", false},
 	{"FI_UCCL_PATHS=sixteen", "FI_UCCL_PATHS=sixteen is not valid", false},
-	{"FI_UCCL_TEST=chunk=99999999999999999999", "chunk=99999999999999999999\": bytes, 0 to", false},
+	{"FI_UCCL_TEST=chunk=99999999999999999999", "chunk=99999999999999999999\": bytes, 0 or 128 to", false},
 	{"FI_UCCL_EAGER=16kk", "FI_UCCL_EAGER=16kk is not valid", false},
 	{"FI_UCCL_EAGER= 16", "FI_UCCL_EAGER= 16 is not valid", false},
 	{"FI_UCCL_TEST=inject=1g", "FI_UCCL_TEST=inject=1g is not valid", false},

@@ -6,13 +6,13 @@
 #ifndef UCCL_API_LIB_H
 #define UCCL_API_LIB_H
 
-#include <errno.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 #include <stdbool.h>
 
+#include "api/lib/notice.h"
 #include "base/units.h"
 
 struct uccl_lib {
@@ -42,16 +42,5 @@ void uccl_lib_init(const void *caller);
 
 /* True if this process has loaded, in any way, a library whose file name begins with `file` and that has `symbol`. */
 bool uccl_lib_loaded(const char *file, const char *symbol);
-
-#define UCCL_API_LOG(level, subsys, ...)                                                                               \
-	do {                                                                                                           \
-		if (uccl_lib.log_enabled(&uccl_prov, level, subsys)) {                                                 \
-			int saved_errno_ = errno;                                                                      \
-			uccl_lib.log(&uccl_prov, level, subsys, __func__, __LINE__, __VA_ARGS__);                      \
-			errno = saved_errno_;                                                                          \
-		}                                                                                                      \
-	} while (0)
-#define uccl_warn(subsys, ...) UCCL_API_LOG(FI_LOG_WARN, subsys, __VA_ARGS__)
-#define uccl_info(subsys, ...) UCCL_API_LOG(FI_LOG_INFO, subsys, __VA_ARGS__)
 
 #endif

@@ -13,6 +13,7 @@
 #include "api/lib/oldnames.h"
 #include "api/offer/device.h"
 #include "api/offer/place.h"
+#include "api/offer/refusal.h"
 #include "msg/op.h"
 
 /* Constants of libfabric versions after the headers that we build with. */
@@ -65,7 +66,7 @@
 
 #define refuse(...)                                                                                                    \
 	do {                                                                                                           \
-		uccl_info(FI_LOG_CORE, "no match: " __VA_ARGS__);                                                      \
+		uccl_refusal(__VA_ARGS__);                                                                             \
 		return false;                                                                                          \
 	} while (0)
 
@@ -73,13 +74,13 @@
 	do {                                                                                                           \
 		uint64_t missing_ = (asked) & ~(uint64_t)(have);                                                       \
 		if (missing_)                                                                                          \
-			refuse("%s: bits 0x%llx are not supported\n", what, (unsigned long long)missing_);            \
+			refuse("%s: bits 0x%llx are not supported", what, (unsigned long long)missing_);            \
 	} while (0)
 
 #define check_max(what, asked, most)                                                                                   \
 	do {                                                                                                           \
 		if ((uint64_t)(asked) > (uint64_t)(most))                                                              \
-			refuse("%s is %llu, the most is %llu\n", what, (unsigned long long)(asked),                   \
+			refuse("%s is %llu, the most is %llu", what, (unsigned long long)(asked),                   \
 			       (unsigned long long)(most));                                                            \
 	} while (0)
 
@@ -107,7 +108,7 @@ static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type, co
 
 	if (caps & FI_HMEM && !uccl_device_find(p)) {
 		uccl_device_why_not(p, why, sizeof(why));
-		refuse("%s has FI_HMEM, but memory of GPUs cannot be used: %s\n", what, why);
+		refuse("%s has FI_HMEM, but memory of GPUs cannot be used: %s", what, why);
 	}
 	if (caps & CAP_XPU)
 		refuse("%s has FI_XPU, but no program on a GPU can start transfers of this provider\n", what);
@@ -172,9 +173,9 @@ static size_t contexts(size_t asked)
 static bool ep_match(const struct fi_ep_attr *a, uint64_t caps)
 {
 	if (!uccl_attr_type_ok(a->type))
-		refuse("endpoint type %d is not supported\n", a->type);
+		refuse("endpoint type %d is not supported", a->type);
 	if (a->protocol != FI_PROTO_UNSPEC && a->protocol != FI_PROTO_UCCL)
-		refuse("protocol %u is not supported\n", a->protocol);
+		refuse("protocol %u is not supported", a->protocol);
 	check_max("ep_attr->protocol_version", a->protocol_version, FI_UCCL_PROTO_VERSION);
 	check_max("ep_attr->max_msg_size", a->max_msg_size, UCCL_MSG_MAX);
 	check_max("ep_attr->msg_prefix_size", a->msg_prefix_size, 0);
@@ -190,15 +191,15 @@ static bool ep_match(const struct fi_ep_attr *a, uint64_t caps)
 static bool domain_match(const struct fi_domain_attr *a, enum fi_ep_type type, uint64_t caps)
 {
 	if ((int)a->threading < FI_THREAD_UNSPEC || (int)a->threading > FI_THREAD_ENDPOINT)
-		refuse("threading model %d is not supported\n", a->threading);
+		refuse("threading model %d is not supported", a->threading);
 	if ((int)a->control_progress < 0 || (int)a->control_progress > PROGRESS_CONTROL_UNIFIED)
-		refuse("control progress %d is not supported\n", a->control_progress);
+		refuse("control progress %d is not supported", a->control_progress);
 	if ((int)a->data_progress < 0 || (int)a->data_progress > PROGRESS_CONTROL_UNIFIED)
-		refuse("data progress %d is not supported\n", a->data_progress);
+		refuse("data progress %d is not supported", a->data_progress);
 	if ((int)a->resource_mgmt < FI_RM_UNSPEC || (int)a->resource_mgmt > FI_RM_ENABLED)
-		refuse("resource management %d is not supported\n", a->resource_mgmt);
+		refuse("resource management %d is not supported", a->resource_mgmt);
 	if ((int)a->av_type < FI_AV_UNSPEC || (int)a->av_type > FI_AV_TABLE)
-		refuse("address vector type %d is not supported\n", a->av_type);
+		refuse("address vector type %d is not supported", a->av_type);
 	check_max("domain_attr->mr_key_size", a->mr_key_size, 8);
 	check_max("domain_attr->cq_data_size", a->cq_data_size, 8);
 	check_max("domain_attr->cq_cnt", a->cq_cnt, CQ_COUNT);

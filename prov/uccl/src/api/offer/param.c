@@ -21,12 +21,11 @@
 #include "flow/policy.h"
 #include "progress/lane_set.h"
 
-/* The prefix that the library itself puts before the names of this provider's variables. */
-#define PREFIX_LEN (sizeof("FI_UCCL_") - 1)
-
-static const char *const order_names[] = { "any", "fifo", NULL };
+#define PREFIX_LEN (sizeof(UCCL_PARAM_PREFIX) - 1)
 
 #define TEST "FI_UCCL_TEST" /* not for users: CONTRIBUTING.md has it, fi_info -e and the manual do not */
+
+static const char *const order_names[] = { "any", "fifo", NULL };
 
 static const struct uccl_param rest[] = {
 	{VAR("FI_UCCL_CC", FORM_POLICY, UCCL_UDP_CC, cc), .lo = UCCL_POLICY_CC, .choices = uccl_cc_names,
@@ -48,6 +47,8 @@ static const struct uccl_param rest[] = {
 	 .help = "messages up to this size are sent without asking the receiver first"},
 	{VAR("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", unexpected_bytes), RANGE(1 << 16, UINT32_MAX),
 	 .help = "payload of messages without a posted receive that an endpoint keeps"},
+	{VAR("FI_UCCL_LOG", FORM_CHOICE, "warn", log), .names = uccl_notice_names,
+	 .help = "lines that the provider writes to stderr, unless libfabric's log shows them"},
 	{VAR("FI_UCCL_STATS", FORM_TEXT, "", stats),
 	 .help = "where an endpoint writes its counters when it closes: a file name, to which the process number is "
 		 "added, or stderr"},
@@ -63,7 +64,8 @@ static const struct uccl_param rest[] = {
 	{VAR("FI_UCCL_ALIAS", FORM_TEXT, "", alias),
 	 .help = "name to use instead of uccl, for programs that take only providers of certain names"},
 	{VAR(TEST, FORM_PARTS, "", chunk_bytes), .help = "settings for tests"},
-	{PART(TEST, "chunk", FORM_BYTES, UCCL_TEXT(UCCL_CHUNK), chunk_bytes), RANGE(0, 1 << 20), .old = "FI_UCCL_CHUNK",
+	{PART(TEST, "chunk", FORM_BYTES, UCCL_TEXT(UCCL_CHUNK), chunk_bytes), RANGE(UCCL_CHUNK_MIN, 1 << 20),
+	 .nearest = true, .old = "FI_UCCL_CHUNK",
 	 .help = "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"},
 	{PART(TEST, "inject", FORM_BYTES, "4096", inject_bytes), RANGE(8, 1 << 16), .old = "FI_UCCL_INJECT",
 	 .help = "largest injected message"},
@@ -73,8 +75,8 @@ static const struct uccl_param rest[] = {
 	{.name = NULL},
 };
 
-/* Row i of all tables; NULL: there are fewer. The back end comes first, since defaults depend on it. */
-static const struct uccl_param *param_at(size_t i)
+/* The back end comes first, since defaults depend on it. */
+const struct uccl_param *uccl_param_at(size_t i)
 {
 	static const struct uccl_param *const tables[] = { uccl_param_nic, rest, uccl_param_conn };
 
@@ -107,7 +109,7 @@ static bool has_parts(const struct uccl_param *t)
 	return param_end(t) - param_begin(t) > 1;
 }
 
-static bool for_tests(const struct uccl_param *t)
+bool uccl_param_for_tests(const struct uccl_param *t)
 {
 	return !strcmp(t->name, TEST);
 }
@@ -190,7 +192,7 @@ static const char *variable(const struct uccl_param *t)
 {
 	char name[UCCL_PARAM_NAME], *value = NULL;
 
-	if (for_tests(t))
+	if (uccl_param_for_tests(t))
 		return getenv(t->name);
 	short_name(t, name, sizeof(name));
 	return uccl_lib.param_get(&owner, name, &value) ? NULL : value;
@@ -239,22 +241,6 @@ static const char *current_value(const struct uccl_param *t, size_t *len)
 	return last;
 }
 
-/* Warn of a variable that has no effect. */
-static void warn_unknown(const char *var)
-{
-	size_t len = strcspn(var, "=");
-	const struct uccl_param *t;
-
-	if (strncmp(var, "FI_UCCL_", PREFIX_LEN))
-		return;
-	for (size_t i = 0; (t = param_at(i)); i++) {
-		if ((strlen(t->name) == len && !memcmp(t->name, var, len)) ||
-		    (t->old && strlen(t->old) == len && !memcmp(t->old, var, len)))
-			return;
-	}
-	uccl_warn(FI_LOG_CORE, "%.*s is not a variable of this provider: is it misspelt?\n", (int)len, var);
-}
-
 /* Once in a process: the spelling of today for a name of an earlier version. Rows have a bit of `warned` each. */
 static void warn_old(const struct uccl_param *t, size_t row)
 {
@@ -273,8 +259,8 @@ static void warn_old(const struct uccl_param *t, size_t row)
 	}
 	uccl_warn(FI_LOG_CORE,
 		  "%s is an old name, which the next version will not know: %s %s=%.200s%s%s%s%.200s\n", t->old,
-		  for_tests(t) ? "the provider chooses; only tests set" : "write", t->name, whole ? whole : "",
-		  whole && *whole ? "," : "", key, equals, value);
+		  uccl_param_for_tests(t) ? "the provider chooses; only tests set" : "write", t->name,
+		  whole ? whole : "", whole && *whole ? "," : "", key, equals, value);
 }
 
 /* "part=value: what it is (unit; default: ...)", or the same of what is not a part. Returns its length. */
@@ -299,20 +285,18 @@ void uccl_params_define(void)
 {
 	const struct uccl_param *t;
 
-	for (char **var = environ; var && *var; var++)
-		warn_unknown(*var);
-	for (size_t i = 0; (t = param_at(i)); i++) {
+	for (size_t i = 0; (t = uccl_param_at(i)); i++) {
 		char name[UCCL_PARAM_NAME], help[2048];
 		size_t n = 0;
 
-		if (t->key || for_tests(t))
+		if (t->key || uccl_param_for_tests(t))
 			continue;
 		for (const struct uccl_param *part = t; part < param_end(t); part++)
 			n += help_text(part, help + n, sizeof(help) - n);
 		short_name(t, name, sizeof(name));
 		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s", help);
 	}
-	for (size_t i = 0; (t = param_at(i)); i++)
+	for (size_t i = 0; (t = uccl_param_at(i)); i++)
 		warn_old(t, i);
 }
 
@@ -395,8 +379,9 @@ static int read_nearest(const struct uccl_param *t, const char *text, uint64_t *
 
 	if (!t->nearest)
 		return -FI_EINVAL;
-	uccl_warn(FI_LOG_CORE, "%s=%.200s is out of range (%llu to %llu): %llu is used\n", t->name, text,
-		  (unsigned long long)t->lo, (unsigned long long)t->hi, (unsigned long long)near);
+	uccl_warn(FI_LOG_CORE, "%s=%s%s%.200s is out of range (%llu to %llu): %llu is used\n", t->name,
+		  t->key ? t->key : "", t->key ? "=" : "", text, (unsigned long long)t->lo,
+		  (unsigned long long)t->hi, (unsigned long long)near);
 	*num = near;
 	return 0;
 }
@@ -510,7 +495,7 @@ static void complain(struct complaints *c, const char *name, const char *value, 
 	char text[1024];
 
 	snprintf(text, sizeof(text), "%s=%.200s is not valid%s", name, value, what);
-	uccl_warn(FI_LOG_CORE, "%s\n", text);
+	uccl_warn(FI_LOG_CORE, "%s; the provider offers nothing until this is corrected\n", text);
 	if (!c->n++)
 		snprintf(c->why, c->size, "%s", text);
 }
@@ -570,7 +555,7 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 	char what[256];
 
 	memset(p, 0, sizeof(*p));
-	for (size_t i = 0; (t = param_at(i)); i++) {
+	for (size_t i = 0; (t = uccl_param_at(i)); i++) {
 		if (!t->key)
 			check_keys(t, &c);
 		read_param(t, p, &c);

@@ -59,6 +59,7 @@ struct uccl_params {
 	char paths_order[UCCL_PARAM_NAME];
 	uint64_t lanes;				/* see uccl_lanes_count */
 	uint64_t eager_bytes, unexpected_bytes;
+	char log[UCCL_PARAM_NAME];		/* checked here; uccl_notice_begin() reads it for itself */
 	char stats[UCCL_PARAM_TEXT];		/* empty: none */
 	uint64_t monitor;
 	char trace[UCCL_PARAM_TEXT];		/* empty: none */
@@ -71,8 +72,8 @@ struct uccl_params {
 };
 
 /*
- * Define the variables in the library (fi_info -e). Warn of unknown FI_UCCL_* variables in the environment. Warn once
- * in a process of each name of an earlier version, with today's spelling.
+ * Define the variables in the library (fi_info -e). Warn once in a process of each name of an earlier version, with
+ * today's spelling.
  */
 void uccl_params_define(void);
 

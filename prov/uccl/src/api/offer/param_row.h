@@ -40,6 +40,14 @@ struct uccl_param {
 /* The tables of the parts of struct uccl_params; a row without name is the last. */
 extern const struct uccl_param uccl_param_nic[], uccl_param_conn[];
 
+/* What the library itself puts before the names of this provider's variables. */
+#define UCCL_PARAM_PREFIX "FI_UCCL_"
+
+/* Row i of all tables; NULL: there are fewer. */
+const struct uccl_param *uccl_param_at(size_t i);
+/* True if only tests set the variable of this row. */
+bool uccl_param_for_tests(const struct uccl_param *t);
+
 /* The names of enum uccl_security, in its order, then NULL. */
 extern const char *const uccl_param_security_names[];
 

@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
+#include "base/defaults.h"
 #include "base/units.h"
 #include "engine/impl.h"
 
@@ -68,7 +69,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
 	cfg.packet.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
-		cfg.packet.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.packet.chunk_bytes);
+		cfg.packet.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, UCCL_CHUNK_MIN, cfg.packet.chunk_bytes);
 	cfg.packet.chunk_bytes = uccl_words(cfg.packet.chunk_bytes);
 	cfg.train.bytes = caps->train_bytes / mtu * cfg.packet.chunk_bytes;
 	cfg.train.shorten = caps->link_real;

@@ -23,24 +23,6 @@ static int read_with(const char *name, const char *value)
 	return rc;
 }
 
-TEST(define__warns_of_unknown)
-{
-	const char *warned;
-
-	world_listen(FI_LOG_WARN);
-	setenv("FI_UCCL_PATHS", "4", 1);
-	setenv("FI_UCCL_PATHZ", "4", 1);
-	setenv("FI_UCCL_PAT", "", 1);
-	uccl_params_define();
-	warned = world_heard();
-	unsetenv("FI_UCCL_PATHS");
-	unsetenv("FI_UCCL_PATHZ");
-	unsetenv("FI_UCCL_PAT");
-	assert_non_null(strstr(warned, "FI_UCCL_PATHZ is not a variable"));
-	assert_non_null(strstr(warned, "FI_UCCL_PAT is not a variable"));
-	assert_null(strstr(warned, "FI_UCCL_PATHS "));
-}
-
 static int defined;
 static char paths_help[1024];
 
@@ -69,7 +51,7 @@ TEST(define__shows_parts)
 	uccl_lib.param_define = define_note;
 	uccl_params_define();
 	uccl_lib = lib;
-	assert_int_equal(defined, 24);
+	assert_int_equal(defined, 25);
 	assert_string_equal(paths_help,
 			    "paths to each peer (number, 1 to 256; default: 64); order=: fifo: you promise that no "
 			    "path ever reorders packets (one of any fifo; default: any); window=: most chunks in "
