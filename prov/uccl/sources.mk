@@ -189,6 +189,8 @@ uccl_sources = \
 	prov/uccl/src/engine/conn/records_impl.h \
 	prov/uccl/src/engine/conn/recv_slots.c \
 	prov/uccl/src/engine/conn/recv_slots_impl.h \
+	prov/uccl/src/engine/conn/silence.c \
+	prov/uccl/src/engine/conn/silence_impl.h \
 	prov/uccl/src/engine/engine.c \
 	prov/uccl/src/engine/engine.h \
 	prov/uccl/src/engine/identity.c \

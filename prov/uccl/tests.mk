@@ -111,6 +111,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/engine/conn/test_handshake \
 	prov/uccl/test/unit/engine/conn/test_liveness \
 	prov/uccl/test/unit/engine/conn/test_recv_slots \
+	prov/uccl/test/unit/engine/conn/test_silence \
 	prov/uccl/test/unit/engine/loop/test_calls \
 	prov/uccl/test/unit/engine/loop/test_engine_rx \
 	prov/uccl/test/unit/engine/loop/test_engine_tx \
@@ -514,7 +515,9 @@ noinst_LTLIBRARIES += libuccl_sim.la
 libuccl_sim_la_SOURCES = $(uccl_sim_sources)
 
 # Programs without flags of their own link this. All below is built by `make check` (or by name), never by `make`.
-LDADD = libuccl_test.la libuccl_sim.la libuccl_core.la $(CMOCKA_LIBS) $(LIBFABRIC_LIBS) $(SODIUM_LIBS)
+LDADD = libuccl_test.la libuccl_sim.la libuccl_core.la $(CMOCKA_LIBS) $(LIBFABRIC_LIBS)
+# It compares with libsodium; the provider loads that library only when keys are wanted.
+prov_uccl_test_unit_base_test_mac_LDADD = $(LDADD) $(SODIUM_LIBS)
 uccl_test_libraries = libuccl_test.la
 libuccl_test_la_SOURCES = $(uccl_test_support)
 
@@ -570,7 +573,7 @@ endif
 # Real processes over the built provider: util/chaos runs it. Of the library it takes what makes packets.
 uccl_test_programs += prov/uccl/test/system/uccl_chaos
 prov_uccl_test_system_uccl_chaos_SOURCES = $(uccl_system_sources)
-prov_uccl_test_system_uccl_chaos_LDADD = libuccl_core.la $(LIBFABRIC_LIBS) $(SODIUM_LIBS)
+prov_uccl_test_system_uccl_chaos_LDADD = libuccl_core.la $(LIBFABRIC_LIBS)
 
 # The provider itself inside of a process, against a model; long runs: uccl_model 1000000 SEED THREADS.
 uccl_test_programs += prov/uccl/test/system/uccl_model
@@ -631,4 +634,4 @@ prov_uccl_test_system_uccl_asleep_SOURCES = prov/uccl/test/system/uccl_asleep.c
 # Hostile datagrams: goodput that they leave, and long campaigns: uccl_flood --count 10000000. Makes packets by itself.
 uccl_test_programs += prov/uccl/test/system/uccl_flood
 prov_uccl_test_system_uccl_flood_SOURCES = prov/uccl/test/system/uccl_flood.c util/bench/endpoint.c util/bench/endpoint.h
-prov_uccl_test_system_uccl_flood_LDADD = libuccl_core.la $(LIBFABRIC_LIBS) $(SODIUM_LIBS)
+prov_uccl_test_system_uccl_flood_LDADD = libuccl_core.la $(LIBFABRIC_LIBS)

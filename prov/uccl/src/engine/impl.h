@@ -15,6 +15,7 @@
 #include "engine/conn/open_impl.h"
 #include "engine/conn/records_impl.h"
 #include "engine/conn/recv_slots_impl.h"
+#include "engine/conn/silence_impl.h"
 #include "engine/engine.h"
 #include "engine/identity_impl.h"
 #include "engine/loop/device_rx_impl.h"
@@ -56,6 +57,7 @@ struct conn {
 	struct conn_records records;
 	bool lanes_due;			/* engine_lanes.c: it will be told of our lanes when they have a use */
 	struct conn_liveness liveness;
+	struct conn_silence silence;
 	struct conn_tx tx;
 };
 
@@ -181,6 +183,7 @@ static inline void conn_broken(struct conn *c, int err)
  *	conn/liveness.c			is it there? From the first doubt to the proof of death
  *	conn/conn_state.c		connections come, end, and are forgotten
  *	conn/records.c, conn/recv_slots.c what NICs tell each other; receive slots
+ *	conn/silence.c			who does not answer, for a person
  *	observe/peer_log.c		what a person is told
  *	loop/device_rx.c		memory of devices that payload comes to
  *	conn/conn_table.c, loop/out.c	how peers are found; what leaves

@@ -194,6 +194,7 @@ static void conn_rest(struct conn *c)
 		TAILQ_REMOVE(&e->conns.hsq, c, state.hsq);
 	c->state.in_hsq = false;
 	conn_drain_set(c, NULL);
+	conn_silence_end(c);
 	uccl_heap_set(&e->heap, &c->state.hs_timer, UCCL_NEVER);
 	uccl_slots_close(&c->slots.grant);
 	unref_remove(c);
@@ -320,7 +321,8 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	if (!c->state.final)
 		conns_key_clear(c);
 	unref_remove(c);
-	conn_end_reported(c, err);
+	conn_end_reported(c, err, now);
+	conn_silence_end(c);
 	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->state.closed ? 0 : err));
 	if (c->peer.open) {
 		if (c->peer.flow.is_ready)

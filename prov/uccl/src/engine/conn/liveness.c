@@ -295,6 +295,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 			conn_probe(c, now);
 		}
 	}
+	conn_silence_look(c, !c->peer.open || conn_awaited(c), now);
 	if (c->peer.open) {
 		/* The peer may have given up its attempt before INIT_ACK came: then it answers CLOSE. R311 */
 		if (c->handshake.unvalidated && c->peer.flow.loss.pto.backoff > 1 &&

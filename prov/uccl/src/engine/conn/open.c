@@ -69,7 +69,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
 	cfg.packet.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
-		cfg.packet.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, UCCL_CHUNK_MIN, cfg.packet.chunk_bytes);
+		cfg.packet.chunk_bytes =
+			(uint32_t)uccl_clamp(e->cfg.chunk_bytes, UCCL_CHUNK_MIN, cfg.packet.chunk_bytes);
 	cfg.packet.chunk_bytes = uccl_words(cfg.packet.chunk_bytes);
 	cfg.train.bytes = caps->train_bytes / mtu * cfg.packet.chunk_bytes;
 	cfg.train.shorten = caps->link_real;
@@ -86,6 +87,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* Direct writes cost less than packets, and begin with CTS. */
 	c->peer.takes_unsolicited = t->unsolicited && !cfg.write.bytes;
 	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;
+	conn_silence_end(c);
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx,
 					  &c->opened.nic_peer);
@@ -98,6 +100,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	conn_stalled(c, UCCL_STALL_NOT, now);
 	e->stats.connects++;
 	engine_trace(e, UCCL_TRACE_PEER_OPEN, 0, c, 0);
+	conn_silence_answered(c);
 	/* Keepalive and time-out also for those who connected to us. */
 	conn_watch(c, now);
 	uccl_peer_opened(&c->peer, now);

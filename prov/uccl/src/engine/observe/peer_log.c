@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Log messages about a peer. */
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/impl.h"
 #include "engine/observe/snapshot.h"
+#include "nic/ifaddr.h"
 
 /* Least time between two messages about peers of the former version. */
 #define FORMER_EVERY_NS (10 * UCCL_NS_PER_S)
@@ -26,6 +28,44 @@ static const char *close_text(const struct conn *c)
 	}
 }
 
+/* Where packets to peers leave: "10.0.0.1 port 4000 on eth0". */
+static void here_text(const struct uccl_engine *e, char *buf, size_t size)
+{
+	const struct uccl_nic_addr *at = &e->identity.addr.nic;
+	char ip[UCCL_SNAPSHOT_IP_TEXT];
+
+	uccl_snapshot_ip_text(at->ip, ip, sizeof(ip));
+	snprintf(buf, size, "%s port %u%s%s", ip, at->port, e->identity.interface ? " on " : "",
+		 e->identity.interface ? e->identity.interface : "");
+}
+
+/* Why a peer that was never connected may not answer. */
+static const char *cause_text(const struct conn *c)
+{
+	const struct uccl_engine *e = c->e;
+
+	if (e->conns.link != UCCL_LINK_UP)
+		return "the link of this host's NIC is down";
+	if (uccl_ifaddr_is_loopback(&e->identity.addr.nic) && !uccl_ifaddr_is_loopback(&c->peer.addr.nic))
+		return "this endpoint is on the loopback interface, which leads to no other host: name another one in "
+		       "FI_UCCL_NIC";
+	if (!uccl_ifaddr_is_loopback(&e->identity.addr.nic) && uccl_ifaddr_is_loopback(&c->peer.addr.nic))
+		return "the peer is on the loopback interface of its host, which no other host reaches: name another "
+		       "one in FI_UCCL_NIC there";
+	return "it has not started or has ended, a firewall drops UDP, FI_UCCL_NIC names the wrong interface here "
+	       "or there, or it speaks another version; uccl_doctor between both hosts finds out";
+}
+
+/* The peer never answered. */
+static const char *never_text(const struct conn *c)
+{
+	if (c->liveness.unreach)
+		return "it never answered, and its host or a firewall reports (ICMP) that nothing listens there: it "
+		       "has not started or has ended, or a firewall rejects UDP";
+	return "it never answered: it has not started or has ended, a firewall drops UDP, or FI_UCCL_NIC names the "
+	       "wrong interface here or there";
+}
+
 static const char *end_text(const struct conn *c, int err)
 {
 	if (c->state.closed)
@@ -44,23 +84,70 @@ static const char *end_text(const struct conn *c, int err)
 	case FI_EACCES:
 		return "its FI_UCCL_SECURITY differs, or its address has no key";
 	case FI_ENOPROTOOPT:
-		return "it speaks version 1 of the wire protocol, and this process version 2: both sides need the same "
-		       "release";
+		return "it speaks another version of the wire protocol: both sides need releases of one version";
 	case FI_EFAULT:
 		return "an operation to it was posted with a buffer that cannot be read";
 	default:
-		return "its process ended, or never listened there";
+		return c->opened.number ? "its process ended without closing its endpoint" : never_text(c);
 	}
 }
 
-void conn_end_reported(struct conn *c, int err)
+/* Does anything here wait for this peer, or go to it? Then its end is a loss. */
+static bool conn_in_use(const struct conn *c)
+{
+	const struct uccl_peer *p = &c->peer;
+
+	for (int t = 0; t < UCCL_KINDS; t++)
+		if (!TAILQ_EMPTY(&p->directed[t]))
+			return true;
+	return !TAILQ_EMPTY(&p->tx.pending) || !TAILQ_EMPTY(&p->tx.sends) || !TAILQ_EMPTY(&p->rx.all) ||
+	       (p->open && !uccl_flow_idle(&p->flow));
+}
+
+/* Is it a warning? A peer that closed its endpoint has done what peers do. */
+static bool end_is_loss(const struct conn *c, int err)
+{
+	if (c->state.closed)
+		return c->state.reason != UCCL_CLOSE_ENDPOINT;
+	return err == FI_EACCES || err == FI_ENOPROTOOPT || conn_in_use(c);
+}
+
+void conn_end_reported(struct conn *c, int err, uint64_t now)
+{
+	char ip[UCCL_SNAPSHOT_IP_TEXT], here[UCCL_SNAPSHOT_IP_TEXT + 64];
+	uint64_t s = (now - c->hs.started_ns) / UCCL_NS_PER_S;
+	enum uccl_log_level level = end_is_loss(c, err) ? UCCL_LOG_WARN : UCCL_LOG_INFO;
+
+	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
+	here_text(c->e, here, sizeof(here));
+	if (c->opened.number || c->hs.state == UCCL_CONN_IDLE)
+		UCCL_LOG(level, "peer %s port %u ended (seen from %s): %s", ip, c->peer.addr.nic.port, here,
+			 end_text(c, err));
+	else
+		UCCL_LOG(level, "no connection to peer %s port %u from %s, tried for %llu s: %s", ip,
+			 c->peer.addr.nic.port, here, (unsigned long long)s, end_text(c, err));
+}
+
+void conn_silent_reported(struct conn *c, uint64_t silent_ns, bool lives)
+{
+	char ip[UCCL_SNAPSHOT_IP_TEXT], here[UCCL_SNAPSHOT_IP_TEXT + 64];
+
+	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
+	here_text(c->e, here, sizeof(here));
+	UCCL_LOG(lives ? UCCL_LOG_INFO : UCCL_LOG_WARN, "peer %s port %u has not answered %s for %llu s: %s", ip,
+		 c->peer.addr.nic.port, here, (unsigned long long)(silent_ns / UCCL_NS_PER_S),
+		 lives		? "its process lives, and computes or is stopped"
+		 : c->peer.open ? "its host is down, or the network between is cut"
+				: cause_text(c));
+}
+
+void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned)
 {
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
 	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
-	UCCL_LOG(err != FI_EACCES && (c->state.closed || TAILQ_EMPTY(&c->peer.tx.sends)) ? UCCL_LOG_INFO :
-											   UCCL_LOG_WARN,
-		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
+	UCCL_LOG(warned ? UCCL_LOG_WARN : UCCL_LOG_INFO, "peer %s port %u answers after all, after %llu s", ip,
+		 c->peer.addr.nic.port, (unsigned long long)(silent_ns / UCCL_NS_PER_S));
 }
 
 void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)

@@ -18,7 +18,11 @@ struct engine_peer_log {
 };
 
 /* The peer ended, for this reason (FI_Exxx). */
-void conn_end_reported(struct conn *c, int err);
+void conn_end_reported(struct conn *c, int err, uint64_t now);
+/* The peer has not answered for so long; `lives`: its kernel says that the process is there. */
+void conn_silent_reported(struct conn *c, uint64_t silent_ns, bool lives);
+/* It answered after all. `warned`: a warning had said that it does not. */
+void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned);
 /* Trains to this peer ended, or began again. */
 void conn_trains(struct conn *c);
 /* A peer at this address speaks the former version of the protocol, and was refused. */

@@ -307,6 +307,13 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	if (getsockopt(u->rx_fd, SOL_SOCKET, SO_RCVBUF, &granted, &len))
 		return -errno;
 	u->granted = (uint64_t)granted;
+	/* The kernel counts its own structures, too, so it doubles what it grants. */
+	if ((uint32_t)granted / 2 < attr->rx_bytes)
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "FI_UCCL_BACKEND=udp,rcvbuf=%u: the kernel grants %d bytes; the remedy is sysctl "
+			 "net.core.rmem_max=%u",
+			 attr->rx_bytes, granted / 2, attr->rx_bytes);
+	caps->connect_early = u->live;
 	caps->rx_slots = slots_of(u->granted, caps->mtu);
 	caps->tx_sync = true;
 	caps->find_mtu = true;
