@@ -20,8 +20,8 @@ static void token_top(struct engine_identity *s)
 static void nic_guard(const struct engine_identity *s, struct uccl_nic *nic)
 {
 	struct uccl_nic_guard g = { .magic = UCCL_MAGIC, .version = UCCL_VERSION, .former = UCCL_VERSION_FORMER,
-				    .hello = UCCL_PKT_HELLO, .init = UCCL_PKT_INIT, .token_top = s->token_top,
-				    .incarnation = s->listener.local.incarnation };
+				    .hello = UCCL_PKT_HELLO, .cookie = UCCL_PKT_COOKIE, .init = UCCL_PKT_INIT,
+				    .token_top = s->token_top, .incarnation = s->listener.local.incarnation };
 
 	/* The filter has a bit for each type. */
 	for (uint8_t type = 0; type < 32; type++)

@@ -93,8 +93,8 @@ struct uccl_nic_attr {
 struct uccl_nic_guard {
 	uint16_t magic;
 	uint8_t version;
-	uint8_t former;	      /* the former version; its handshakes come, too */
-	uint8_t hello, init;  /* the types HELLO and INIT; the record of INIT has the incarnation */
+	uint8_t former;	      /* the first version; its INIT comes, too. HELLO and COOKIE come of all versions */
+	uint8_t hello, cookie, init; /* types; the record of INIT has the incarnation */
 	uint32_t types;	      /* bit i: packets of type i exist, and carry a token of this endpoint */
 	uint16_t token_top;   /* highest 16 bits of this endpoint's tokens */
 	uint64_t incarnation; /* of this endpoint */

@@ -180,8 +180,10 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	reason = uccl_listener_hello(&e->identity.listener, h, src, tx.hdr, &to, now);
-	if (reason == UCCL_DROP_COUNT)
+	if (reason == UCCL_DROP_COUNT || reason == UCCL_DROP_VERSION)
 		answer_unconnected(e, &tx, &to);
+	if (reason == UCCL_DROP_VERSION)
+		engine_version_reported(e, &to, uccl_hello_version(h), now);
 	return reason;
 }
 
@@ -205,7 +207,7 @@ static enum uccl_drop rx_former_init(struct uccl_engine *e, const struct uccl_hd
 	uccl_hdr_encode(tx.hdr, &out);
 	uccl_hdr_former(tx.hdr);
 	answer_unconnected(e, &tx, &init.from.nic);
-	engine_former_reported(e, &init.from.nic, now);
+	engine_version_reported(e, &init.from.nic, h->version, now);
 	return UCCL_DROP_VERSION;
 }
 
@@ -337,7 +339,8 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 	if (c->peer.dead)
 		return h->type == UCCL_PKT_INIT_ACK ? rx_late_ack(c, h, payload, src, now) : UCCL_DROP_STATE;
 	if (h->version != UCCL_VERSION) {
-		reason = uccl_conn_former(&c->hs, h, now);
+		reason = uccl_conn_other_version(&c->hs, h, now);
+		c->handshake.peer_version = h->version;
 		if (reason == UCCL_DROP_VERSION)
 			conn_fail(c, FI_ENOPROTOOPT, now);
 		return reason;

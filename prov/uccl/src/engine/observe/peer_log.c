@@ -9,8 +9,8 @@
 #include "engine/observe/snapshot.h"
 #include "nic/ifaddr.h"
 
-/* Least time between two messages about peers of the former version. */
-#define FORMER_EVERY_NS (10 * UCCL_NS_PER_S)
+/* Least time between two messages about peers of another version. */
+#define VERSION_EVERY_NS (10 * UCCL_NS_PER_S)
 
 static const char *close_text(const struct conn *c)
 {
@@ -66,7 +66,8 @@ static const char *never_text(const struct conn *c)
 	       "wrong interface here or there";
 }
 
-static const char *end_text(const struct conn *c, int err)
+/* `buf` has room for a text that is made. */
+static const char *end_text(const struct conn *c, int err, char *buf, size_t size)
 {
 	if (c->state.closed)
 		return close_text(c);
@@ -84,7 +85,11 @@ static const char *end_text(const struct conn *c, int err)
 	case FI_EACCES:
 		return "its FI_UCCL_SECURITY differs, or its address has no key";
 	case FI_ENOPROTOOPT:
-		return "it speaks another version of the wire protocol: both sides need releases of one version";
+		snprintf(buf, size,
+			 "it speaks version %d of the wire protocol, and this process version %d: both sides need "
+			 "releases of one version",
+			 c->handshake.peer_version, UCCL_VERSION);
+		return buf;
 	case FI_EFAULT:
 		return "an operation to it was posted with a buffer that cannot be read";
 	default:
@@ -114,7 +119,7 @@ static bool end_is_loss(const struct conn *c, int err)
 
 void conn_end_reported(struct conn *c, int err, uint64_t now)
 {
-	char ip[UCCL_SNAPSHOT_IP_TEXT], here[UCCL_SNAPSHOT_IP_TEXT + 64];
+	char ip[UCCL_SNAPSHOT_IP_TEXT], here[UCCL_SNAPSHOT_IP_TEXT + 64], text[160];
 	uint64_t s = (now - c->hs.started_ns) / UCCL_NS_PER_S;
 	enum uccl_log_level level = end_is_loss(c, err) ? UCCL_LOG_WARN : UCCL_LOG_INFO;
 
@@ -122,10 +127,10 @@ void conn_end_reported(struct conn *c, int err, uint64_t now)
 	here_text(c->e, here, sizeof(here));
 	if (c->opened.number || c->hs.state == UCCL_CONN_IDLE)
 		UCCL_LOG(level, "peer %s port %u ended (seen from %s): %s", ip, c->peer.addr.nic.port, here,
-			 end_text(c, err));
+			 end_text(c, err, text, sizeof(text)));
 	else
 		UCCL_LOG(level, "no connection to peer %s port %u from %s, tried for %llu s: %s", ip,
-			 c->peer.addr.nic.port, here, (unsigned long long)s, end_text(c, err));
+			 c->peer.addr.nic.port, here, (unsigned long long)s, end_text(c, err, text, sizeof(text)));
 }
 
 void conn_silent_reported(struct conn *c, uint64_t silent_ns, bool lives)
@@ -150,19 +155,21 @@ void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned)
 		 c->peer.addr.nic.port, (unsigned long long)(silent_ns / UCCL_NS_PER_S));
 }
 
-void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
+void engine_version_reported(struct uccl_engine *e, const struct uccl_nic_addr *at, uint8_t version, uint64_t now)
 {
-	char ip[UCCL_SNAPSHOT_IP_TEXT];
+	char ip[UCCL_SNAPSHOT_IP_TEXT], here[UCCL_SNAPSHOT_IP_TEXT + 64];
 
-	/* A peer repeats its INIT, and there may be many such peers. */
-	if (e->peer_log.former_ns && now - e->peer_log.former_ns < FORMER_EVERY_NS)
+	/* A peer asks again and again, and there may be many such peers. */
+	if (e->peer_log.version_ns && now - e->peer_log.version_ns < VERSION_EVERY_NS)
 		return;
-	e->peer_log.former_ns = now;
+	e->peer_log.version_ns = now;
 	uccl_snapshot_ip_text(at->ip, ip, sizeof(ip));
+	here_text(e, here, sizeof(here));
 	UCCL_LOG(UCCL_LOG_WARN,
-		 "%s port %u was refused: it speaks version %d of the wire protocol, and this process version %d; it "
-		 "is told that there is no memory, as it understands nothing else",
-		 ip, at->port, UCCL_VERSION_FORMER, UCCL_VERSION);
+		 "%s port %u was refused by %s: it speaks version %d of the wire protocol, and this process version "
+		 "%d: both sides need releases of one version%s",
+		 ip, at->port, here, version, UCCL_VERSION,
+		 version == UCCL_VERSION_FORMER ? "; it is told that there is no memory, as it knows no more" : "");
 }
 
 /* The cause is this host, its NIC or the network. Each peer shows it; one warning is enough. */

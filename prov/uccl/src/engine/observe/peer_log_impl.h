@@ -14,7 +14,7 @@ struct uccl_nic_addr;
 struct engine_peer_log {
 	bool mtu_reported;		/* a warning said that the network carries shorter packets */
 	bool trains_reported;		/* a warning said that trains are lost */
-	uint64_t former_ns;		/* when a peer of the former version was last named; 0: never */
+	uint64_t version_ns;		/* when a peer of another version was last named; 0: never */
 };
 
 /* The peer ended, for this reason (FI_Exxx). */
@@ -25,8 +25,8 @@ void conn_silent_reported(struct conn *c, uint64_t silent_ns, bool lives);
 void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned);
 /* Trains to this peer ended, or began again. */
 void conn_trains(struct conn *c);
-/* A peer at this address speaks the former version of the protocol, and was refused. */
-void engine_former_reported(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now);
+/* A peer at this address speaks another version of the protocol, and was refused. */
+void engine_version_reported(struct uccl_engine *e, const struct uccl_nic_addr *at, uint8_t version, uint64_t now);
 /* Packets to this peer have another length now. */
 void conn_pmtu(struct conn *c);
 

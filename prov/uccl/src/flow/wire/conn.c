@@ -327,8 +327,8 @@ enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, u
 	return UCCL_DROP_COUNT;
 }
 
-/* PROTOCOL R334 */
-enum uccl_drop uccl_conn_former(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now)
+/* PROTOCOL R334 R335 */
+enum uccl_drop uccl_conn_other_version(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now)
 {
 	if (c->state != UCCL_CONN_HELLO)
 		return UCCL_DROP_STATE;
@@ -422,7 +422,7 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 				   struct uccl_nic_addr *to, uint64_t now)
 {
 	uint64_t incarnation = uccl_get64(h->rec + 8);
-	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	uint8_t rec[UCCL_REC_LEN] = { 0 }, version = uccl_hello_version(h);
 	struct uccl_hdr out = { .type = UCCL_PKT_COOKIE, .token = h->token, .rec = rec };
 
 	if (h->payload_len || h->tail_len)
@@ -437,6 +437,11 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 		to->scope = uccl_get32(h->rec + 28);
 	}
 	memcpy(rec, h->rec, 8);
+	if (version != UCCL_VERSION && version != UCCL_VERSION_FORMER) {
+		/* The sender learns our version, and nothing that makes a connection. PROTOCOL R335 */
+		uccl_hdr_encode(reply, &out);
+		return UCCL_DROP_VERSION;
+	}
 	if (row_answer(l, uccl_get64(h->rec + 16), rec)) {
 		out.type = UCCL_PKT_ELSEWHERE;
 	} else {
@@ -444,8 +449,8 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 		cookie_make(l, to, incarnation, now, rec + 16);
 	}
 	uccl_hdr_encode(reply, &out);
-	/* Who asks so, and does not say that it speaks ours, understands no other answer. PROTOCOL R333 */
-	if (h->version != UCCL_VERSION && h->rtype != UCCL_VERSION)
+	/* PROTOCOL R333 */
+	if (version == UCCL_VERSION_FORMER)
 		uccl_hdr_former(reply);
 	return UCCL_DROP_COUNT;
 }

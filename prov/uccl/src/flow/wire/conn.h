@@ -128,10 +128,10 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
  */
 enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
 /*
- * COOKIE of the former version for this connection: the peer speaks no other. UCCL_DROP_VERSION: so it is, and the
+ * COOKIE of another version for this connection: the peer does not speak ours. UCCL_DROP_VERSION: so it is, and the
  * connection is DEAD. With security that takes two, far apart, and no COOKIE of ours between them.
  */
-enum uccl_drop uccl_conn_former(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
+enum uccl_drop uccl_conn_other_version(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
 /*
  * ELSEWHERE for this connection, whose address is indirect: c->remote is where the peer is, and all begins again there.
  */
@@ -148,7 +148,15 @@ bool uccl_conn_superseded(const struct uccl_conn *c, uint64_t asked_ns);
 
 /* What HELLO says of its sender's place besides the IP, which is that of the packet. */
 void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own);
-/* Answer a HELLO that came from `src`, by COOKIE or ELSEWHERE: fills hdr of the reply and where it must go. */
+/* The version that the sender of a HELLO speaks; that of the packet may be another one. PROTOCOL R334 */
+static inline uint8_t uccl_hello_version(const struct uccl_hdr *h)
+{
+	return h->version == UCCL_VERSION_FORMER && h->rtype ? h->rtype : h->version;
+}
+/*
+ * Answer a HELLO that came from `src`, by COOKIE or ELSEWHERE: fills hdr of the reply and where it must go.
+ * UCCL_DROP_VERSION: likewise, and the sender speaks another version than ours and the former one.
+ */
 enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
 				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
 				   struct uccl_nic_addr *to, uint64_t now);

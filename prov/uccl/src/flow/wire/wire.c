@@ -53,11 +53,16 @@ static uint32_t seal_len(const struct uccl_hdr *h)
 	return h->flags & UCCL_FLAG_SEALED && h->type >= UCCL_PKT_ACK ? UCCL_SEAL_LEN : 0;
 }
 
-/* Is it of the former version, and may it be answered? */
 static bool hdr_former(const uint8_t *data)
 {
-	return data[2] == UCCL_VERSION_FORMER &&
-	       (data[3] == UCCL_PKT_HELLO || data[3] == UCCL_PKT_COOKIE || data[3] == UCCL_PKT_INIT);
+	return data[2] == UCCL_VERSION_FORMER;
+}
+
+/* May a packet of another version be read? HELLO and COOKIE have the same beginnings in all. PROTOCOL R333 R335 */
+static bool hdr_readable(const uint8_t *data)
+{
+	return data[3] == UCCL_PKT_HELLO || data[3] == UCCL_PKT_COOKIE ||
+	       (data[3] == UCCL_PKT_INIT && hdr_former(data));
 }
 
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
@@ -66,7 +71,7 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 		return UCCL_DROP_SHORT;
 	if (uccl_get16(data) != UCCL_MAGIC)
 		return UCCL_DROP_MAGIC;
-	if (data[2] != UCCL_VERSION && !hdr_former(data))
+	if (data[2] != UCCL_VERSION && !hdr_readable(data))
 		return UCCL_DROP_VERSION;
 	h->version = data[2];
 	h->type = data[3];
@@ -81,6 +86,12 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 	h->tail_len = uccl_get16(data + 30);
 	h->marked = h->on_device = false;
 	h->rec = data + 32;
+	if (h->version != UCCL_VERSION && !hdr_former(data)) {
+		/* What the other fields mean in that version is not known. */
+		h->flags = h->rtype = 0;
+		h->path = h->payload_len = h->tail_len = 0;
+		return UCCL_DROP_COUNT;
+	}
 	if (!uccl_type_known(h->type))
 		return UCCL_DROP_TYPE;
 	if ((uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len + seal_len(h) != len || h->tail_len > UCCL_TAIL_MAX)
@@ -96,7 +107,7 @@ enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32
 		return UCCL_DROP_SHORT;
 	if (uccl_get16(data) != UCCL_MAGIC)
 		return UCCL_DROP_MAGIC;
-	if (data[2] != UCCL_VERSION && !hdr_former(data))
+	if (data[2] != UCCL_VERSION && !(hdr_former(data) && hdr_readable(data)))
 		return UCCL_DROP_VERSION;
 	*h = (struct uccl_hdr){
 		.version = data[2],

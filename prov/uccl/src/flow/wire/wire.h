@@ -14,8 +14,11 @@
 #include "flow/observe/stats.h"
 
 #define UCCL_MAGIC 0x4355 /* "UC" */
+/* util/netns/mistakes-test builds another one. */
+#ifndef UCCL_VERSION
 #define UCCL_VERSION 2
-/* The one before: its handshakes have the same format. */
+#endif
+/* The first one, which understands no other. Its handshakes have the same format, and are answered in it. */
 #define UCCL_VERSION_FORMER 1
 #define UCCL_REC_LEN 32
 
@@ -49,7 +52,7 @@ enum uccl_pkt_type {
 
 /* Decoded fixed header. `rec` points into the packet. */
 struct uccl_hdr {
-	uint8_t version; /* as decoded: UCCL_VERSION, or of a handshake UCCL_VERSION_FORMER */
+	uint8_t version; /* as decoded: UCCL_VERSION; of a HELLO or COOKIE any; of an INIT also UCCL_VERSION_FORMER */
 	uint8_t type;
 	uint8_t flags;
 	uint8_t rtype;

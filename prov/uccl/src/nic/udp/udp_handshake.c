@@ -2,8 +2,9 @@
 /*
  * What unauthenticated hosts send to the udp back end. Two programs in the kernel keep it from the packets of peers:
  *
- * - A filter refuses packets that are too short, of another magic, version or type, with a token that this endpoint
- *   would not choose, or INIT to another incarnation. Such a packet is not queued and wakes no thread.
+ * - A filter refuses packets that are too short, of another magic, version or type (of other versions HELLO and COOKIE
+ *   pass), with a token that this endpoint would not choose, or INIT to another incarnation. Such a packet is not
+ *   queued and wakes no thread.
  * - HELLO and INIT, which every host may send, go to the handshake sockets: one for HELLO that names this endpoint's
  *   incarnation, one for any other HELLO, one for INIT. However many packets come, they fill the queue of their socket
  *   only, and rx() takes a bounded number a second from each. PROTOCOL R157, R158
@@ -75,7 +76,7 @@ static uint32_t as_loaded(const uint8_t *field)
 
 static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 {
-	enum { INIT = 16, TAKE = 20, REFUSE = 21, FORMER = 22, FORMER_TAKE = 28, FORMER_REFUSE = 29, END = 30 };
+	enum { INIT = 16, TAKE = 20, REFUSE = 21, OTHER = 22, OTHER_TAKE = 30, OTHER_REFUSE = 31, END = 32 };
 	uint8_t magic[4] = {0}, token[4] = {0}, incarnation[8];
 	struct sock_fprog prog;
 
@@ -88,7 +89,7 @@ static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 		/* 2 */ LOAD(BPF_H, OF_PACKET(AT_MAGIC)),
 		JUMP(BPF_JEQ, as_loaded(magic), 3, 4, REFUSE),
 		/* 4 */ LOAD(BPF_B, OF_PACKET(AT_VERSION)),
-		JUMP(BPF_JEQ, g->version, 5, 6, FORMER),
+		JUMP(BPF_JEQ, g->version, 5, 6, OTHER),
 		/* 6 */ LOAD(BPF_B, OF_PACKET(AT_TYPE)),
 		JUMP(BPF_JEQ, g->hello, 7, TAKE, 8),
 		JUMP(BPF_JEQ, g->init, 8, INIT, 9),
@@ -105,15 +106,17 @@ static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 		JUMP(BPF_JEQ, as_loaded(incarnation + 4), 19, TAKE, REFUSE),
 		/* TAKE */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 		/* REFUSE */ BPF_STMT(BPF_RET | BPF_K, 0),
-		/* FORMER: handshakes of the version before are answered. Jumps go forwards only. */
-		JUMP(BPF_JEQ, g->former, 22, 23, FORMER_REFUSE),
-		/* 23 */ LOAD(BPF_B, OF_PACKET(AT_TYPE)),
-		JUMP(BPF_JEQ, g->hello, 24, FORMER_TAKE, 25),
-		JUMP(BPF_JEQ, g->init, 25, FORMER_TAKE, 26),
-		/* 26 */ LOAD(BPF_H, OF_PACKET(AT_TOKEN + 6)),
-		JUMP(BPF_JEQ, as_loaded(token), 27, FORMER_TAKE, FORMER_REFUSE),
-		/* FORMER_TAKE */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-		/* FORMER_REFUSE */ BPF_STMT(BPF_RET | BPF_K, 0),
+		/* OTHER versions: HELLO and COOKIE are read, and INIT of the first one. Jumps go forwards only. */
+		LOAD(BPF_B, OF_PACKET(AT_TYPE)),
+		/* 23 */ JUMP(BPF_JEQ, g->hello, 23, OTHER_TAKE, 24),
+		JUMP(BPF_JEQ, g->init, 24, 25, 27),
+		/* 25 */ LOAD(BPF_B, OF_PACKET(AT_VERSION)),
+		JUMP(BPF_JEQ, g->former, 26, OTHER_TAKE, OTHER_REFUSE),
+		JUMP(BPF_JEQ, g->cookie, 27, 28, OTHER_REFUSE),
+		/* 28 */ LOAD(BPF_H, OF_PACKET(AT_TOKEN + 6)),
+		JUMP(BPF_JEQ, as_loaded(token), 29, OTHER_TAKE, OTHER_REFUSE),
+		/* OTHER_TAKE */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		/* OTHER_REFUSE */ BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 
 	prog = (struct sock_fprog){.len = END, .filter = code};

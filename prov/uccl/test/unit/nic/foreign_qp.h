@@ -28,6 +28,7 @@ static struct uccl_nic_guard guard = {.magic = UCCL_MAGIC,
 				      .version = UCCL_VERSION,
 				      .former = UCCL_VERSION_FORMER,
 				      .hello = UCCL_PKT_HELLO,
+				      .cookie = UCCL_PKT_COOKIE,
 				      .init = UCCL_PKT_INIT,
 				      .token_top = TOP,
 				      .incarnation = INCARNATION};

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
 #include "../../tests.h"
 
 #define MS UCCL_NS_PER_MS
@@ -580,6 +585,55 @@ TEST(former__is_told)
 		assert_true(l->n > 0);
 		lan_free(l);
 	}
+}
+
+/* Node 1 speaks version 9: it takes our packets for those of version 7, and we take its packets for what they are. */
+static enum lan_verdict newer_at_1(struct lan *l, const struct lan_event *ev)
+{
+	uint8_t *p = (uint8_t *)(uintptr_t)ev->rx.data, is = ev->from == 1 ? 9 : 7;
+
+	if (ev->rx.kind != UCCL_RX_PACKET)
+		return LAN_PASS;
+	if (p[2] == UCCL_VERSION)
+		p[2] = is;
+	else if (p[2] == UCCL_VERSION_FORMER && p[5] == UCCL_VERSION)
+		p[5] = is;
+	/* l->n: the first so many packets are lost. */
+	return l->n-- > 0 ? LAN_DROP : LAN_PASS;
+}
+
+static char versions[4][400];
+static int nversions;
+
+static void note_version(int level, const char *func, int line, const char *text)
+{
+	if (strstr(text, "speaks version") && nversions < 4)
+		snprintf(versions[nversions++], sizeof(versions[0]), "%d %s", level, text);
+}
+
+/* Whichever side connects, and whichever HELLO comes first: both sides name the other's version. PROTOCOL R335 */
+TEST(other_version__is_named)
+{
+	for (int from = 0; from < 2; from++)
+		for (int lost = 0; lost < 5; lost++) {
+			struct lan *l = lan_new_open(2);
+
+			nversions = 0;
+			uccl_log_set(note_version, UCCL_LOG_WARN);
+			l->filter = newer_at_1;
+			l->n = lost;
+			assert_int_equal(lan_send(l, from, !from, src, 10, LAN_CTX(1)), 0);
+			lan_pass(l, 5 * SECOND);
+			uccl_log_set(NULL, 0);
+			lan_expect(l, from, LAN_CTX(1), FI_ENOPROTOOPT);
+			assert_int_equal(nversions, 2);
+			assert_non_null(strstr(versions[!from], "speaks version 9 "));
+			assert_non_null(strstr(versions[from], "speaks version 7 "));
+			assert_int_equal(versions[0][0], '0' + UCCL_LOG_WARN);
+			assert_int_equal(l->node[0].e->conns.nopen + l->node[1].e->conns.nopen, 0);
+			assert_int_equal(l->node[!from].e->conns.n, 0);
+			lan_free(l);
+		}
 }
 
 static enum lan_verdict ours_lost(struct lan *l, const struct lan_event *ev)

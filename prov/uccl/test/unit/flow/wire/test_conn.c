@@ -455,8 +455,31 @@ TEST_IN(conn_tx__former_hello, start, NULL)
 	}
 }
 
-/* An answer of the former version ends the attempt; with security if nothing else answers. PROTOCOL R94 R334 */
-TEST_IN(conn_former__ends, start, NULL)
+/* Any other version is told ours, and nothing that makes a connection. PROTOCOL R335 */
+TEST_IN(listener_hello__other_version, start, NULL)
+{
+	uccl_conn_start(&conn[0], now);
+	for (int version = 0; version < 256; version++) {
+		struct pkt hello, cookie;
+
+		if (version == UCCL_VERSION || version == UCCL_VERSION_FORMER)
+			continue;
+		for (int as_former = 0; as_former < 2; as_former++) {
+			if (as_former && !version)
+				continue;
+			assert_true(take(0, &hello));
+			hello.h.version = as_former ? UCCL_VERSION_FORMER : (uint8_t)version;
+			hello.h.rtype = as_former ? (uint8_t)version : 0;
+			assert_int_equal(uccl_hello_version(&hello.h), version);
+			assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_VERSION);
+			now = uccl_conn_expiry(&conn[0]);
+			uccl_conn_expire(&conn[0], now);
+		}
+	}
+}
+
+/* An answer of another version ends the attempt; with security if nothing else answers. PROTOCOL R94 R334 */
+TEST_IN(conn_other_version__ends, start, NULL)
 {
 	for (int security = 0; security < 2; security++) {
 		struct pkt hello, cookie;
@@ -467,18 +490,18 @@ TEST_IN(conn_former__ends, start, NULL)
 		assert_true(take(0, &hello));
 		answer(1, &hello, &cookie);
 		cookie.data[32] ^= 1; /* nonce */
-		assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
+		assert_int_equal(uccl_conn_other_version(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
 		cookie.data[32] ^= 1;
 		if (security) {
-			assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
+			assert_int_equal(uccl_conn_other_version(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
 			assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
 			now += 10 * UCCL_NS_PER_S;
 		}
-		assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_VERSION);
+		assert_int_equal(uccl_conn_other_version(&conn[0], &cookie.h, now), UCCL_DROP_VERSION);
 		assert_int_equal(conn[0].state, UCCL_CONN_DEAD);
 		for (int i = UCCL_CONN_INIT; i <= UCCL_CONN_DEAD; i++) {
 			conn[0].state = (enum uccl_conn_state)i;
-			assert_int_equal(uccl_conn_former(&conn[0], &cookie.h, now), UCCL_DROP_STATE);
+			assert_int_equal(uccl_conn_other_version(&conn[0], &cookie.h, now), UCCL_DROP_STATE);
 		}
 	}
 }

@@ -108,20 +108,22 @@ TEST(hdr_decode__magic_and_version)
 		out[i] ^= 0x40;
 		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), i < 2 ? UCCL_DROP_MAGIC : UCCL_DROP_VERSION);
 	}
-	/* Of the former one those packets are read that are answered. PROTOCOL R333 */
+	/* Of others those packets are read that are answered. PROTOCOL R333 R335 */
 	for (int version = 0; version < 256; version++)
 		for (unsigned int i = 0; i < sizeof(types); i++) {
-			bool former = version == UCCL_VERSION_FORMER &&
-				      (types[i] == UCCL_PKT_HELLO || types[i] == UCCL_PKT_COOKIE ||
-				       types[i] == UCCL_PKT_INIT);
+			bool other = types[i] == UCCL_PKT_HELLO || types[i] == UCCL_PKT_COOKIE ||
+				     (version == UCCL_VERSION_FORMER && types[i] == UCCL_PKT_INIT);
 
 			h.type = types[i];
 			uccl_hdr_encode(out, &h);
 			out[2] = (uint8_t)version;
 			assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)),
-					 former || version == UCCL_VERSION ? UCCL_DROP_COUNT : UCCL_DROP_VERSION);
-			if (former || version == UCCL_VERSION)
-				assert_int_equal(d.version, version);
+					 other || version == UCCL_VERSION ? UCCL_DROP_COUNT : UCCL_DROP_VERSION);
+			if (!other && version != UCCL_VERSION)
+				continue;
+			assert_int_equal(d.version, version);
+			if (version != UCCL_VERSION && version != UCCL_VERSION_FORMER)
+				assert_int_equal(d.payload_len + d.tail_len + d.flags + d.path, 0);
 		}
 }
 
