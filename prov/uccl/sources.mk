@@ -48,6 +48,8 @@ uccl_sources = \
 	prov/uccl/src/api/lib/notice.c \
 	prov/uccl/src/api/lib/notice.h \
 	prov/uccl/src/api/lib/oldnames.h \
+	prov/uccl/src/api/lib/sodium.c \
+	prov/uccl/src/api/lib/sodium.h \
 	prov/uccl/src/api/memory/device.c \
 	prov/uccl/src/api/memory/device.h \
 	prov/uccl/src/api/memory/mr.c \
@@ -141,6 +143,7 @@ uccl_sources = \
 	prov/uccl/src/api/watch/tracefile.h \
 	prov/uccl/src/base/buf_cache.c \
 	prov/uccl/src/base/buf_cache.h \
+	prov/uccl/src/base/crypto.h \
 	prov/uccl/src/base/defaults.c \
 	prov/uccl/src/base/defaults.h \
 	prov/uccl/src/base/hash.h \

@@ -14,6 +14,7 @@
 #include "api/fabric.h"
 #include "api/lib/lib.h"
 #include "api/lib/oldnames.h"
+#include "api/lib/sodium.h"
 #include "api/offer/address.h"
 #include "api/offer/asked.h"
 #include "api/offer/attr.h"
@@ -628,6 +629,8 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 		goto out;
 	}
 	if (!uccl_attr_match(hints, version, &q->params))
+		goto out;
+	if (uccl_params_want_keys(&q->params) && uccl_sodium_load())
 		goto out;
 	q->rdma = uccl_place_rdma(&q->params);
 	if (q->rdma && uccl_address_is_sock(q->format)) {

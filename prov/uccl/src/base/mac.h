@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Cryptography by libsodium: a keyed hash for short inputs, authentication codes of packets, encrypted keys. */
+/* Cryptography: a keyed hash for short inputs, authentication codes of packets, encrypted keys. */
 #ifndef UCCL_BASE_MAC_H
 #define UCCL_BASE_MAC_H
 
@@ -18,8 +18,8 @@ void uccl_mac(uint8_t out[UCCL_MAC_LEN], const void *data, size_t len, const uin
 /* Constant-time comparison. */
 bool uccl_mac_equal(const uint8_t a[UCCL_MAC_LEN], const uint8_t b[UCCL_MAC_LEN]);
 
-/* Let libsodium choose its fastest code for this processor. Optional; may be called again. */
-void uccl_mac_begin(void);
+/* True if the functions below may be called: uccl_crypto_use() gave what they need. */
+bool uccl_mac_has_keys(void);
 
 /* One piece of the text that uccl_mac_parts() reads. */
 struct uccl_part {

@@ -6,6 +6,7 @@
  * each step both flows are looked at; in the end all that the honest one began must be complete and right, and all
  * that was posted must have ended.
  */
+#include "api/lib/sodium.h"
 #include "input.h"
 #include "../unit/engine/lan.h"
 
@@ -563,6 +564,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.at = data, .end = data + size};
 
+	assert(!uccl_sodium_load());
 	memset(&w, 0, sizeof(w));
 	w.region = calloc(1, REGION_BYTES);
 	w.secret = calloc(1, TALK_BYTES);

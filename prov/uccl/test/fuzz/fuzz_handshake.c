@@ -4,6 +4,7 @@
  * the input's hands, which changes, repeats, swaps or keeps them, and makes up others. Neither side may open to anybody
  * but the other, with another token or other parameters than the other has; keys never travel.
  */
+#include "api/lib/sodium.h"
 #include "input.h"
 
 #include "base/units.h"
@@ -121,6 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, data + size};
 	uint64_t now = 100 * UCCL_NS_PER_S;
 
+	assert(!uccl_sodium_load());
 	memset(l, 0, sizeof(l));
 	memset(kept, 0, sizeof(kept));
 	nkept = 0;

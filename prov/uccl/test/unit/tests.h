@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "api/lib/sodium.h"
+
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define TESTS_MOST 256
@@ -43,8 +45,11 @@ static inline void tests_add(const struct CMUnitTest *test, int line)
 	tests.line[i] = line;
 }
 
+/* Tests may use keys, too. */
 static inline int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
+	if (uccl_sodium_load())
+		abort();
 	return _cmocka_run_group_tests("tests", tests.test, tests.n, setup, teardown);
 }
 

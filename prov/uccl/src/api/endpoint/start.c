@@ -7,6 +7,7 @@
 
 #include "api/event/cq.h"
 #include "api/lib/lib.h"
+#include "api/lib/sodium.h"
 #include "api/object/domain.h"
 #include "api/offer/address.h"
 #include "api/offer/hwloc.h"
@@ -256,6 +257,8 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 
 	if (ep->driver.engine)
 		return 0;
+	if (uccl_params_want_keys(&ep->domain->params) && uccl_sodium_load())
+		return -FI_ENOSYS;
 	rc = nic_open(ep, false, &attr.nic);
 	if (rc)
 		return rc;
@@ -277,8 +280,6 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	}
 	uccl_params_config(&ep->domain->params, &config);
 	config.keyless = want_keyless(ep);
-	if (config.security)
-		uccl_mac_begin();
 	if (*ep->domain->params.trace)
 		ep->run.trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
 	attr.trace = ep->run.trace ? uccl_tracefile_ring(ep->run.trace) : NULL;

@@ -94,6 +94,9 @@ void uccl_params_distrust(struct uccl_params *p);
 /* The engine's part. Strings of *c point into *p. */
 void uccl_params_config(const struct uccl_params *p, struct uccl_config *c);
 
+/* True if FI_UCCL_SECURITY asks for keys, which need libsodium. */
+bool uccl_params_want_keys(const struct uccl_params *p);
+
 /* FI_UCCL_BACKEND=xdp,mode=... */
 enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p);
 

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* See param.h. The variables of connections. */
+#include <string.h>
+
 #include "api/offer/param_row.h"
 
 #define YEAR_S 31536000
 
 const char *const uccl_param_security_names[] = { "trusted", "control", "packets", NULL };
+
+bool uccl_params_want_keys(const struct uccl_params *p)
+{
+	return strcmp(p->conn.security, uccl_param_security_names[0]);
+}
 
 const struct uccl_param uccl_param_conn[] = {
 	{VAR("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", conn.peer_timeout_ns), RANGE(0, YEAR_S),

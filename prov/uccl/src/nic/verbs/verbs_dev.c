@@ -212,7 +212,9 @@ static struct ibv_context *device_open(const struct uccl_verbs *lib, struct ibv_
 		return NULL;
 	ctx = lib->open_device(dev);
 	if (!ctx) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot open the device: %s", dev->name, strerror(errno));
+		UCCL_LOG(errno == EACCES || errno == EPERM ? UCCL_LOG_WARN : UCCL_LOG_INFO,
+			 "%s: cannot open the device: %s; this user needs the right to read and write /dev/infiniband",
+			 dev->name, strerror(errno));
 		return NULL;
 	}
 	if (lib->query_device(ctx, attr)) {

@@ -192,7 +192,10 @@ static void process_load(void)
 
 	process_loaded = !uccl_verbs_load(&process_table, UCCL_VERBS_FILE, &missing);
 	if (!process_loaded)
-		UCCL_LOG(UCCL_LOG_INFO, "RDMA NICs cannot be used: %s is missing", missing);
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "RDMA NICs cannot be used: %s is missing; install it (libibverbs1 in Debian), or set "
+			 "FI_UCCL_BACKEND=udp",
+			 missing);
 }
 
 const struct uccl_verbs *uccl_verbs_lib(void)

@@ -3,6 +3,7 @@
 
 #include "../tests.h"
 
+#include <sodium.h>
 #include <string.h>
 
 static const uint8_t key[UCCL_KEY_LEN] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -23,6 +24,22 @@ TEST(mac__vectors)
 	}
 	uccl_mac(out, NULL, 0, key);
 	assert_memory_equal(out, want[0], UCCL_MAC_LEN);
+}
+
+/* As libsodium's, whatever the length. */
+TEST(mac__as_libsodium)
+{
+	uint8_t data[300], out[UCCL_MAC_LEN], want[crypto_shorthash_siphashx24_BYTES], other[UCCL_KEY_LEN];
+
+	for (size_t len = 0; len < sizeof(data); len++) {
+		for (size_t i = 0; i < len; i++)
+			data[i] = (uint8_t)(i * 7 + len);
+		for (size_t i = 0; i < sizeof(other); i++)
+			other[i] = (uint8_t)(len * 31 + i * 11);
+		uccl_mac(out, data, len, other);
+		crypto_shorthash_siphashx24(want, data, len, other);
+		assert_memory_equal(out, want, sizeof(out));
+	}
 }
 
 TEST(mac__every_bit_counts)
@@ -84,7 +101,6 @@ TEST(mac_parts__number_counts)
 	struct uccl_part v = {"x", 1};
 	uint8_t a[UCCL_MAC_LEN], b[UCCL_MAC_LEN], long_key[UCCL_LONG_KEY] = {0};
 
-	uccl_mac_begin();
 	uccl_mac_parts(a, &v, 1, 1, long_key);
 	for (int bit = 1; bit < 64; bit++) {
 		uccl_mac_parts(b, &v, 1, 1 ^ 1ull << bit, long_key);
