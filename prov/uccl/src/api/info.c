@@ -477,7 +477,7 @@ static void nothing_fits(const struct query *q)
 	if (q->asked && !q->nic_unknown && !q->domain_name && !q->nsrc && !q->has_dest && !q->dgram)
 		uccl_warn(FI_LOG_CORE, "nothing is offered: no %s is here%s%s; uccl_doctor --nics lists them\n", what,
 			  *q->params.nic.names ? " of those in FI_UCCL_NIC=" : "", q->params.nic.names);
-	else
+	else if (!q->nic_unknown)
 		uccl_refusal("no %s fits the addresses, the domain name and FI_UCCL_NIC", what);
 }
 

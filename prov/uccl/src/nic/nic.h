@@ -141,6 +141,11 @@ struct uccl_nic_ops {
 	void (*disconnect)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
 	/* True if the peer's kernel is known to hold a connection of its process with us. NULL: never known. */
 	bool (*alive)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
+	/*
+	 * True if the peer's kernel took a liveness connection at which the process has said nothing yet: the process
+	 * is there, and makes no calls. NULL: never known.
+	 */
+	bool (*held)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
 	/* Begin to make earlier writes on a path harmless; UCCL_RX_FENCED reports the end. NULL: no direct writes. */
 	int (*fence)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
 	/* Register buf[0..len) for writes of peers; *rkey and *raddr are the key and the address that the peer uses. */

@@ -610,6 +610,11 @@ bool uccl_udp_live_up(const struct uccl_udp_live_peer *p)
 	return p->state == PEER_UP;
 }
 
+bool uccl_udp_live_held(const struct uccl_udp_live_peer *p)
+{
+	return p->state == PEER_HELLO;
+}
+
 int uccl_udp_live_poll(struct uccl_udp_live *live, uint64_t now, void **gone, int max)
 {
 	struct epoll_event ev[LIVE_EVENTS];

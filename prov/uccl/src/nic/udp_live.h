@@ -43,6 +43,8 @@ void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_p
 
 /* True if a connection with the peer's process is established now. */
 bool uccl_udp_live_up(const struct uccl_udp_live_peer *peer);
+/* True if the peer's kernel accepted a connection, and the process has not spoken yet. */
+bool uccl_udp_live_held(const struct uccl_udp_live_peer *peer);
 
 /*
  * Accept, connect and read; never blocks. Fills gone[0..max) with the `user` of each peer whose end is proven, and

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * A peer that does not answer is named after 5 s, and again after 60 s, because its time-out is minutes. A peer whose
- * process computes under manual progress does not answer either, and is healthy: if its kernel holds a liveness
- * connection of the process, the line is of level info.
+ * process computes under manual progress does not answer either, and is healthy: its kernel takes a liveness
+ * connection, and the process says nothing there. Then the line is of level info. A process that answers by TCP and not
+ * by UDP is behind a firewall.
  */
 #include "base/units.h"
 #include "engine/impl.h"
@@ -25,25 +26,31 @@ static void ask_kernel(struct conn *c)
 		c->silence.asked = NULL;
 }
 
-static bool process_lives(const struct conn *c)
+/* Does the peer's kernel say that the process is there? */
+static enum silent_process process(const struct conn *c)
 {
-	const struct uccl_nic *nic = c->e->nic;
 	struct uccl_nic_peer *peer = c->peer.open ? c->opened.nic_peer : c->silence.asked;
+	const struct uccl_nic_ops *ops = c->e->nic->ops;
 
-	return peer && nic->ops->alive && nic->ops->alive(c->e->nic, peer);
+	if (peer && ops->held && ops->held(c->e->nic, peer))
+		return SILENT_COMPUTES;
+	if (!peer || !ops->alive || !ops->alive(c->e->nic, peer))
+		return SILENT_UNKNOWN;
+	/* A process that never answered says by TCP that it makes calls; a connected one said so long ago. */
+	return c->peer.open ? SILENT_COMPUTES : SILENT_ANSWERS;
 }
 
 static void report(struct conn *c)
 {
 	struct conn_silence *s = &c->silence;
-	bool lives = process_lives(c);
+	enum silent_process found = process(c);
 
-	if (lives && s->noted)
+	if (found == SILENT_COMPUTES && s->noted)
 		return;
-	s->noted |= lives;
-	if (!lives && !s->warned++)
+	s->noted |= found == SILENT_COMPUTES;
+	if (found != SILENT_COMPUTES && !s->warned++)
 		s->warned_ns = s->silent_ns;
-	conn_silent_reported(c, s->silent_ns, lives);
+	conn_silent_reported(c, s->silent_ns, found);
 }
 
 void conn_silence_answered(struct conn *c)

@@ -40,7 +40,7 @@ static void here_text(const struct uccl_engine *e, char *buf, size_t size)
 }
 
 /* Why a peer that was never connected may not answer. */
-static const char *cause_text(const struct conn *c)
+static const char *cause_text(const struct conn *c, enum silent_process process)
 {
 	const struct uccl_engine *e = c->e;
 
@@ -52,6 +52,11 @@ static const char *cause_text(const struct conn *c)
 	if (!uccl_ifaddr_is_loopback(&e->identity.addr.nic) && uccl_ifaddr_is_loopback(&c->peer.addr.nic))
 		return "the peer is on the loopback interface of its host, which no other host reaches: name another "
 		       "one in FI_UCCL_NIC there";
+	if (c->hs.state == UCCL_CONN_INIT)
+		return "it is there, and does not take the connection: its FI_UCCL_SECURITY or its authorization key "
+		       "differs, or it has too many connections";
+	if (process == SILENT_ANSWERS)
+		return "its process answers by TCP at this port, so a firewall between the hosts drops UDP";
 	return "it has not started or has ended, a firewall drops UDP, FI_UCCL_NIC names the wrong interface here "
 	       "or there, or it speaks another version; uccl_doctor between both hosts finds out";
 }
@@ -133,17 +138,18 @@ void conn_end_reported(struct conn *c, int err, uint64_t now)
 			 c->peer.addr.nic.port, here, (unsigned long long)s, end_text(c, err, text, sizeof(text)));
 }
 
-void conn_silent_reported(struct conn *c, uint64_t silent_ns, bool lives)
+void conn_silent_reported(struct conn *c, uint64_t silent_ns, enum silent_process process)
 {
 	char ip[UCCL_SNAPSHOT_IP_TEXT], here[UCCL_SNAPSHOT_IP_TEXT + 64];
 
 	uccl_snapshot_ip_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	here_text(c->e, here, sizeof(here));
-	UCCL_LOG(lives ? UCCL_LOG_INFO : UCCL_LOG_WARN, "peer %s port %u has not answered %s for %llu s: %s", ip,
-		 c->peer.addr.nic.port, here, (unsigned long long)(silent_ns / UCCL_NS_PER_S),
-		 lives		? "its process lives, and computes or is stopped"
-		 : c->peer.open ? "its host is down, or the network between is cut"
-				: cause_text(c));
+	UCCL_LOG(process == SILENT_COMPUTES ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+		 "peer %s port %u has not answered %s for %llu s: %s", ip, c->peer.addr.nic.port, here,
+		 (unsigned long long)(silent_ns / UCCL_NS_PER_S),
+		 process == SILENT_COMPUTES ? "its process lives, and computes or is stopped"
+		 : c->peer.open		    ? "its host is down, or the network between is cut"
+					    : cause_text(c, process));
 }
 
 void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned)

@@ -19,8 +19,15 @@ struct engine_peer_log {
 
 /* The peer ended, for this reason (FI_Exxx). */
 void conn_end_reported(struct conn *c, int err, uint64_t now);
-/* The peer has not answered for so long; `lives`: its kernel says that the process is there. */
-void conn_silent_reported(struct conn *c, uint64_t silent_ns, bool lives);
+/* What the kernel of a silent peer's host says of its process. */
+enum silent_process {
+	SILENT_UNKNOWN,  /* nothing */
+	SILENT_COMPUTES, /* it is there, and makes no calls */
+	SILENT_ANSWERS,	 /* it is there, and answers by TCP, before it was ever connected */
+};
+
+/* The peer has not answered for so long. */
+void conn_silent_reported(struct conn *c, uint64_t silent_ns, enum silent_process process);
 /* It answered after all. `warned`: a warning had said that it does not. */
 void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned);
 /* Trains to this peer ended, or began again. */

@@ -459,6 +459,13 @@ static bool fault_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	return f->inner->ops->alive(f->inner, peer);
 }
 
+static bool fault_held(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->held(f->inner, peer);
+}
+
 static int fault_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
 	struct fault *f = fault_of(nic);
@@ -640,6 +647,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.connect = inner->connect ? fault_connect : NULL,
 		.disconnect = inner->disconnect ? fault_disconnect : NULL,
 		.alive = inner->alive ? fault_alive : NULL,
+		.held = inner->held ? fault_held : NULL,
 		.fence = inner->fence ? fault_fence : NULL,
 		.prepare = inner->prepare ? fault_prepare : NULL,
 		.finish = inner->finish ? fault_finish : NULL,

@@ -102,6 +102,12 @@ static bool udp_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	return peer->live && uccl_udp_live_up(peer->live);
 }
 
+static bool udp_held(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	(void)nic;
+	return peer->live && uccl_udp_live_held(peer->live);
+}
+
 static int udp_wait_fd(struct uccl_nic *nic)
 {
 	struct udp *u = udp_of(nic);
@@ -169,6 +175,7 @@ static const struct uccl_nic_ops udp_ops = {
 	.connect = udp_connect,
 	.disconnect = udp_disconnect,
 	.alive = udp_alive,
+	.held = udp_held,
 	.count = uccl_udp_count,
 	.guard = uccl_udp_guard,
 	.wait_fd = udp_wait_fd,

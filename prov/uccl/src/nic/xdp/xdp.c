@@ -306,7 +306,8 @@ static uint32_t xdp_slots(struct uccl_nic *nic, uint32_t bytes)
 /* The text that says what was refused, in the log; returns err. */
 static int refuse(const char *ifname, const char *what, int err)
 {
-	UCCL_LOG(UCCL_LOG_WARN, "xdp: %s was refused: %s: %s", ifname, what, strerror(-err));
+	UCCL_LOG(UCCL_LOG_WARN, "xdp: %s was refused: %s: %s; FI_UCCL_BACKEND=udp needs no such thing", ifname,
+		 what, strerror(-err));
 	return err;
 }
 
@@ -378,6 +379,13 @@ static bool xdp_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	struct uccl_nic *inner = xdp_of(nic)->inner;
 
 	return inner->ops->alive(inner, peer);
+}
+
+static bool xdp_held(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct uccl_nic *inner = xdp_of(nic)->inner;
+
+	return inner->ops->held(inner, peer);
 }
 
 static void xdp_count(struct uccl_nic *nic, struct uccl_stats *s)
@@ -475,6 +483,7 @@ static const struct uccl_nic_ops xdp_ops = {
 	.connect = xdp_connect,
 	.disconnect = xdp_disconnect,
 	.alive = xdp_alive,
+	.held = xdp_held,
 	.count = xdp_count,
 	.guard = xdp_guard,
 	.wait_fd = xdp_wait_fd,

@@ -253,6 +253,12 @@ static bool nic_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	return ((struct lan_link *)peer)->held;
 }
 
+static bool nic_held(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	(void)nic;
+	return ((struct lan_link *)peer)->mute;
+}
+
 static int nic_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
 	struct lan_nic *n = (struct lan_nic *)nic;
@@ -317,6 +323,7 @@ static const struct uccl_nic_ops packet_ops = {
 	.connect = nic_connect,
 	.disconnect = nic_disconnect,
 	.alive = nic_alive,
+	.held = nic_held,
 	.addr = nic_addr,
 	.close = nic_close,
 };

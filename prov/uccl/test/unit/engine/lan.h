@@ -56,6 +56,7 @@ struct lan_link {
 	uint64_t id;
 	bool live;
 	bool held; /* its kernel holds a liveness connection */
+	bool mute; /* likewise, and its process has said nothing there */
 };
 
 struct lan_mr {

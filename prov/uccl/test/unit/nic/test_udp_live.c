@@ -100,6 +100,28 @@ TEST(open__port_taken)
 	close(fd);
 }
 
+/* The kernel takes connections for a process that makes no calls; it speaks when the process does. */
+TEST(held__process_computes)
+{
+	struct uccl_nic_addr at_a, at_b;
+	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
+	struct uccl_udp_live_peer *p;
+	uint64_t now = 1000;
+	int x;
+
+	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &p), 0);
+	assert_false(uccl_udp_live_held(p));
+	settle(a, NULL, &now);
+	assert_true(uccl_udp_live_held(p));
+	assert_false(uccl_udp_live_up(p));
+	settle(a, b, &now);
+	assert_false(uccl_udp_live_held(p));
+	assert_true(uccl_udp_live_up(p));
+	uccl_udp_live_disconnect(a, p);
+	uccl_udp_live_close(a);
+	uccl_udp_live_close(b);
+}
+
 TEST(poll__peer_closed)
 {
 	struct uccl_nic_addr at_a, at_b;

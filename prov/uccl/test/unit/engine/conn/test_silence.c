@@ -93,12 +93,12 @@ TEST(look__computes)
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_pass(l, 4 * SECOND);
 	assert_int_equal(nic->nlinks, 1);
-	nic->link[0].held = true;
+	nic->link[0].mute = true;
 	lan_pass(l, 100 * SECOND);
 	assert_int_equal(ntexts, 1);
 	expect(0, UCCL_LOG_INFO, "its process lives");
 	/* Now it ends: that is a warning. */
-	nic->link[0].held = false;
+	nic->link[0].mute = false;
 	lan_pass(l, SECOND);
 	assert_int_equal(ntexts, 2);
 	expect(1, UCCL_LOG_WARN, "has not answered");
@@ -108,6 +108,38 @@ TEST(look__computes)
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	assert_false(nic->link[0].live);
 	assert_true(nic->link[nic->nlinks - 1].live);
+	end(l);
+}
+
+/* Its process answers by TCP: only a firewall explains that. */
+TEST(look__udp_dropped)
+{
+	struct lan *l = lan_cut();
+
+	l->node[0].nic->nic.caps.connect_early = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, 4 * SECOND);
+	l->node[0].nic->link[0].held = true;
+	lan_pass(l, 2 * SECOND);
+	expect(0, UCCL_LOG_WARN, "answers by TCP at this port, so a firewall between the hosts drops UDP");
+	end(l);
+}
+
+static enum lan_verdict init_lost(struct lan *l, const struct lan_event *ev)
+{
+	return ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_INIT ? LAN_DROP : LAN_PASS;
+}
+
+/* It answers HELLO, so packets arrive, and INIT it does not answer. */
+TEST(look__not_taken)
+{
+	struct lan *l = lan_cut();
+
+	l->filter = init_lost;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, 6 * SECOND);
+	assert_int_equal(ntexts, 1);
+	expect(0, UCCL_LOG_WARN, "FI_UCCL_SECURITY or its authorization key differs");
 	end(l);
 }
 

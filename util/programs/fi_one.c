@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One tagged message over the uccl provider, without any other connection between the two sides:
+ *
+ *	fi_one take ADDRESS PORT SECONDS	receive it at this address
+ *	fi_one send ADDRESS PORT SECONDS	send it there
+ *	fi_one nap ADDRESS PORT SECONDS		open an endpoint there, and make no call until the time is over
+ *	fi_one stay ADDRESS PORT SECONDS	open an endpoint there, and answer, but receive no message
+ *
+ * It ends with "ok" when the message has come or was received by the peer, with "error: ..." when an operation failed
+ * or nothing was offered, or with "nothing" when the time is over. FI_UCCL_* and FI_PROVIDER hold as for any program.
+ */
+#include <arpa/inet.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_tagged.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAG 7
+
+static struct fid_ep *ep;
+static struct fid_cq *cq;
+static struct fid_av *av;
+
+static void must(int rc, const char *what)
+{
+	if (rc >= 0)
+		return;
+	printf("error: %s: %s\n", what, fi_strerror(-rc));
+	exit(2);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* `node` NULL: any address. */
+static void endpoint_open(const char *node, const char *service)
+{
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_info *hints = fi_allocinfo(), *info;
+	struct fid_domain *domain;
+	struct fid_fabric *fabric;
+
+	if (!hints)
+		exit(2);
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_TAGGED;
+	hints->addr_format = FI_SOCKADDR_IN;
+	hints->fabric_attr->prov_name = strdup("uccl");
+	must(fi_getinfo(FI_VERSION(1, 17), node, service, node ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
+	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+	must(fi_cq_open(domain, &cq_attr, &cq, NULL), "fi_cq_open");
+	must(fi_av_open(domain, &av_attr, &av, NULL), "fi_av_open");
+	must(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
+	must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	must(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+	must(fi_enable(ep), "fi_enable");
+}
+
+static void message_send(const char *address, const char *port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	static char text[64] = "one";
+	struct iovec iov = { text, sizeof(text) };
+	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .tag = TAG };
+
+	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
+		exit(2);
+	must(fi_av_insert(av, &to, 1, &msg.addr, 0, NULL), "fi_av_insert");
+	/* Its completion says that the peer has it. */
+	must((int)fi_tsendmsg(ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION), "fi_tsendmsg");
+}
+
+static int wait_end(double seconds)
+{
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry e;
+	double end = now() + seconds;
+	ssize_t n;
+
+	while ((n = fi_cq_read(cq, &e, 1)) == -FI_EAGAIN && now() < end)
+		usleep(1000);
+	if (n == -FI_EAVAIL && fi_cq_readerr(cq, &err, 0) == 1)
+		printf("error: %s\n", fi_strerror(err.err));
+	else
+		puts(n == 1 ? "ok" : "nothing");
+	return n == 1 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	static char buf[64];
+	int rc = 0;
+
+	if (argc != 5)
+		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!strcmp(argv[1], "send")) {
+		endpoint_open(NULL, NULL);
+		message_send(argv[2], argv[3]);
+	} else {
+		endpoint_open(argv[2], argv[3]);
+		if (strcmp(argv[1], "stay"))
+			must((int)fi_trecv(ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, TAG, 0, NULL), "fi_trecv");
+	}
+	puts("open");
+	if (!strcmp(argv[1], "nap"))
+		sleep((unsigned int)atoi(argv[4]));
+	else
+		rc = wait_end(atof(argv[4]));
+	fi_close(&ep->fid);
+	return rc;
+}
