@@ -64,6 +64,9 @@ static const char *cause_text(const struct conn *c, enum silent_process process)
 /* The peer never answered. */
 static const char *never_text(const struct conn *c)
 {
+	if (c->liveness.unreach && uccl_ifaddr_is_loopback(&c->peer.addr.nic))
+		return "nothing listens there: it has not started or has ended, or it is on the loopback interface of "
+		       "another host, where FI_UCCL_NIC must name another interface";
 	if (c->liveness.unreach)
 		return "it never answered, and its host or a firewall reports (ICMP) that nothing listens there: it "
 		       "has not started or has ended, or a firewall rejects UDP";
