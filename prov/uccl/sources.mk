@@ -255,6 +255,9 @@ uccl_sources = \
 	prov/uccl/src/flow/recv/arrived.c \
 	prov/uccl/src/flow/recv/arrived.h \
 	prov/uccl/src/flow/recv/flow_rx.c \
+	prov/uccl/src/flow/recv/grant_need.h \
+	prov/uccl/src/flow/recv/grant_share.h \
+	prov/uccl/src/flow/recv/grant_turn.h \
 	prov/uccl/src/flow/recv/received.c \
 	prov/uccl/src/flow/recv/rx_segments.h \
 	prov/uccl/src/flow/recv/segment_rx.c \

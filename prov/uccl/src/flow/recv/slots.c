@@ -20,32 +20,16 @@
 #define GRANTED_MAX (QUEUE - RESERVE)
 /* So much, and not more, is for one slot of each peer. */
 #define FLOORS_MAX (GRANTED_MAX - (GRANTED - TOKENS))
-/* So long: all quiet ones were asked by then, and those who have slots do not answer. */
-#define STARVED_NS (100 * UCCL_NS_PER_MS)
-/*
- * With fewer slots than those who send a turn is so many chunks. As who sends them may have to wait for others at its
- * host, it takes its time, unless somebody waited for so long.
- */
-#define TURN_CHUNKS 16
+/* A peer that waits for so long is starved: peers that have slots do not answer. */
+#define STARVED_NS UCCL_GRANT_TURN_NS
+/* The sender of a turn may have to wait for others at its host, so it has time, unless a peer waited for so long. */
 #define PATIENCE_NS (60 * UCCL_NS_PER_MS)
-/*
- * So often a turn begins anew because its owner asks again: what told it of its slot may be lost. So many questions of
- * one that was told less, and does not say that it met that, are no chance: an honest one asks once a time-out.
- */
-#define RENEWALS 3
+/* A peer that was told less, and asks so often without meeting that, is deaf: an honest one asks once a time-out. */
 #define DEAF 8
-/* Questions that are answered at once, and after how long without a block a further one is. PROTOCOL R320 */
-#define QUESTIONS 3
-#define ASK_AGAIN_NS (90 * UCCL_NS_PER_MS)
-/* Turns in a row that nothing came of: the first is forgiven, then it waits so long, and twice as long each time. */
-#define WASTED_FREE 1
-#define WASTED_NS STARVED_NS
-#define WASTED_DOUBLINGS 7
 /* What a handshake grants at most: many may connect at once, and some never say anything. */
 #define FIRST_SLOTS 16
-/* Who sent less than half a token for so long, and for so many round trips, is not busy. */
-#define QUIET_NS (10 * UCCL_NS_PER_MS)
-#define QUIET_RTTS 4
+/* A shortage ends when no peer lacked slots for so long. */
+#define SHORT_NS UCCL_GRANT_QUIET_NS
 /* So many quiet peers are looked at in a row, and one is asked again after so long, then twice as long, up to 10 s. */
 #define LOOKS 16
 #define LOOK_NS UCCL_NS_PER_MS
@@ -102,17 +86,9 @@ static bool slots_pressed(const struct uccl_slots *s)
  */
 static bool slots_first(const struct uccl_slots *s, const struct uccl_grant *g, bool starved)
 {
-	uint64_t all = GRANTED_MAX + (starved ? uccl_max(RESERVE, g->first) : 0);
+	uint64_t all = GRANTED_MAX + (starved ? uccl_max(RESERVE, g->share.first_cost) : 0);
 
-	return !s->used || s->used + g->first <= uccl_min(all, QUEUE);
-}
-
-/* Powers of two: so tokens change seldom as peers come and go. */
-static uint32_t grant_token(const struct uccl_grant *g)
-{
-	uint64_t n = uccl_clamp(slots_token(g->of) / g->cost, 1, g->most);
-
-	return 1u << (63 - __builtin_clzll(n));
+	return !s->used || s->used + g->share.first_cost <= uccl_min(all, QUEUE);
 }
 
 /* Its part if it is busy, in the unit of cost. Who waits in the line is about to be. */
@@ -129,31 +105,22 @@ static uint64_t grant_part(const struct uccl_grant *g)
 
 static void grant_parts(struct uccl_grant *g)
 {
-	uint64_t part;
+	const struct uccl_slots *s = g->of;
 
-	if (g->fair_change == g->of->change)
-		return;
-	g->fair_change = g->of->change;
-	g->token = grant_token(g);
-	part = grant_part(g);
-	g->turns = part < g->first;
-	g->fair = uccl_max((uint32_t)uccl_clamp(part / g->cost, 1, g->most), g->token);
+	if (g->share.change != s->change)
+		uccl_grant_share_set(&g->share, slots_token(s), grant_part(g), s->change);
 }
 
 /* What counts of so many slots. */
 static uint64_t grant_cost(const struct uccl_grant *g, uint32_t told)
 {
-	if (!told || g->off)
-		return 0;
-	return (g->beyond ? 0 : g->first) + (told - 1) * g->cost;
+	return g->written_off ? 0 : uccl_grant_share_cost(&g->share, told, g->overbooked);
 }
 
 /* So many more slots fit into what is left. */
 static uint32_t grant_fits(const struct uccl_grant *g, uint64_t left)
 {
-	if (!g->believed && left < g->first)
-		return 0;
-	return (uint32_t)uccl_min(g->believed ? left / g->cost : 1 + (left - g->first) / g->cost, UCCL_SLOTS_MAX);
+	return uccl_grant_share_fits(&g->share, g->believed, left);
 }
 
 /* It may believe to have so many from now on. */
@@ -169,14 +136,14 @@ static void grant_told(struct uccl_grant *g, uint32_t told)
 }
 
 /* What it was told counts no more, or again. PROTOCOL R320 */
-static void grant_off(struct uccl_grant *g, bool off)
+static void grant_write_off(struct uccl_grant *g, bool off)
 {
 	uint32_t told = g->believed;
 
-	if (g->off == off)
+	if (g->written_off == off)
 		return;
 	grant_told(g, 0);
-	g->off = off;
+	g->written_off = off;
 	grant_told(g, told);
 }
 
@@ -200,7 +167,7 @@ static void slots_calm(struct uccl_slots *s, uint64_t now)
 {
 	struct uccl_grant *g;
 
-	while ((g = TAILQ_FIRST(&s->busy)) && now - g->busy_ns >= g->quiet_ns) {
+	while ((g = TAILQ_FIRST(&s->busy)) && uccl_grant_need_over(&g->need, now)) {
 		g->ask_at = 0;
 		g->asks = 0;
 		grant_list(g, false);
@@ -240,36 +207,42 @@ static void slots_freed(struct uccl_slots *s)
 		s->ask_at = 0;
 }
 
-void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t most)
+/* Of packets of which the queue holds so many. */
+static uint64_t slot_cost(uint32_t room)
+{
+	return QUEUE / uccl_max(room, 1);
+}
+
+void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t max_slots)
 {
 	uint64_t left;
 	uint32_t least;
 
 	memset(g, 0, sizeof(*g));
 	g->of = s;
-	g->most = (uint32_t)uccl_clamp(most, 1, UCCL_SLOTS_MAX);
-	g->cost = g->first = QUEUE / uccl_max(room, 1);
-	g->quiet_ns = QUIET_NS;
+	g->share.max_slots = (uint32_t)uccl_clamp(max_slots, 1, UCCL_SLOTS_MAX);
+	uccl_grant_share_price(&g->share, slot_cost(room), slot_cost(room));
+	uccl_grant_need_init(&g->need);
 	s->npeers++;
 	s->change++;
-	s->floors += g->first;
+	s->floors += g->share.first_cost;
 	TAILQ_INSERT_TAIL(&s->quiet, g, link);
 	grant_parts(g);
 	/* Those who only connect have no more than all tokens, or they would take it from who is busy. */
 	left = uccl_min(TOKENS - uccl_min(s->quiet_used, TOKENS), s->nwaiting ? 0 : slots_left(s, 0));
 	/* Beyond that one for each, while everybody can have one. */
 	least = !s->nwaiting && (!slots_scarce(s) || !s->used) && slots_first(s, g, false);
-	grant_told(g, (uint32_t)uccl_clamp(grant_fits(g, left), least, uccl_min(g->token, FIRST_SLOTS)));
+	grant_told(g, (uint32_t)uccl_clamp(grant_fits(g, left), least, uccl_min(g->share.token, FIRST_SLOTS)));
 	g->slots = g->believed;
 }
 
 /* PROTOCOL R180 */
 void uccl_slots_least(struct uccl_grant *g)
 {
-	g->least = true;
+	g->need.never_zero = true;
 	line_leave(g);
 	if (!g->believed) {
-		g->beyond = !slots_first(g->of, g, false);
+		g->overbooked = !slots_first(g->of, g, false);
 		grant_told(g, 1);
 	}
 	g->slots = uccl_max(g->slots, 1);
@@ -282,10 +255,9 @@ void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual)
 	uint32_t told = g->believed;
 
 	grant_told(g, 0);
-	s->floors -= g->first;
-	g->cost = QUEUE / uccl_max(room, 1);
-	g->first = uccl_min(QUEUE / uccl_max(usual, 1), g->cost);
-	s->floors += g->first;
+	s->floors -= g->share.first_cost;
+	uccl_grant_share_price(&g->share, slot_cost(room), slot_cost(usual));
+	s->floors += g->share.first_cost;
 	s->change++;
 	grant_told(g, told);
 	slots_freed(s);
@@ -301,34 +273,11 @@ void uccl_slots_close(struct uccl_grant *g)
 	grant_list(g, false);
 	grant_told(g, 0);
 	TAILQ_REMOVE(&s->quiet, g, link);
-	s->floors -= g->first;
+	s->floors -= g->share.first_cost;
 	s->npeers--;
 	s->change++;
 	slots_freed(s);
 	g->of = NULL;
-}
-
-/* Half a token in a while is no need of more. */
-static void grant_came(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, uint64_t now)
-{
-	uint32_t need = (uint32_t)uccl_max(uccl_min(g->token, 2), g->token / 2);
-
-	/* Who has a token sends no more than that in a round trip, however busy it is. PROTOCOL R253 */
-	g->quiet_ns = uccl_max(QUIET_NS, QUIET_RTTS * srtt_ns);
-	if (now - g->from_ns >= g->quiet_ns) {
-		g->from_ns = now;
-		g->came = 0;
-	}
-	g->came += came;
-	if (g->came < need)
-		return;
-	g->from_ns = now;
-	g->came = 0;
-	/* The order of the list need not be finer than what it is for. */
-	if (g->busy && now - g->busy_ns < g->quiet_ns / 4)
-		return;
-	g->busy_ns = now;
-	grant_list(g, true);
 }
 
 /* From now on, and for a while, everybody gives back what is too much. */
@@ -351,26 +300,24 @@ static bool slots_starved(const struct uccl_slots *s, uint64_t now)
 	return slots_waited(s, STARVED_NS, now);
 }
 
-/* It was given a slot, or began to use it, and others have to wait: may it go on? */
+/* May it go on with its turn though others have to wait? */
 static bool grant_has_turn(const struct uccl_grant *g, uint64_t now)
 {
-	bool hurry = (g->turn_came || !g->proven) && slots_waited(g->of, PATIENCE_NS, now);
-
-	return g->turn_came < TURN_CHUNKS && now - g->turn_ns < (hurry ? g->quiet_ns : STARVED_NS);
+	return uccl_grant_turn_lasts(&g->turns, slots_waited(g->of, PATIENCE_NS, now), g->need.quiet_ns, now);
 }
 
 /* What it should have now. PROTOCOL R178 */
 static uint32_t grant_want(const struct uccl_grant *g, uint64_t now)
 {
 	const struct uccl_slots *s = g->of;
-	bool more = g->more || g->least, turns = g->turns || slots_starved(s, now);
-	uint32_t want = g->busy ? g->fair : g->token;
+	bool more = g->need.has_more || g->need.never_zero, turns = g->share.too_small || slots_starved(s, now);
+	uint32_t want = g->busy ? g->share.fair : g->share.token;
 
 	if (!slots_pressed(s))
 		return want;
 	if (!more || (turns ? s->nwaiting && !grant_has_turn(g, now) : !g->busy && !grant_has_turn(g, now)))
 		want = 0;
-	return uccl_max(want, g->least);
+	return uccl_max(want, g->need.never_zero);
 }
 
 /* PROTOCOL R20 R140 */
@@ -382,8 +329,8 @@ static void grant_raise(struct uccl_grant *g, uint32_t want, uint64_t now)
 	/* Nobody passes the line. PROTOCOL R178 */
 	if (want > g->believed && !g->returning && !s->nwaiting) {
 		top += uccl_min(grant_fits(g, slots_left(s, RESERVE)), want - top);
-		if (top < g->token)
-			top = uccl_min(g->token, g->believed + grant_fits(g, slots_left(s, 0)));
+		if (top < g->share.token)
+			top = uccl_min(g->share.token, g->believed + grant_fits(g, slots_left(s, 0)));
 		grant_told(g, top);
 	}
 	/* What it did not give back yet it may as well use. */
@@ -400,29 +347,27 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	slots_calm(s, now);
 	grant_parts(g);
 	if (came) {
-		g->wasted = g->deaf = g->renewals = g->questions = 0;
-		g->proven = true;
-		grant_came(g, came, srtt_ns, now);
-		if (!g->turn_came)
-			g->turn_ns = now;
-		g->turn_came += came;
+		g->deaf = 0;
+		uccl_grant_turn_came(&g->turns, came, now);
+		if (uccl_grant_need_came(&g->need, came, g->share.token, g->busy, srtt_ns, now))
+			grant_list(g, true);
 		grant_parts(g);
 	}
 	/* The queue became smaller, or many connected at once. */
 	if (s->used > slots_granted(s) || slots_pressed(s))
 		slots_short(s, now);
-	want = g->waits || g->off ? 0 : grant_want(g, now);
+	want = g->waits || g->written_off ? 0 : grant_want(g, now);
 	if (want > g->slots) {
 		grant_raise(g, want, now);
 	} else if (want + g->slots / NEARLY < g->slots && !g->returning && s->ask_at != UCCL_NEVER &&
-		   uccl_ts(now) != uccl_ts(g->sent_ns)) {
+		   uccl_ts(now) != uccl_ts(g->told_ns)) {
 		/* Blocks of one instant could not be told apart by age. PROTOCOL R141 */
 		g->turn = (uint8_t)((g->turn + 1) % UCCL_SLOTS_TURNS);
 		g->returning = true;
 		g->deaf = 0;
 		g->slots = want;
 	}
-	g->sent_ns = now;
+	g->told_ns = now;
 	return (uint16_t)g->slots;
 }
 
@@ -436,64 +381,38 @@ void uccl_slots_met(struct uccl_grant *g, uint8_t turn)
 	g->asks = 0;
 	g->of->returned++;
 	grant_told(g, g->slots);
-	grant_off(g, false);
+	grant_write_off(g, false);
 	slots_freed(g->of);
 }
 
 /* It hears us, as it asks again and again, and does not give back. PROTOCOL R320 */
 static bool grant_deaf(struct uccl_grant *g)
 {
-	if (!g->returning || g->off)
-		return g->off;
+	if (!g->returning || g->written_off)
+		return g->written_off;
 	if (++g->deaf < DEAF)
 		return false;
 	line_leave(g);
-	grant_off(g, true);
+	grant_write_off(g, true);
 	slots_freed(g->of);
 	return true;
 }
 
-/* It had a turn and let it pass, perhaps not for the first time: it does not wait in the line yet. PROTOCOL R320 */
-static bool grant_wasteful(struct uccl_grant *g, uint64_t now)
-{
-	if (g->served && !g->turn_came) {
-		g->served = false;
-		g->wasted = (uint8_t)uccl_min(g->wasted + 1, WASTED_FREE + 1 + WASTED_DOUBLINGS);
-		if (g->wasted > WASTED_FREE)
-			g->again_ns = now + ((uint64_t)WASTED_NS << (g->wasted - WASTED_FREE - 1));
-	}
-	return g->wasted > WASTED_FREE && now < g->again_ns;
-}
-
-/*
- * Once it was told, who waits or has to does not ask again for a while; a block that was lost is worth a few questions.
- * PROTOCOL R320
- */
-static bool grant_answered(struct uccl_grant *g, uint64_t now)
-{
-	if (now - g->sent_ns >= ASK_AGAIN_NS)
-		return true;
-	g->questions = (uint8_t)uccl_min(g->questions + 1, QUESTIONS + 1);
-	return g->questions <= QUESTIONS;
-}
-
 bool uccl_slots_want(struct uccl_grant *g, uint64_t now)
 {
-	bool answer = grant_answered(g, now);
+	bool answer = uccl_grant_turn_answers(&g->turns, g->told_ns, now);
 	struct uccl_slots *s = g->of;
 
-	g->more = true;
+	g->need.has_more = true;
 	if (grant_deaf(g))
 		return answer;
 	if (!g->slots) {
-		if (!g->waits && grant_wasteful(g, now))
+		if (!g->waits && uccl_grant_turn_barred(&g->turns, now))
 			return answer;
 		line_enter(g, now);
 		slots_short(s, now);
-	} else if (!g->turn_came && g->renewals < RENEWALS) {
-		/* What told it so was lost. */
-		g->renewals++;
-		g->turn_ns = now;
+	} else {
+		uccl_grant_turn_renew(&g->turns, now);
 	}
 	return answer;
 }
@@ -508,10 +427,7 @@ struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now)
 	line_leave(g);
 	grant_told(g, uccl_max(g->believed, 1));
 	g->slots = 1;
-	g->served = true;
-	g->renewals = 0;
-	g->turn_ns = now;
-	g->turn_came = 0;
+	uccl_grant_turn_begin(&g->turns, now);
 	return g;
 }
 
@@ -524,7 +440,7 @@ struct uccl_grant *uccl_slots_ask(struct uccl_slots *s, uint64_t now)
 	slots_calm(s, now);
 	if (s->nwaiting)
 		s->short_ns = now;
-	if (now - s->short_ns >= QUIET_NS) {
+	if (now - s->short_ns >= SHORT_NS) {
 		s->ask_at = UCCL_NEVER;
 		return NULL;
 	}

@@ -39,46 +39,33 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "flow/recv/grant_need.h"
+#include "flow/recv/grant_share.h"
+#include "flow/recv/grant_turn.h"
+
 struct uccl_slots;
 
 /* What one peer may have in flight towards us. Its owner's; zero before uccl_slots_open. */
 struct uccl_grant {
 	struct uccl_slots *of;	/* NULL: not open */
-	TAILQ_ENTRY(uccl_grant) link;
-	uint64_t cost;		/* of one of its longest packets, see slots.c, */
-	uint64_t first;		/* and of its first slot: of such packets as come */
-	uint32_t most;		/* slots that it can use */
+	TAILQ_ENTRY(uccl_grant) link; /* in uccl_slots.busy or quiet */
+	TAILQ_ENTRY(uccl_grant) wait_link; /* in uccl_slots.waiting, */
+	uint64_t wait_ns;	/* since then, */
+	bool waits;		/* if it is in that list */
+	bool busy;		/* in which of the first two lists it is */
+	uint32_t slots;		/* slots that the peer is told now: fewer while it is to give some back */
 	uint32_t believed;	/* slots that it may believe to have */
-	uint32_t slots;		/* slots that it is told now: fewer while it is to give some back */
-	uint32_t token, fair;	/* its token, and its part if it is busy, */
-	uint32_t fair_change;	/* as of this change of uccl_slots */
-	uint8_t turn;
-	uint8_t asks;		/* in a row that were not answered */
-	bool returning;		/* a smaller grant was told, and is not known to be met */
-	bool busy;
-	uint32_t came;		/* chunks since from_ns */
-	uint64_t from_ns, busy_ns; /* when counting began; when it was last known to be busy */
-	uint64_t quiet_ns;	/* who sent little for so long is not busy */
-	uint64_t sent_ns;
-	uint64_t ask_at;
-	TAILQ_ENTRY(uccl_grant) wait_link; /* in uccl_slots.line, */
-	uint64_t wait_ns;		   /* since then */
-	bool waits;			/* whether it is */
-	bool more;		/* it said that more of its own waits */
-	bool least;		/* it knows of no grant of 0, */
-	bool beyond;		/* and has one slot that is promised twice: it does not count */
-	uint64_t turn_ns;	/* when it was given its first slot, or sent the first chunk with that, */
-	uint32_t turn_came;	/* and chunks since then */
-	bool turns;		/* as of fair_change: those who send are more than there are slots */
-	/* What it asked for and did not use; a chunk of it ends all of that. */
-	uint8_t renewals;	/* times that its turn began anew because it asked again */
-	uint8_t deaf;		/* times that it asked without having met the smaller grant that it was told */
-	uint8_t questions;	/* that it asked in a row, sooner than it should */
-	uint8_t wasted;		/* turns in a row that passed without a chunk */
-	bool proven;		/* it sent a chunk, ever */
-	bool served;		/* it was given a slot because it waited */
-	bool off;		/* it is awake, and does not give back: what it was told does not count any more */
-	uint64_t again_ns;	/* before that it does not wait in the line */
+	uint8_t turn;		/* number of the latest smaller grant */
+	bool returning;		/* that one was told, and is not known to be met */
+	uint8_t deaf;		/* times that the peer asked without having met it */
+	bool written_off;	/* so often that what it was told does not count any more */
+	bool overbooked;	/* its first slot is promised twice: it does not count */
+	uint8_t asks;		/* times in a row that it was asked to give back, and did not answer */
+	uint64_t ask_at;	/* not before then is it asked again */
+	uint64_t told_ns;	/* when the latest block left */
+	struct uccl_grant_share share;
+	struct uccl_grant_need need;
+	struct uccl_grant_turn turns;	/* if there are fewer slots than senders */
 };
 
 TAILQ_HEAD(uccl_grant_list, uccl_grant);
@@ -99,10 +86,10 @@ struct uccl_slots {
 void uccl_slots_init(struct uccl_slots *s);
 
 /*
- * A peer that may send from now on, in packets of which the queue holds `room`, and of which it can have `most` in
+ * A peer that may send from now on, in packets of which the queue holds `room`, and of which it can have `max_slots` in
  * flight. Its first grant is g->slots, perhaps 0.
  */
-void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t most);
+void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t max_slots);
 /*
  * The queue holds another number of its packets, `room`, or of those that came lately, `usual`: as many or more. By
  * that counts one slot of each, so that many peers with short packets all have one.
@@ -119,7 +106,7 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 /* A chunk came, and says whether more waits to be sent. */
 static inline void uccl_slots_more(struct uccl_grant *g, bool more)
 {
-	g->more = more;
+	g->need.has_more = more;
 }
 /*
  * It has nothing left to send with, and something to send. False: it asked so short a time ago that its question is not

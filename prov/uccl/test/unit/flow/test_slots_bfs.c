@@ -255,9 +255,9 @@ static void check(void)
 
 		if (!g->of)
 			continue;
-		used += g->believed * g->cost;
-		share += p->active ? 0 : g->believed * g->cost;
-		most = uccl_max(most, g->cost);
+		used += g->believed * g->share.cost;
+		share += p->active ? 0 : g->believed * g->share.cost;
+		most = uccl_max(most, g->share.cost);
 		/* It believes no more than we think, and has no more under way. */
 		assert_in_range(p->slots, 0, g->believed);
 		assert_in_range(p->left, 0, g->believed);

@@ -131,7 +131,7 @@ TEST(slots__smaller_queue)
 	}
 	assert_true(grant_of(l, 0)->believed + grant_of(l, 2)->believed <= 250);
 	/* One of its packets takes as much of the queue as one of who came later. */
-	assert_int_equal(grant_of(l, 0)->cost, grant_of(l, 2)->cost);
+	assert_int_equal(grant_of(l, 0)->share.cost, grant_of(l, 2)->share.cost);
 	lan_free(l);
 }
 
@@ -198,7 +198,7 @@ TEST(slots__an_older_peer)
 		assert_int_equal(lan_send(l, from ? 1 : 2, from ? 2 : 1, src, 10, LAN_CTX(3)), 0);
 		lan_conn(l, 2, 1)->hs.mine.waits = !old;
 		lan_run(l, 10 * MS);
-		assert_int_equal(grant_of(l, 2)->least, !!old);
+		assert_int_equal(grant_of(l, 2)->need.never_zero, !!old);
 		if (old) {
 			assert_int_equal(grant_of(l, 2)->believed, 1);
 			assert_int_equal(lan_conn(l, 1, 2)->hs.mine.slots, 1);
@@ -230,19 +230,19 @@ TEST(slots__by_what_comes)
 	c->slots.came = c->slots.longest = 0;
 	for (int i = 0; i < 16; i++) {
 		assert_int_equal(c->slots.typical_len, mtu);
-		assert_true(c->slots.grant.first == c->slots.grant.cost);
+		assert_true(c->slots.grant.share.first_cost == c->slots.grant.share.cost);
 		conn_slots_came(c, i % 2 ? 300 : 100);
 	}
 	assert_int_equal(c->slots.typical_len, 512);
-	assert_true(c->slots.grant.first < c->slots.grant.cost);
-	assert_in_range(((uint64_t)1 << 32) / c->slots.grant.first, mtu * 4 / 512 - 1, mtu * 4 / 512 + 1);
+	assert_true(c->slots.grant.share.first_cost < c->slots.grant.share.cost);
+	assert_in_range(((uint64_t)1 << 32) / c->slots.grant.share.first_cost, mtu * 4 / 512 - 1, mtu * 4 / 512 + 1);
 	/* Packets that came say so by themselves. */
 	for (int i = 0; i < 2; i++) {
 		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(2));
 		assert_int_equal(lan_send(l, 0, 1, src, mtu - 200, LAN_CTX(1)), 0);
 		lan_run(l, SECOND);
 		assert_true(c->slots.typical_len > 16384);
-		assert_in_range(c->slots.grant.cost, 1, c->slots.grant.first);
+		assert_in_range(c->slots.grant.share.cost, 1, c->slots.grant.share.first_cost);
 	}
 	lan_free(l);
 }

@@ -880,7 +880,7 @@ TEST_IN(segments_rx__says_whether_more_waits, NULL, end)
 		start_trains(40);
 		uccl_slots_init(&slots);
 		uccl_slots_open(&slots, &grant, 256, 256);
-		grant.more = !more;
+		grant.need.has_more = !more;
 		p.side[1].f.cfg.grant = &grant;
 		pair_bulk(&p, 0, 40 * PACKET);
 		len = train_flat(flat, &each);
@@ -888,7 +888,7 @@ TEST_IN(segments_rx__says_whether_more_waits, NULL, end)
 			flat[39 * each + 4] |= UCCL_FLAG_WANT;
 		feed_row(flat, len, each, 0, 40);
 		assert_int_equal(p.side[1].complete, 1);
-		assert_int_equal(grant.more, more);
+		assert_int_equal(grant.need.has_more, more);
 		pair_fini(&p);
 	}
 }

@@ -206,7 +206,7 @@ TEST(want__large_packets)
 	told = g[0].believed;
 	uccl_slots_more(&g[0], true);
 	assert_in_range(tell(0, told), 1, told);
-	assert_true(g[0].fair > told && !g[0].turns);
+	assert_true(g[0].share.fair > told && !g[0].share.too_small);
 	uccl_slots_open(&s, &g[3], 64, 64);
 	assert_int_equal(g[3].slots, 0);
 	/* A larger queue is looked at. */
@@ -443,7 +443,7 @@ TEST(want__wasted)
 		uccl_slots_want(&g[99], now);
 	assert_ptr_equal(uccl_slots_serve(&s, now), &g[99]);
 	tell(99, 1);
-	assert_int_equal(g[99].wasted, 0);
+	assert_int_equal(g[99].turns.wasted, 0);
 }
 
 /* Those who have slots do not answer: after a while there are a few for others, in turn. PROTOCOL R179 */
@@ -529,7 +529,7 @@ TEST(least__one)
 	used = s.used;
 	uccl_slots_least(&g[0]);
 	assert_int_equal(s.used, used);
-	assert_false(g[0].beyond);
+	assert_false(g[0].overbooked);
 }
 
 /* Alone, one has nearly all of it. */
@@ -556,7 +556,7 @@ TEST(tell__one_among_idle)
 		tell(1, 1);
 		now += 20 * MS;
 		tell(1, 1);
-		assert_true(!g[1].busy || g[1].token == 1);
+		assert_true(!g[1].busy || g[1].share.token == 1);
 	}
 }
 
@@ -647,7 +647,7 @@ TEST(met__counts)
 	tell(1, 64);
 	turn = g[0].turn;
 	/* Not within one instant: the peer could not tell the newer block by its time. */
-	g[0].sent_ns = now;
+	g[0].told_ns = now;
 	assert_int_equal(tell(0, 10), had);
 	now += 1000;
 	less = tell(0, 10);
@@ -824,7 +824,7 @@ TEST(resize__usual)
 	/* Never more than one of a packet of the full length: a queue that holds more of those is no reason. */
 	start(2, 64);
 	uccl_slots_resize(&g[0], 64, 32);
-	assert_int_equal(g[0].first, g[0].cost);
+	assert_int_equal(g[0].share.first_cost, g[0].share.cost);
 	/* The second slot is a long one. */
 	uccl_slots_resize(&g[0], 10, 1000);
 	for (int i = 0; i < 20; i++, now += MS / 4) {
@@ -847,7 +847,7 @@ TEST(want__patience)
 		assert_int_equal(tell(99, 1), 1);
 	}
 	now += 16 * MS;
-	assert_true(g[99].turn_came == 3);
+	assert_true(g[99].turns.came == 3);
 	assert_int_equal(tell(99, 1), 0);
 	/* Another one that has just begun may go on. */
 	uccl_slots_more(&g[98], true);
@@ -899,8 +899,8 @@ TEST(all__by_chance)
 				assert_true(!g[k].of || g[k].returning || g[k].slots == g[k].believed);
 				npeers += !!g[k].of;
 				nbusy += g[k].of && g[k].busy;
-				used += g[k].of && !g[k].off ? g[k].believed * g[k].cost : 0;
-				quiet += g[k].of && !g[k].off && !g[k].busy ? g[k].believed * g[k].cost : 0;
+				used += g[k].of && !g[k].written_off ? g[k].believed * g[k].share.cost : 0;
+				quiet += g[k].of && !g[k].written_off && !g[k].busy ? g[k].believed * g[k].share.cost : 0;
 			}
 			assert_int_equal(used, s.used);
 			assert_int_equal(quiet, s.quiet_used);
