@@ -247,6 +247,9 @@ uccl_sources = \
 	prov/uccl/src/flow/path/burst.h \
 	prov/uccl/src/flow/path/path.c \
 	prov/uccl/src/flow/path/path.h \
+	prov/uccl/src/flow/path/path_asks.h \
+	prov/uccl/src/flow/path/path_counters.h \
+	prov/uccl/src/flow/path/path_writes.h \
 	prov/uccl/src/flow/path/paths.c \
 	prov/uccl/src/flow/path/paths.h \
 	prov/uccl/src/flow/path/pmtu.c \

@@ -75,7 +75,7 @@ struct uccl_flow_ops {
 	void (*fence)(struct uccl_flow *f, uint16_t path, uint64_t now);
 	/*
 	 * Direct: what is written on this path seems to be swallowed; please make it anew, by the same way through the
-	 * network if it `stays`, else by another (uccl_flow_writes follows). Needed with cfg.write.later.
+	 * network if it `stays`, else by another (uccl_flow_set_writable follows). Needed with cfg.write.later.
 	 */
 	void (*renew)(struct uccl_flow *f, uint16_t path, bool stays, uint64_t now);
 	/* Every byte of the item was received by the peer and no NIC read of it is left. */
@@ -201,7 +201,7 @@ void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now);
  * Direct, with cfg.write.later: the NIC can, or can no longer, write on this path. What was written on one that ended
  * is sent again as packets at once.
  */
-void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now);
+void uccl_flow_set_writable(struct uccl_flow *f, uint16_t path, bool on, uint64_t now);
 /*
  * The place of message id was closed, so that writes which are not here yet cannot land: its doubts are over, without
  * upcalls.

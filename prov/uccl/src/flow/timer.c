@@ -67,11 +67,11 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 	uccl_pace_expire(&f->pace, now);
 }
 
-void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
+void uccl_flow_set_writable(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
 {
 	if (!f->cfg.write.later || path >= f->cfg.paths_tx)
 		return;
-	uccl_paths_writes(&f->paths, path, on, uccl_flow_rto(f), now);
+	uccl_paths_set_writable(&f->paths, path, on, uccl_flow_rto(f), now);
 	if (!on)
 		flow_writes_lost(f, path, now);
 }

@@ -545,8 +545,8 @@ static void flow_look(struct uccl_fab_scene *s, struct fflow *ff, uccl_fab_see s
 	if (!ff->seen)
 		ff->seen = uccl_fab_need(calloc(2 * (size_t)n, sizeof(*ff->seen)));
 	for (uint32_t i = 0; i < n; i++) {
-		ff->seen[n + i] = ff->f.paths.list[i].tx_bytes - ff->seen[i];
-		ff->seen[i] = ff->f.paths.list[i].tx_bytes;
+		ff->seen[n + i] = ff->f.paths.list[i].counters.bytes - ff->seen[i];
+		ff->seen[i] = ff->f.paths.list[i].counters.bytes;
 		sum += ff->seen[n + i];
 	}
 	if (!sum && !ff->f.sent.inflight_bytes)

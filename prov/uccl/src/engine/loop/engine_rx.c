@@ -376,7 +376,7 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	else if (rx->kind == UCCL_RX_FENCED)
 		uccl_flow_fenced(&c->peer.flow, rx->path, now);
 	else if (rx->kind == UCCL_RX_WRITE_ON || rx->kind == UCCL_RX_WRITE_OFF)
-		uccl_flow_writes(&c->peer.flow, rx->path, rx->kind == UCCL_RX_WRITE_ON, now);
+		uccl_flow_set_writable(&c->peer.flow, rx->path, rx->kind == UCCL_RX_WRITE_ON, now);
 	if (rx->kind != UCCL_RX_WRITE && rx->kind != UCCL_RX_SENT)
 		conn_say(c);
 	engine_ready(c);

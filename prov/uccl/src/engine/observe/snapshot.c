@@ -26,7 +26,7 @@ static uint16_t count_used(const struct uccl_path *paths, uint16_t n)
 	uint16_t used = 0;
 
 	for (uint16_t i = 0; i < n; i++)
-		used += paths[i].tx_packets > 0;
+		used += paths[i].counters.packets > 0;
 	return used;
 }
 
@@ -35,7 +35,7 @@ static void snapshot_paths(struct uccl_snapshot_path *out, const struct uccl_pat
 	for (uint16_t i = 0; i < n; i++) {
 		const struct uccl_path *p = &paths[i];
 
-		if (!p->tx_packets)
+		if (!p->counters.packets)
 			continue;
 		*out++ = (struct uccl_snapshot_path){
 			.index = i,
@@ -43,10 +43,10 @@ static void snapshot_paths(struct uccl_snapshot_path *out, const struct uccl_pat
 			.state = p->state,
 			.losses = p->losses,
 			.strikes = p->strikes,
-			.packets = p->tx_packets,
-			.bytes = p->tx_bytes,
-			.lost = p->lost,
-			.rerolls = p->rerolls,
+			.packets = p->counters.packets,
+			.bytes = p->counters.bytes,
+			.lost = p->counters.lost,
+			.rerolls = p->counters.rerolls,
 			.srtt_ns = p->srtt_ns,
 			.inflight = p->inflight,
 		};

@@ -215,7 +215,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			uint64_t csn = uccl_seq_expand(f->sent.nxt, in->seq, 32);
 			const struct uccl_sent *e;
 
-			if (csn < f->sent.una || !uccl_path_acked_write(p, csn))
+			if (csn < f->sent.una || !uccl_path_writes_acked(&p->writes, csn))
 				continue;
 			uccl_paths_write_seen(&f->paths, in->path, csn);
 			e = uccl_sent_at(&f->sent, csn);
@@ -229,7 +229,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				continue;
 			rtt = path_sample(in, arrived, &sent);
 		}
-		if (rtt && sent >= f->loss.times.host_heard_ns && (in->write || !uccl_path_was_quiet(p, in->seq)))
+		if (rtt && sent >= f->loss.times.host_heard_ns && (in->write || !uccl_path_asks_was_quiet(&p->asks, in->seq)))
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
 		uccl_rack_reported(&f->loss.rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);
@@ -343,7 +343,7 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 {
 	const struct uccl_path *p = &f->paths.list[e->path];
 
-	return sent_wrote(e) ? p->acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
+	return sent_wrote(e) ? p->writes.acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
 }
 
 /* Packets were lost that left once: one, or these segments of the entry. */
@@ -416,7 +416,7 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 	const struct uccl_path *p = &f->paths.list[e->path];
 
 	if (sent_wrote(e))
-		return uccl_rack_proof(&f->loss.rack, (int64_t)(p->acked_csn - csn - 1));
+		return uccl_rack_proof(&f->loss.rack, (int64_t)(p->writes.acked_csn - csn - 1));
 	return uccl_rack_proof(&f->loss.rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
 }
 

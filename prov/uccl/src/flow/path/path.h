@@ -10,6 +10,9 @@
 #include <stdint.h>
 
 #include "base/units.h"
+#include "flow/path/path_asks.h"
+#include "flow/path/path_counters.h"
+#include "flow/path/path_writes.h"
 
 /* Most paths between two endpoints. */
 #define UCCL_PATHS_MAX 256
@@ -21,36 +24,19 @@ enum uccl_path_state {
 	UCCL_PATH_PROBATION,	/* probed; in service again at the first answer, out again at `until` */
 };
 
-/* Direct writes of a path, where the NIC makes it ready for them (uccl_write_cfg.later); else always ON. */
-enum uccl_path_write {
-	UCCL_WRITE_OFF,		/* not made, or broken: the NIC is asked to make it anew */
-	UCCL_WRITE_TRIAL,	/* made: one write may go, from `write_until` on */
-	UCCL_WRITE_TRYING,	/* that one is under way */
-	UCCL_WRITE_ON,
-};
-
 struct uccl_path {
 	uint8_t state;
 	uint8_t losses;		/* in a row, without an acknowledgement between */
 	uint8_t strikes;	/* times put in quarantine lately: the back-off */
 	uint8_t long_losses;	/* times in a row that a chunk too long for a probe was lost, whatever probes say */
-	uint8_t write;		/* enum uccl_path_write */
-	uint8_t write_losses;	/* of direct writes, in a row */
-	uint8_t write_strikes;	/* trials that failed: the back-off */
 	bool probe_due;		/* a probe wants to leave on it */
 	bool control;		/* among those that control packets prefer */
-	uint8_t quiet;		/* of the eight packets up to quiet_seq those that ask for no answer, by bits */
 	uint16_t marks;		/* as reported last, see struct uccl_ack_path */
 	uint16_t marks_new;	/* of them, since its last RTT sample */
 	uint16_t label;		/* the NIC's entropy label now in use */
 	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
 	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
 	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
-	uint32_t ask_seq;	/* number of the control packet of ask_ns */
-	uint32_t quiet_seq;	/* of the latest packet that asks for no answer */
-	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
-	uint64_t write_csn;	/* TRYING: of the trial */
-	uint64_t write_until;	/* TRIAL: not before */
 	uint64_t srtt_ns;	/* 0: no sample yet */
 	uint64_t rttvar_ns;
 	uint64_t last_rtt_ns;	/* the latest sample, */
@@ -60,12 +46,9 @@ struct uccl_path {
 	uint64_t inflight;	/* bytes */
 	uint64_t long_ns;	/* the latest of these times: what was sent before says nothing new */
 	uint64_t until;		/* end of quarantine, or when the probe is overdue */
-	uint64_t ask_ns;	/* when the first control packet left that was not reported yet; 0: none */
-	/* free-running counters */
-	uint64_t tx_packets;
-	uint64_t tx_bytes;
-	uint32_t lost;
-	uint32_t rerolls;
+	struct uccl_path_writes writes;
+	struct uccl_path_asks asks;
+	struct uccl_path_counters counters;
 };
 
 /* Begin life with the given label. */
@@ -78,45 +61,27 @@ void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now);
 /* A packet of so many bytes of payload leaves on it; returns its number. */
 static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t bytes)
 {
-	p->tx_packets++;
-	p->tx_bytes += bytes;
+	uccl_path_counters_left(&p->counters, bytes);
 	return p->next_seq++;
 }
 
 /* A direct write of so many bytes leaves on it. A path on trial tries with this CSN. */
 static inline void uccl_path_wrote(struct uccl_path *p, uint32_t bytes, uint64_t csn)
 {
-	p->tx_packets++;
-	p->tx_bytes += bytes;
-	if (p->write != UCCL_WRITE_TRIAL)
-		return;
-	p->write = UCCL_WRITE_TRYING;
-	p->write_csn = csn;
+	uccl_path_counters_left(&p->counters, bytes);
+	uccl_path_writes_left(&p->writes, csn);
 }
 
 /* What left last is a control packet: it should be reported. */
 static inline void uccl_path_asked(struct uccl_path *p, uint64_t now)
 {
-	if (p->ask_ns)
-		return;
-	p->ask_ns = now;
-	p->ask_seq = p->next_seq - 1;
+	uccl_path_asks_left(&p->asks, p->next_seq - 1, now);
 }
 
-/* What left last asks for no answer: when it is reported tells nothing of the peer's host. PROTOCOL R99 */
+/* What left last asks for no answer. */
 static inline void uccl_path_quiet(struct uccl_path *p)
 {
-	uint32_t on = p->next_seq - 1 - p->quiet_seq;
-
-	p->quiet = (uint8_t)((on < 8 ? p->quiet << on : 0) | 1);
-	p->quiet_seq += on;
-}
-
-static inline bool uccl_path_was_quiet(const struct uccl_path *p, uint32_t seq)
-{
-	uint32_t back = p->quiet_seq - seq;
-
-	return back < 8 && p->quiet >> back & 1;
+	uccl_path_asks_quiet(&p->asks, p->next_seq - 1);
 }
 
 /* Bytes in flight: more of them, or less. */
@@ -132,7 +97,7 @@ static inline void uccl_path_land(struct uccl_path *p, uint32_t bytes)
 
 static inline void uccl_path_lost(struct uccl_path *p)
 {
-	p->lost++;
+	p->counters.lost++;
 }
 
 /*
@@ -159,20 +124,12 @@ static inline uint16_t uccl_path_take_marks(struct uccl_path *p)
 	return marks;
 }
 
-/* The peer reports this number, or CSN of a direct write. False: no news. */
+/* The peer reports this number. False: no news. */
 static inline bool uccl_path_acked(struct uccl_path *p, uint32_t seq)
 {
 	if ((int32_t)(seq - p->acked_seq) <= 0)
 		return false;
 	p->acked_seq = seq;
-	return true;
-}
-
-static inline bool uccl_path_acked_write(struct uccl_path *p, uint64_t csn)
-{
-	if (csn + 1 <= p->acked_csn)
-		return false;
-	p->acked_csn = csn + 1;
 	return true;
 }
 

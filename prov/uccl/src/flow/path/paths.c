@@ -18,8 +18,6 @@
 #define PATH_LONG 512
 /* So many times in a row is a path left for it. PROTOCOL R102 */
 #define PATH_LONG_LOSSES_MAX 3
-/* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
-#define WRITE_LOSSES_MAX 3
 /* The back-off of what fails ends with so many times. */
 #define STRIKES_MAX 8
 /* Tries of a path whose NIC may not know that it is broken: more than a link takes that is cut for a second or two. */
@@ -71,7 +69,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 		return false;
 	for (uint16_t i = 0; i < cfg->n; i++) {
 		uccl_path_init(&s->list[i], (uint16_t)((cfg->first_label + i) % cfg->labels));
-		s->list[i].write = cfg->writes && !cfg->write_later ? UCCL_WRITE_ON : UCCL_WRITE_OFF;
+		uccl_path_writes_init(&s->list[i].writes, cfg->writes && !cfg->write_later);
 	}
 	s->next_label = (uint16_t)((cfg->first_label + cfg->n) % cfg->labels);
 	uccl_paths_refresh(s);
@@ -99,9 +97,9 @@ void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
 {
 	s->list[path].label = s->next_label;
 	s->list[path].fresh_seq = s->list[path].next_seq;
-	s->list[path].ask_ns = 0;
+	uccl_path_asks_end(&s->list[path].asks);
 	s->next_label = (uint16_t)((s->next_label + 1) % s->labels);
-	s->list[path].rerolls++;
+	s->list[path].counters.rerolls++;
 	s->stats->rerolled++;
 }
 
@@ -113,7 +111,7 @@ void uccl_paths_probe(struct uccl_paths *s, uint16_t path)
 
 static bool works(const struct uccl_path *p, bool writes)
 {
-	return writes ? p->write == UCCL_WRITE_ON : uccl_path_usable(p);
+	return writes ? p->writes.state == UCCL_WRITE_ON : uccl_path_usable(p);
 }
 
 /*
@@ -124,7 +122,7 @@ static bool works(const struct uccl_path *p, bool writes)
 static bool path_stays(const struct uccl_paths *s, uint16_t path, bool writes)
 {
 	const struct uccl_path *p = &s->list[path];
-	bool young = writes ? p->write_strikes < s->write_tries : p->strikes < STRIKES_MAX;
+	bool young = writes ? p->writes.strikes < s->write_tries : p->strikes < STRIKES_MAX;
 	uint32_t n = 0;
 
 	for (uint16_t i = 0; i < s->n; i++)
@@ -140,49 +138,25 @@ static void write_renew(struct uccl_paths *s, uint16_t path, bool stays, uint64_
 {
 	struct uccl_path *p = &s->list[path];
 
-	if (!s->write_later || p->write == UCCL_WRITE_OFF)
+	if (!s->write_later || p->writes.state == UCCL_WRITE_OFF)
 		return;
-	if (p->write == UCCL_WRITE_TRYING && p->write_strikes < STRIKES_MAX)
-		p->write_strikes++;
-	p->write = UCCL_WRITE_OFF;
-	p->write_losses = 0;
+	uccl_path_writes_off(&p->writes);
 	s->stats->write_renewed++;
 	s->ops->renew(s, path, stays, now);
 }
 
-/* One that had failed works: its link may be back, so the others are tried now. */
-static void writes_back(struct uccl_paths *s)
-{
-	for (uint16_t i = 0; i < s->n; i++)
-		if (s->list[i].write == UCCL_WRITE_TRIAL)
-			s->list[i].write_until = 0;
-}
-
 void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now)
 {
-	struct uccl_path *p = &s->list[path];
-
-	/* A later one came: the path works. Or what was written before a trial tells of what the path was before. */
-	if (csn < p->acked_csn || p->write == UCCL_WRITE_TRIAL || (p->write == UCCL_WRITE_TRYING && csn < p->write_csn))
-		return;
-	if (p->write_losses < UINT8_MAX)
-		p->write_losses++;
-	if (p->write == UCCL_WRITE_TRYING || p->write_losses >= WRITE_LOSSES_MAX)
+	if (uccl_path_writes_lost(&s->list[path].writes, csn))
 		write_renew(s, path, path_stays(s, path, true), now);
 }
 
 void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
 {
-	struct uccl_path *p = &s->list[path];
-
-	p->write_losses = 0;
-	/* What was written before tells of what the path was before. */
-	if (p->write != UCCL_WRITE_TRYING || csn < p->write_csn)
-		return;
-	p->write = UCCL_WRITE_ON;
-	if (p->write_strikes)
-		writes_back(s);
-	p->write_strikes = 0;
+	/* One that had failed works: its link may be back, so the others are tried now. */
+	if (uccl_path_writes_came(&s->list[path].writes, csn))
+		for (uint16_t i = 0; i < s->n; i++)
+			uccl_path_writes_hasten(&s->list[i].writes);
 }
 
 static void control_add(struct uccl_paths *s, uint16_t path)
@@ -271,9 +245,9 @@ void uccl_paths_overdue(struct uccl_paths *s, uint64_t reported_ns, uint64_t rto
 	for (uint16_t i = 0; i < s->n; i++) {
 		struct uccl_path *p = &s->list[i];
 
-		if (!p->ask_ns || reported_ns < p->ask_ns + rto_ns)
+		if (!p->asks.since_ns || reported_ns < p->asks.since_ns + rto_ns)
 			continue;
-		p->ask_ns = 0;
+		uccl_path_asks_end(&p->asks);
 		control_remove(s, i);
 		/* Reports name twelve paths at a time, so of many one says little. */
 		path_losses(s, i, 1, PATH_LOSSES_MAX, rto_ns, now);
@@ -321,8 +295,7 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 		return;
 	p->fresh_seq = p->acked_seq;
 	p->losses = 0;
-	if (p->ask_ns && (int32_t)(p->acked_seq - p->ask_seq) >= 0)
-		p->ask_ns = 0;
+	uccl_path_asks_reported(&p->asks, p->acked_seq);
 	s->alive = path;
 	if (p->state != UCCL_PATH_ACTIVE) {
 		if (p->state == UCCL_PATH_PROBATION) {
@@ -460,21 +433,16 @@ void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 		ask_on(s, (uint16_t)((path + s->n / 2) % s->n), unanswered);
 }
 
-static bool write_may(const struct uccl_path *p, uint64_t now)
-{
-	return p->write == UCCL_WRITE_ON || (p->write == UCCL_WRITE_TRIAL && now >= p->write_until);
-}
-
-uint32_t uccl_paths_writes_may(const struct uccl_paths *s, uint32_t most, uint64_t now)
+uint32_t uccl_paths_writes_allowed(const struct uccl_paths *s, uint32_t most, uint64_t now)
 {
 	uint32_t n = 0;
 
 	for (uint16_t i = 0; i < s->nusable; i++) {
 		const struct uccl_path *p = &s->list[s->usable[i]];
 
-		if (p->write == UCCL_WRITE_ON)
+		if (p->writes.state == UCCL_WRITE_ON)
 			return most;
-		n += write_may(p, now);
+		n += uccl_path_writes_may(&p->writes, now);
 	}
 	return (uint32_t)uccl_min(n, most);
 }
@@ -482,7 +450,7 @@ uint32_t uccl_paths_writes_may(const struct uccl_paths *s, uint32_t most, uint64
 uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now)
 {
 	for (uint16_t i = 0; i <= s->nusable; i++) {
-		if (write_may(&s->list[path], now))
+		if (uccl_path_writes_may(&s->list[path].writes, now))
 			return path;
 		s->write_rr = (uint16_t)((s->write_rr + 1) % s->nusable);
 		path = s->usable[s->write_rr];
@@ -490,14 +458,9 @@ uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now)
 	return UCCL_PATHS_MAX;
 }
 
-void uccl_paths_writes(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now)
+void uccl_paths_set_writable(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now)
 {
-	struct uccl_path *p = &s->list[path];
-
-	p->write_losses = 0;
-	p->write = on ? UCCL_WRITE_TRIAL : UCCL_WRITE_OFF;
-	if (on)
-		p->write_until = p->write_strikes ? now + (rto_ns << p->write_strikes) : now;
+	uccl_path_writes_ready(&s->list[path].writes, on, rto_ns, now);
 }
 
 const char *uccl_paths_check(const struct uccl_paths *s)

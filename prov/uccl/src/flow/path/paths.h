@@ -36,7 +36,7 @@ struct uccl_paths_cfg {
 	uint16_t n, labels;
 	uint16_t first_label;
 	bool writes;		/* there may be direct writes, */
-	bool write_later;	/* but no path carries them before uccl_paths_writes */
+	bool write_later;	/* but no path carries them before uccl_paths_set_writable */
 	bool write_brittle;	/* and one that lost some may be broken, where the NIC does not know of it */
 	struct uccl_stats *stats;
 	const struct uccl_paths_ops *ops;
@@ -125,9 +125,9 @@ void uccl_paths_unheard(struct uccl_paths *s);
 void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now);
 void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn);
 /* With write_later: the NIC can, or can no longer, write on it. */
-void uccl_paths_writes(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now);
+void uccl_paths_set_writable(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now);
 /* How many writes may be announced now: one for each path that is to be tried, if there is none that works. */
-uint32_t uccl_paths_writes_may(const struct uccl_paths *s, uint32_t most, uint64_t now);
+uint32_t uccl_paths_writes_allowed(const struct uccl_paths *s, uint32_t most, uint64_t now);
 /* The path that was chosen if it may carry writes, else the next in service that may; UCCL_PATHS_MAX: none. */
 uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now);
 

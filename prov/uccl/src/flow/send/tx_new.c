@@ -134,7 +134,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->app_limited = false;
 		return 0;
 	}
-	most = item->direct && f->cfg.write.bytes ? uccl_paths_writes_may(&f->paths, DESC_CHUNKS_MAX, now) : 0;
+	most = item->direct && f->cfg.write.bytes ? uccl_paths_writes_allowed(&f->paths, DESC_CHUNKS_MAX, now) : 0;
 	if (most)
 		return flow_tx_desc(f, tx, item, most, now);
 	trial = f->cfg.packet.find_mtu ? uccl_pmtu_next(&f->pmtu, now) : 0;

@@ -22,7 +22,7 @@ struct uccl_item;
 struct uccl_write_cfg {
 	uint32_t bytes;		/* payload of the largest write, 0: none */
 	bool brittle;		/* the peer's path ends with the loss of a part of a longer write */
-	bool later;		/* no path carries writes before uccl_flow_writes says so */
+	bool later;		/* no path carries writes before uccl_flow_set_writable says so */
 	bool async;		/* NIC: payload of writes is free only when uccl_flow_sent() says so */
 	bool fifo;		/* paths keep the order of writes: so the operator says */
 };

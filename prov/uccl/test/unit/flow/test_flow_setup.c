@@ -450,10 +450,10 @@ TEST_IN(path_loss__black_hole, NULL, end)
 		if (i != 2)
 			assert_int_equal(tx()->paths.list[i].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(tx()->paths.nusable, 3);
-	carried = tx()->paths.list[2].tx_bytes;
+	carried = tx()->paths.list[2].counters.bytes;
 	transfer(500 * KIB);
 	/* Nothing of the application's goes there. */
-	assert_int_equal(tx()->paths.list[2].tx_bytes, carried);
+	assert_int_equal(tx()->paths.list[2].counters.bytes, carried);
 }
 
 /* What is long gets lost time after time, in whatever numbers, and probes are answered all the while. */
@@ -796,7 +796,7 @@ TEST_IN(paths_expire__probation_and_back, NULL, end)
 	assert_int_equal(k->label, next);
 	assert_int_not_equal(k->label, label);
 	assert_int_equal(p.side[0].stats.rerolled, 1);
-	assert_int_equal(tx()->paths.list[1].rerolls, 1);
+	assert_int_equal(tx()->paths.list[1].counters.rerolls, 1);
 	assert_int_equal(tx()->paths.nusable, 3);
 	/* Answered: in service, its RTT to be learnt anew. */
 	tx()->paths.list[1].srtt_ns = 5;
@@ -850,9 +850,9 @@ TEST_IN(paths_expire__healed, NULL, end)
 	dead = 0;
 	pair_run(&p, p.now + 5 * UCCL_NS_PER_S);
 	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
-	carried = tx()->paths.list[1].tx_bytes;
+	carried = tx()->paths.list[1].counters.bytes;
 	transfer(500 * KIB);
-	assert_true(tx()->paths.list[1].tx_bytes > carried + 50 * KIB);
+	assert_true(tx()->paths.list[1].counters.bytes > carried + 50 * KIB);
 }
 
 TEST_IN(flow_expiry__earliest, NULL, end)
@@ -1064,7 +1064,7 @@ TEST_IN(control_check__unreported, NULL, end)
 	for (int i = 0; i < 3; i++) {
 		uccl_paths_alive(&tx()->paths, 1, p.now);
 		q->losses = (uint8_t)i;
-		q->ask_ns = p.now;
+		q->asks.since_ns = p.now;
 		tx()->loss.rack.reported_ns = p.now + uccl_flow_rto(tx()) - 1;
 		tx()->paths.control_at = 0;
 		uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
@@ -1075,7 +1075,7 @@ TEST_IN(control_check__unreported, NULL, end)
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
 		uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_false(q->control);
-		assert_int_equal(q->ask_ns, 0);
+		assert_int_equal(q->asks.since_ns, 0);
 	}
 	assert_int_equal(q->state, UCCL_PATH_SUSPECT);
 	tx()->loss.rack.reported_ns = 0;
@@ -1090,7 +1090,7 @@ TEST_IN(control_check__one_of_many, NULL, end)
 	c.labels = 64;
 	start(c);
 	for (uint16_t i = 0; i < 64; i++)
-		tx()->paths.list[i].ask_ns = p.now;
+		tx()->paths.list[i].asks.since_ns = p.now;
 	tx()->loss.rack.reported_ns = p.now + uccl_flow_rto(tx());
 	uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 	assert_int_equal(tx()->paths.list[63].losses, 1);
@@ -1122,7 +1122,7 @@ TEST_IN(control_check__acknowledgements_leave_dead_paths, NULL, end)
 	assert_int_not_equal(p.side[1].f.paths.list[1].state, UCCL_PATH_ACTIVE);
 	assert_int_not_equal(p.side[1].f.paths.list[2].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(p.side[1].f.paths.nusable, 2);
-	carried = p.side[1].f.paths.list[0].tx_packets + p.side[1].f.paths.list[3].tx_packets;
+	carried = p.side[1].f.paths.list[0].counters.packets + p.side[1].f.paths.list[3].counters.packets;
 	assert_true(carried * 10 > p.side[1].stats.tx_packets * 8);
 }
 
@@ -1191,7 +1191,7 @@ static void start_later(void)
 	start(pair_direct());
 	tx()->cfg.write.later = tx()->paths.write_later = true;
 	for (uint16_t i = 0; i < tx()->cfg.paths_tx; i++)
-		path(i)->write = UCCL_WRITE_OFF;
+		path(i)->writes.state = UCCL_WRITE_OFF;
 }
 
 /* A grant is no use before a path is ready; then one write goes, more when it is reported. PROTOCOL R84 */
@@ -1201,15 +1201,15 @@ TEST_IN(writes__off_trial_on, NULL, end)
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 10 * MS));
 	assert_int_equal(p.side[0].stats.writes_tx, 0);
-	uccl_flow_writes(tx(), 2, true, p.now);
-	uccl_flow_writes(tx(), 4711, true, p.now);
+	uccl_flow_set_writable(tx(), 2, true, p.now);
+	uccl_flow_set_writable(tx(), 4711, true, p.now);
 	pair_bulk(&p, 0, 8 * KIB);
 	pair_pump_one(&p, 0);
 	assert_int_equal(p.side[0].stats.writes_tx, 1);
-	assert_int_equal(path(2)->write, UCCL_WRITE_TRYING);
+	assert_int_equal(path(2)->writes.state, UCCL_WRITE_TRYING);
 	assert_int_equal(p.wire[pair_find_write(&p, 1)]->path, 2);
 	assert_true(pair_finish(&p, 10 * MS));
-	assert_int_equal(path(2)->write, UCCL_WRITE_ON);
+	assert_int_equal(path(2)->writes.state, UCCL_WRITE_ON);
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 10 * MS));
 	assert_int_equal(p.side[0].stats.writes_tx, 17);
@@ -1235,13 +1235,13 @@ TEST_IN(writes__report_lost, NULL, end)
 	start_later();
 	p.arg = &left;
 	p.filter = writes_ack_lost;
-	uccl_flow_writes(tx(), 2, true, p.now);
+	uccl_flow_set_writable(tx(), 2, true, p.now);
 	pair_bulk(&p, 0, 4 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(left, 0);
 	assert_int_equal(p.side[0].stats.writes_tx, 1);
 	assert_int_equal(p.side[0].stats.rtx_bytes, 0);
-	assert_int_equal(path(2)->write, UCCL_WRITE_ON);
+	assert_int_equal(path(2)->writes.state, UCCL_WRITE_ON);
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(p.side[0].stats.writes_tx, 17);
@@ -1265,35 +1265,35 @@ TEST_IN(writes__lost_in_a_row, NULL, end)
 	start_later();
 	p.arg = &left;
 	p.filter = writes_lost;
-	uccl_flow_writes(tx(), 1, true, p.now);
-	path(1)->write = UCCL_WRITE_ON;
+	uccl_flow_set_writable(tx(), 1, true, p.now);
+	path(1)->writes.state = UCCL_WRITE_ON;
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
-	assert_int_equal(path(1)->write, UCCL_WRITE_ON);
-	assert_int_equal(path(1)->write_losses, 0);
+	assert_int_equal(path(1)->writes.state, UCCL_WRITE_ON);
+	assert_int_equal(path(1)->writes.losses, 0);
 	assert_int_equal(p.side[0].renews, 0);
 	left = 100;
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
-	assert_int_equal(path(1)->write, UCCL_WRITE_OFF);
+	assert_int_equal(path(1)->writes.state, UCCL_WRITE_OFF);
 	assert_int_equal(p.side[0].renews, 1);
 	assert_int_equal(p.side[0].stats.write_renewed, 1);
 	/* That says nothing of the way of packets. */
 	assert_int_equal(path(1)->long_losses, 0);
 	/* Made anew, and still no good: asked for again, and the next trial has to wait. */
-	uccl_flow_writes(tx(), 1, true, p.now);
-	assert_true(path(1)->write_until <= p.now);
+	uccl_flow_set_writable(tx(), 1, true, p.now);
+	assert_true(path(1)->writes.trial_at <= p.now);
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(p.side[0].renews, 2);
-	uccl_flow_writes(tx(), 1, true, p.now);
-	assert_true(path(1)->write_until > p.now);
+	uccl_flow_set_writable(tx(), 1, true, p.now);
+	assert_true(path(1)->writes.trial_at > p.now);
 	left = 0;
-	p.now = path(1)->write_until;
+	p.now = path(1)->writes.trial_at;
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
-	assert_int_equal(path(1)->write, UCCL_WRITE_ON);
-	assert_int_equal(path(1)->write_strikes, 0);
+	assert_int_equal(path(1)->writes.state, UCCL_WRITE_ON);
+	assert_int_equal(path(1)->writes.strikes, 0);
 }
 
 /* What is announced goes as packets when no path can write any more; what was written last goes again at once. */
@@ -1303,8 +1303,8 @@ TEST_IN(writes__end_in_the_middle, NULL, end)
 	uint64_t writes;
 
 	start_later();
-	uccl_flow_writes(tx(), 0, true, p.now);
-	path(0)->write = UCCL_WRITE_ON;
+	uccl_flow_set_writable(tx(), 0, true, p.now);
+	path(0)->writes.state = UCCL_WRITE_ON;
 	tx()->limits.slots = 6;
 	pair_bulk(&p, 0, 64 * KIB);
 	p.arg = &left;
@@ -1313,7 +1313,7 @@ TEST_IN(writes__end_in_the_middle, NULL, end)
 	writes = p.side[0].stats.writes_tx;
 	assert_int_equal(writes, 5);
 	assert_int_equal(left, 95);
-	uccl_flow_writes(tx(), 0, false, p.now);
+	uccl_flow_set_writable(tx(), 0, false, p.now);
 	assert_int_equal(p.side[0].stats.lost_proof, 5);
 	assert_true(pair_finish(&p, 50 * MS));
 	assert_int_equal(p.side[0].stats.writes_tx, writes);
@@ -1324,15 +1324,15 @@ TEST_IN(writes__end_in_the_middle, NULL, end)
 TEST_IN(writes__renewed_with_the_label, NULL, end)
 {
 	start_later();
-	uccl_flow_writes(tx(), 1, true, p.now);
-	path(1)->write = UCCL_WRITE_ON;
+	uccl_flow_set_writable(tx(), 1, true, p.now);
+	path(1)->writes.state = UCCL_WRITE_ON;
 	path(1)->state = UCCL_PATH_QUARANTINE;
 	path(1)->until = p.now + US;
 	uccl_paths_refresh(&tx()->paths);
 	p.now += 2 * US;
 	uccl_flow_expire(tx(), p.now);
 	assert_int_equal(path(1)->state, UCCL_PATH_PROBATION);
-	assert_int_equal(path(1)->write, UCCL_WRITE_OFF);
+	assert_int_equal(path(1)->writes.state, UCCL_WRITE_OFF);
 	assert_int_equal(p.side[0].renews, 1);
 }
 

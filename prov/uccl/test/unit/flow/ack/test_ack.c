@@ -262,7 +262,7 @@ TEST_IN(ack_rx__write_never_sent, NULL, end)
 	refused(&a, UCCL_DROP_ACK);
 	a.paths[0].seq--;
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->paths.list[0].acked_csn, base() + 5);
+	assert_int_equal(tx()->paths.list[0].writes.acked_csn, base() + 5);
 }
 
 /* An older block that was overtaken: its grants are not news any more, and nothing goes backwards. */

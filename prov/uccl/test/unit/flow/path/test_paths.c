@@ -81,7 +81,7 @@ TEST(init__all_in_service)
 	assert_int_equal(s.at, UCCL_NEVER);
 	for (uint16_t i = 0; i < N; i++) {
 		assert_int_equal(s.list[i].label, (LABELS - 2 + i) % LABELS);
-		assert_int_equal(s.list[i].write, UCCL_WRITE_OFF);
+		assert_int_equal(s.list[i].writes.state, UCCL_WRITE_OFF);
 	}
 	assert_int_equal(s.next_label, N - 2);
 	end();
@@ -99,7 +99,7 @@ TEST(take_list__outlives_the_paths)
 	assert_int_equal(n, N);
 	assert_null(s.list);
 	uccl_paths_fini(&s);
-	assert_int_equal(list[3].tx_packets, 1);
+	assert_int_equal(list[3].counters.packets, 1);
 	free(list);
 }
 
@@ -320,7 +320,7 @@ TEST(ask__path_after_path)
 	assert_int_equal(stats.rerolled, 0);
 	asked(3, N / 2 + 2, (3 + N / 2 + 2) % N, 5);
 	assert_int_equal(stats.rerolled, 2);
-	assert_int_equal(s.list[5].rerolls, 1);
+	assert_int_equal(s.list[5].counters.rerolls, 1);
 	end();
 }
 
@@ -384,27 +384,27 @@ TEST(writes__trial)
 
 	begin(true, true);
 	p = &s.list[4];
-	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
+	assert_int_equal(uccl_paths_writes_allowed(&s, 32, MS), 0);
 	assert_int_equal(uccl_paths_for_write(&s, 4, MS), UCCL_PATHS_MAX);
-	uccl_paths_writes(&s, 4, true, RTO, MS);
-	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 1);
+	uccl_paths_set_writable(&s, 4, true, RTO, MS);
+	assert_int_equal(uccl_paths_writes_allowed(&s, 32, MS), 1);
 	assert_int_equal(uccl_paths_for_write(&s, 0, MS), 4);
 	uccl_path_wrote(p, 4096, 70);
-	assert_int_equal(p->write, UCCL_WRITE_TRYING);
-	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
+	assert_int_equal(p->writes.state, UCCL_WRITE_TRYING);
+	assert_int_equal(uccl_paths_writes_allowed(&s, 32, MS), 0);
 	uccl_paths_write_lost(&s, 4, 70, 2 * MS);
 	assert_int_equal(renews, 1);
-	assert_int_equal(p->write, UCCL_WRITE_OFF);
+	assert_int_equal(p->writes.state, UCCL_WRITE_OFF);
 	/* It failed once: the next trial waits. */
-	uccl_paths_writes(&s, 4, true, RTO, 3 * MS);
-	assert_int_equal(p->write_until, 3 * MS + 2 * RTO);
-	assert_int_equal(uccl_paths_writes_may(&s, 32, 3 * MS), 0);
+	uccl_paths_set_writable(&s, 4, true, RTO, 3 * MS);
+	assert_int_equal(p->writes.trial_at, 3 * MS + 2 * RTO);
+	assert_int_equal(uccl_paths_writes_allowed(&s, 32, 3 * MS), 0);
 	uccl_path_wrote(p, 4096, 80);
 	uccl_paths_write_seen(&s, 4, 79);
-	assert_int_equal(p->write, UCCL_WRITE_TRYING);
+	assert_int_equal(p->writes.state, UCCL_WRITE_TRYING);
 	uccl_paths_write_seen(&s, 4, 80);
-	assert_int_equal(p->write, UCCL_WRITE_ON);
-	assert_int_equal(uccl_paths_writes_may(&s, 32, 3 * MS), 32);
+	assert_int_equal(p->writes.state, UCCL_WRITE_ON);
+	assert_int_equal(uccl_paths_writes_allowed(&s, 32, 3 * MS), 32);
 	/* Three in a row. */
 	for (uint64_t csn = 81; csn < 84; csn++) {
 		assert_int_equal(renews, 1);
@@ -418,10 +418,10 @@ static void all_write(void)
 {
 	begin(true, true);
 	for (uint16_t i = 0; i < N; i++) {
-		uccl_paths_writes(&s, i, true, RTO, MS);
+		uccl_paths_set_writable(&s, i, true, RTO, MS);
 		uccl_path_wrote(&s.list[i], 4096, 10u + i);
 		uccl_paths_write_seen(&s, i, 10u + i);
-		assert_int_equal(s.list[i].write, UCCL_WRITE_ON);
+		assert_int_equal(s.list[i].writes.state, UCCL_WRITE_ON);
 	}
 }
 
@@ -430,7 +430,7 @@ static void write_fails(uint16_t path, uint64_t csn, uint64_t now)
 {
 	for (uint64_t i = 0; i < 3; i++)
 		uccl_paths_write_lost(&s, path, csn + i, now);
-	assert_int_equal(s.list[path].write, UCCL_WRITE_OFF);
+	assert_int_equal(s.list[path].writes.state, UCCL_WRITE_OFF);
 }
 
 /* Where most paths carry writes, those that swallow some are tried again by the same way. PROTOCOL R250 */
@@ -445,13 +445,13 @@ static void writes_stay(uint32_t tries)
 	write_fails(9, 100, 2 * MS);
 	assert_int_equal(renews, N / 4);
 	assert_int_equal(stay, renews - 1);
-	uccl_paths_writes(&s, 9, true, RTO, 3 * MS);
+	uccl_paths_set_writable(&s, 9, true, RTO, 3 * MS);
 	uccl_path_wrote(&s.list[9], 4096, 200);
 	uccl_paths_write_seen(&s, 9, 200);
 	/* And one that fails for long may have another way. */
 	for (uint64_t i = 0; i <= tries; i++) {
-		uccl_paths_writes(&s, 0, true, RTO, 4 * MS);
-		assert_int_equal(s.list[0].write_strikes, i);
+		uccl_paths_set_writable(&s, 0, true, RTO, 4 * MS);
+		assert_int_equal(s.list[0].writes.strikes, i);
 		uccl_path_wrote(&s.list[0], 4096, 300 + i);
 		assert_int_equal(stay, N / 4 - 1 + i);
 		uccl_paths_write_lost(&s, 0, 300 + i, 4 * MS);
@@ -474,16 +474,16 @@ TEST(writes__lost_before_the_trial)
 {
 	all_write();
 	write_fails(2, 100, 2 * MS);
-	uccl_paths_writes(&s, 2, true, RTO, 3 * MS);
+	uccl_paths_set_writable(&s, 2, true, RTO, 3 * MS);
 	for (uint64_t csn = 103; csn < 110; csn++)
 		uccl_paths_write_lost(&s, 2, csn, 3 * MS);
-	assert_int_equal(s.list[2].write, UCCL_WRITE_TRIAL);
+	assert_int_equal(s.list[2].writes.state, UCCL_WRITE_TRIAL);
 	uccl_path_wrote(&s.list[2], 4096, 120);
 	uccl_paths_write_lost(&s, 2, 119, 3 * MS);
-	assert_int_equal(s.list[2].write, UCCL_WRITE_TRYING);
+	assert_int_equal(s.list[2].writes.state, UCCL_WRITE_TRYING);
 	uccl_paths_write_lost(&s, 2, 120, 3 * MS);
-	assert_int_equal(s.list[2].write, UCCL_WRITE_OFF);
-	assert_int_equal(s.list[2].write_strikes, 1);
+	assert_int_equal(s.list[2].writes.state, UCCL_WRITE_OFF);
+	assert_int_equal(s.list[2].writes.strikes, 1);
 	end();
 }
 
@@ -493,11 +493,11 @@ TEST(writes__back_together)
 	all_write();
 	for (uint16_t i = 0; i < 3; i++) {
 		write_fails(i, 100, 2 * MS);
-		uccl_paths_writes(&s, i, true, RTO, 2 * MS);
+		uccl_paths_set_writable(&s, i, true, RTO, 2 * MS);
 		uccl_path_wrote(&s.list[i], 4096, 200);
 		uccl_paths_write_lost(&s, i, 200, 3 * MS);
-		uccl_paths_writes(&s, i, true, RTO, 3 * MS);
-		assert_int_equal(s.list[i].write_until, 3 * MS + 2 * RTO);
+		uccl_paths_set_writable(&s, i, true, RTO, 3 * MS);
+		assert_int_equal(s.list[i].writes.trial_at, 3 * MS + 2 * RTO);
 	}
 	assert_int_equal(uccl_paths_for_write(&s, 1, 4 * MS), 3);
 	uccl_path_wrote(&s.list[0], 4096, 300);

@@ -421,7 +421,7 @@ TEST_IN(tx_retransmit__unwritten_spends_once, NULL, end)
 		pair_pump_one(&p, 0);
 		assert_non_null(f->write_tx.item);
 		for (uint16_t i = 0; i < c.paths; i++)
-			f->paths.list[i].write = UCCL_WRITE_OFF;
+			f->paths.list[i].writes.state = UCCL_WRITE_OFF;
 		cc_bytes = 64 * KIB;
 		p.side[1].f.cfg.slots_rx = (uint16_t)(c.slots - 16);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));

@@ -188,8 +188,8 @@ TEST_IN(tx_packet__numbers_per_path, NULL, end)
 		assert_int_equal(p.wire[i]->h.pseq, 1 + i / 32 * 8 + i % 8);
 		assert_int_equal(p.wire[i]->h.csn, (uint32_t)p.cfg.csn[0] + i);
 	}
-	assert_int_equal(f->paths.list[1].tx_packets, 32);
-	assert_int_equal(f->paths.list[1].tx_bytes, 32 * KIB);
+	assert_int_equal(f->paths.list[1].counters.packets, 32);
+	assert_int_equal(f->paths.list[1].counters.bytes, 32 * KIB);
 	assert_int_equal(f->paths.list[1].inflight, 32 * KIB);
 }
 
