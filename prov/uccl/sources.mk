@@ -280,10 +280,13 @@ uccl_sources = \
 	prov/uccl/src/flow/send/pacer.h \
 	prov/uccl/src/flow/send/peer_limits.c \
 	prov/uccl/src/flow/send/peer_limits.h \
+	prov/uccl/src/flow/send/pull_rank.h \
 	prov/uccl/src/flow/send/sendq.c \
 	prov/uccl/src/flow/send/sendq.h \
 	prov/uccl/src/flow/send/sent.c \
 	prov/uccl/src/flow/send/sent.h \
+	prov/uccl/src/flow/send/sent_cut.h \
+	prov/uccl/src/flow/send/sent_packet.h \
 	prov/uccl/src/flow/send/train.c \
 	prov/uccl/src/flow/send/train.h \
 	prov/uccl/src/flow/send/tx_again.c \

@@ -190,7 +190,7 @@ void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, u
 {
 	/* DEMANDs overtake each other: what is older says nothing of now. */
 	if (demand >= f->credit.demand)
-		uccl_pull_message(&f->credit.pull, message);
+		uccl_pull_rank_message(&f->credit.pull.rank, message);
 	rx_pull(f, uccl_credit_heard(&f->credit, demand, lost), now);
 }
 

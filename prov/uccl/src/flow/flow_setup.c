@@ -212,7 +212,7 @@ bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn,
 		uccl_pmtu_tried(&f->pmtu, false, now);
 		return true;
 	}
-	if (e->alone && uccl_pmtu_lost(&f->pmtu, e->packet, e->sent_ns, now))
+	if (e->packet.alone && uccl_pmtu_lost(&f->pmtu, e->packet.bytes, e->sent_ns, now))
 		mtu_changed(f, true);
 	return false;
 }
@@ -226,8 +226,8 @@ void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn
 			mtu_changed(f, false);
 		return;
 	}
-	if (e->alone)
-		uccl_pmtu_arrived(&f->pmtu, e->packet);
+	if (e->packet.alone)
+		uccl_pmtu_arrived(&f->pmtu, e->packet.bytes);
 }
 
 void uccl_flow_mtu_reported(struct uccl_flow *f, uint32_t bytes, uint64_t now)

@@ -189,7 +189,7 @@ static void step(struct input *in)
 		now += (uint64_t)byte(in) << (what >> 4);
 		break;
 	case 8: /* what it sends next ends anywhere; it counts when something is heard */
-		uccl_pull_message(&s->pull, n << (what >> 4) * 2);
+		uccl_pull_rank_message(&s->pull.rank, n << (what >> 4) * 2);
 		hear(s, false);
 		break;
 	}

@@ -97,10 +97,10 @@ static uint64_t ack_word(struct uccl_flow *f, uint64_t csn, uint64_t map, uint64
 static uint64_t ack_named(struct uccl_sent *e, const struct uccl_ack_segments *p)
 {
 	if (!p->subs)
-		return uccl_segment_map_missing(&e->segments) & p->have;
-	if (e->subs.count != p->subs || e->sub_of != p->of)
+		return uccl_segment_map_missing(&e->cut.segments) & p->have;
+	if (e->cut.subs.count != p->subs || e->cut.sub_of != p->of)
 		return 0;
-	return uccl_segment_map_missing(&e->subs) & p->have;
+	return uccl_segment_map_missing(&e->cut.subs) & p->have;
 }
 
 /* The same of some of its segments. */
@@ -116,11 +116,11 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 	fresh = ack_named(e, p);
 	if (!fresh)
 		return 0;
-	left = uccl_segment_map_missing(&e->segments);
-	if (p->subs ? fresh == uccl_segment_map_missing(&e->subs) && left == 1ull << p->of : fresh == left)
+	left = uccl_segment_map_missing(&e->cut.segments);
+	if (p->subs ? fresh == uccl_segment_map_missing(&e->cut.subs) && left == 1ull << p->of : fresh == left)
 		return ack_one(f, csn, now);
 	uccl_persistent_loss_came(&f->loss.persistent_loss);
-	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut(e)->each);
+	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut_map(&e->cut)->each);
 	flow_mtu_acked(f, e, csn, now);
 	flew = p->subs ? uccl_sent_sub_named(&f->sent, csn, fresh, &bytes)
 		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);
@@ -133,11 +133,11 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 /* What names segments of a chunk that were sent, or may have been. */
 static bool ack_segments_sane(const struct uccl_sent *e, const struct uccl_ack_segments *p)
 {
-	uint8_t count = p->subs ? p->subs : e->segments.count;
+	uint8_t count = p->subs ? p->subs : e->cut.segments.count;
 
 	if (!count || p->have & ~(~0ull >> (64 - count)))
 		return false;
-	return !p->subs || p->of < uccl_max(e->segments.count, 1);
+	return !p->subs || p->of < uccl_max(e->cut.segments.count, 1);
 }
 
 /* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
@@ -360,7 +360,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		      uint64_t now)
 {
 	bool overtaken = sent_overtaken(f, e, csn);
-	uint64_t map = e->segments.count && !e->subs.count ? e->fly : 1;
+	uint64_t map = e->cut.segments.count && !e->cut.subs.count ? e->cut.fly : 1;
 	uint32_t bytes = e->flying;
 
 	uccl_path_land(&f->paths.list[e->path], bytes);
@@ -443,7 +443,7 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
 
 	/* A packet says nothing of a write on the same path. PROTOCOL R256 */
 	if (!before && !write) {
-		if (f->paths.list[e->path].next_seq == e->pseq + 1)
+		if (f->paths.list[e->path].next_seq == e->packet.pseq + 1)
 			uccl_paths_probe(&f->paths, e->path);
 		return;
 	}

@@ -59,7 +59,7 @@ int uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_
 		return rc;
 	memset(u, 0, sizeof(*u));
 	p->pulls++;
-	u->place.at = UCCL_NEVER;
+	uccl_pull_rank_init(&u->rank);
 	u->cfg = *cfg;
 	u->granted = cfg->idle;
 	u->heard_ns = now;
@@ -129,27 +129,18 @@ static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now
 	}
 }
 
-/* Of what it sends next: what has not come. Who does not say counts with all that it wants. PROTOCOL R198 */
-static uint64_t pull_left(const struct uccl_pull *u)
-{
-	uint64_t ends = u->message > u->received ? uccl_min(u->message, u->demand) : u->demand;
-
-	return ends > u->received ? ends - u->received : 0;
-}
-
 /* Its place among those that want more. PROTOCOL R199 */
 static void pull_rank(struct uccl_pacer *p, struct uccl_pull *u)
 {
 	struct uccl_sender s = {
-		.left = pull_left(u),
+		.left = uccl_pull_rank_left(&u->rank, u->received, u->demand),
 		.demand = u->demand > u->received ? u->demand - u->received : 0,
 		.ahead = pull_ahead(u),
-		.turn = u->turns,
+		.turn = u->rank.turn,
 		.lost = u->rtx,
 	};
 
-	u->rank = uccl_min(p->rank(&s), UCCL_NEVER - 1);
-	uccl_heap_set(&p->ranked, &u->place, u->list == UCCL_PULL_ACTIVE ? u->rank : UCCL_NEVER);
+	uccl_pull_rank_set(&u->rank, &p->ranked, p->rank(&s), u->list == UCCL_PULL_ACTIVE);
 }
 
 /* Next to nothing comes of what it is granted. PROTOCOL R322 */
@@ -290,7 +281,7 @@ static bool pull_may(const struct uccl_pacer *p, const struct uccl_pull *u)
 		return true;
 	/* Who has been granted all that it wants is as good as through. */
 	TAILQ_FOREACH(o, &p->owing, owing)
-		before += o->rank <= u->rank && o->demand > o->granted;
+		before += o->rank.value <= u->rank.value && o->demand > o->granted;
 	return before < u->cfg.at_once;
 }
 
@@ -298,7 +289,7 @@ static bool pull_may(const struct uccl_pacer *p, const struct uccl_pull *u)
 static struct uccl_pull *pacer_ranked(const struct uccl_pacer *p)
 {
 	const struct uccl_timer *t = uccl_heap_min(&p->ranked);
-	struct uccl_pull *u = t ? uccl_container_of(t, struct uccl_pull, place) : NULL;
+	struct uccl_pull *u = t ? uccl_container_of(t, struct uccl_pull, rank.place) : NULL;
 
 	if (!u || (u->cfg.fair && (p->grants + 1) % u->cfg.fair == 0))
 		return TAILQ_FIRST(&p->lists[UCCL_PULL_ACTIVE]);
@@ -410,7 +401,7 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 	u->served = p->round;
 	u->granted += u->demand <= u->granted ? pull_back(u) : u->cfg.quantum;
 	pacer_charge(p, u, now);
-	u->turns = ++p->grants;
+	uccl_pull_rank_turn(&u->rank, ++p->grants);
 	u->rtx = false;
 	/* The end of its list, whichever that is now. */
 	pull_list(p, u, UCCL_PULL_NONE);

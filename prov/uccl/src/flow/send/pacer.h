@@ -32,6 +32,7 @@
 
 #include "base/heap.h"
 #include "flow/policy.h"
+#include "flow/send/pull_rank.h"
 
 /* TELL: has to hear of its turn. */
 enum uccl_pull_list { UCCL_PULL_TELL, UCCL_PULL_RTX, UCCL_PULL_ACTIVE, UCCL_PULL_IDLE, UCCL_PULL_NONE };
@@ -48,11 +49,7 @@ struct uccl_pull {
 	uint64_t charged; /* bytes of it that the pacer has made room for on the link */
 	uint64_t served;  /* the round of its latest turn */
 	uint64_t wasted;  /* bytes that it said were lost, less those that came; not below 0 */
-	/* with a policy that ranks */
-	struct uccl_timer place; /* in uccl_pacer.ranked, if it is in ACTIVE */
-	uint64_t rank;
-	uint64_t message;	/* where, in its bytes, the message that it sends next ends; 0: unknown */
-	uint64_t turns;		/* uccl_pacer.grants at its latest one */
+	struct uccl_pull_rank rank; /* with a policy that ranks */
 	/* with cfg.senders */
 	TAILQ_ENTRY(uccl_pull) busy;
 	uint64_t turn;	  /* changes between held (even) and free (odd) */
@@ -111,12 +108,6 @@ void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t receiv
  * heard before. PROTOCOL R248
  */
 void uccl_pacer_asked(struct uccl_pacer *p, struct uccl_pull *u, uint64_t demand, uint64_t now);
-/* The message that it sends next ends there, in its bytes; 0: unknown. Before uccl_pacer_heard. */
-static inline void uccl_pull_message(struct uccl_pull *u, uint64_t ends)
-{
-	u->message = ends;
-}
-
 /* Hand out one quantum if its time has come, or tell a turn; whose credit is to leave. NULL: not now. */
 struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now);
 /* What it sends needs no grant now. */

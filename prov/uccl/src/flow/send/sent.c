@@ -113,7 +113,7 @@ void uccl_sent_wait(struct uccl_sent_log *l, uint64_t csn)
 static void row_count(struct uccl_sent_log *l, struct uccl_sent *e)
 {
 	l->more -= e->more;
-	e->more = (uint8_t)(__builtin_popcountll(e->fly) - 1);
+	e->more = (uint8_t)(__builtin_popcountll(e->cut.fly) - 1);
 	l->more += e->more;
 }
 
@@ -124,8 +124,8 @@ static void row_begin(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const
 
 	assert(map && !l->out.left);
 	l->out = (struct uccl_sent_run){.csn = csn, .left = map, .flags = cfg->flags, .last = cfg->last};
-	e->fly = e->run = map;
-	uccl_sent_left(e, cfg->pseq + (uint32_t)__builtin_popcountll(map) - 1);
+	uccl_sent_cut_left(&e->cut, map);
+	uccl_sent_packet_left(&e->packet, cfg->pseq + (uint32_t)__builtin_popcountll(map) - 1);
 	row_count(l, e);
 }
 
@@ -133,9 +133,9 @@ void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_r
 {
 	struct uccl_sent *e = uccl_sent_at(l, l->nxt - 1);
 
-	uccl_sent_segments(e, count);
+	uccl_sent_cut_segments(&e->cut, e->len, count);
 	l->numbers += count - 1u;
-	row_begin(l, l->nxt - 1, uccl_segment_map_all(&e->segments), cfg);
+	row_begin(l, l->nxt - 1, uccl_segment_map_all(&e->cut.segments), cfg);
 }
 
 void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_run_cfg *cfg, uint64_t now)
@@ -144,7 +144,7 @@ void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const st
 	uint32_t others;
 
 	uccl_sent_again(l, e, now);
-	others = e->flying - uccl_segment_map_bytes(uccl_sent_cut(e), map);
+	others = e->flying - uccl_segment_map_bytes(uccl_sent_cut_map(&e->cut), map);
 	e->flying -= others;
 	l->inflight_bytes -= others;
 	row_begin(l, csn, map, cfg);
@@ -156,16 +156,16 @@ static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 	uint32_t bytes;
 
-	map &= e->fly;
+	map &= e->cut.fly;
 	if (!map)
 		return 0;
-	bytes = uccl_segment_map_bytes(uccl_sent_cut(e), map);
-	if (map == e->fly) {
+	bytes = uccl_segment_map_bytes(uccl_sent_cut_map(&e->cut), map);
+	if (map == e->cut.fly) {
 		/* The others wait for this, or did not leave. */
 		wait_again(l, e, csn);
 		return bytes;
 	}
-	e->fly &= ~map;
+	uccl_sent_cut_landed(&e->cut, map);
 	e->flying -= bytes;
 	l->inflight_bytes -= bytes;
 	row_count(l, e);
@@ -192,14 +192,14 @@ uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, u
 
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
-	if (!e->subs.count)
+	if (!e->cut.subs.count)
 		flew = row_land(l, csn, have);
-	else if (have >> e->sub_of & 1)
-		flew = row_land(l, csn, e->fly);
+	else if (have >> e->cut.sub_of & 1)
+		flew = row_land(l, csn, e->cut.fly);
 	/* All of it came in one after all. */
-	if (e->subs.count && have >> e->sub_of & 1)
+	if (e->cut.subs.count && have >> e->cut.sub_of & 1)
 		uccl_sent_unkept(l, e);
-	uccl_segment_map_took(&e->segments, have);
+	uccl_segment_map_took(&e->cut.segments, have);
 	*fresh = missed - uccl_sent_missing(e);
 	return flew;
 }
@@ -208,11 +208,11 @@ uint32_t uccl_sent_sub_named(struct uccl_sent_log *l, uint64_t csn, uint64_t hav
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 
-	if (!(uccl_segment_map_missing(&e->subs) & ~have))
-		return uccl_sent_named(l, csn, 1ull << e->sub_of, fresh);
+	if (!(uccl_segment_map_missing(&e->cut.subs) & ~have))
+		return uccl_sent_named(l, csn, 1ull << e->cut.sub_of, fresh);
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
-	*fresh = uccl_segment_map_took(&e->subs, have);
+	*fresh = uccl_segment_map_took(&e->cut.subs, have);
 	return row_land(l, csn, have);
 }
 
@@ -249,7 +249,7 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		return "send window bounds";
 	for (uint64_t c = l->una; c != l->nxt; c++) {
 		struct uccl_sent *e = uccl_sent_at(l, c);
-		const struct uccl_segment_map *cut = uccl_sent_cut(e);
+		const struct uccl_segment_map *cut = uccl_sent_cut_map(&e->cut);
 
 		if (e->state == UCCL_SENT_FREE)
 			return "free entry inside the window";
@@ -260,10 +260,10 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 			bytes += e->flying;
 			chunks++;
 			if (cut->count
-				    ? e->flying != uccl_segment_map_bytes(cut, e->fly) || !e->fly || e->fly & cut->have
+				    ? e->flying != uccl_segment_map_bytes(cut, e->cut.fly) || !e->cut.fly || e->cut.fly & cut->have
 				    : e->flying != e->len)
 				return "bytes of a chunk in flight";
-		} else if (e->flying || e->fly || e->more) {
+		} else if (e->flying || e->cut.fly || e->more) {
 			return "a chunk that is not in flight has something in flight";
 		}
 		repairs += e->repair;
@@ -279,7 +279,7 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 	if (kept != l->kept || more != l->more)
 		return "count of packets, or of segments that the peer puts together";
 	if (l->out.left && (l->out.csn < l->una || l->out.csn >= l->nxt ||
-			    l->out.left & ~uccl_sent_at(l, l->out.csn)->fly))
+			    l->out.left & ~uccl_sent_at(l, l->out.csn)->cut.fly))
 		return "segments that are to leave";
 	return NULL;
 }

@@ -31,7 +31,8 @@
 #include <string.h>
 
 #include "flow/send/item.h"
-#include "flow/segment_map.h"
+#include "flow/send/sent_cut.h"
+#include "flow/send/sent_packet.h"
 #include "flow/ack/rate.h"
 
 enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
@@ -50,17 +51,12 @@ struct uccl_sent {
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	bool single;		/* the first transmission was by itself on purpose */
 	bool kept;		/* the peer puts a segment of it together: counts in uccl_sent_log.kept */
-	uint8_t sub_of;		/* that one leaves in sub-segments, if there are any */
 	uint8_t more;		/* packets in flight beyond one */
-	bool alone;		/* the latest transmission was in no train */
 	bool unsent;		/* nothing of it has left: see uccl_sent_wait */
-	uint32_t packet;	/* bytes of the latest transmission's longest packet */
-	uint32_t pseq;		/* path sequence number of the latest transmission */
+	struct uccl_sent_packet packet;
 	uint32_t len;
 	uint32_t flying;	/* bytes of it in flight */
-	struct uccl_segment_map segments; /* its segments that the peer has */
-	struct uccl_segment_map subs;	  /* and sub-segments of the one that leaves so; count 0: none does */
-	uint64_t fly, run;	 /* of uccl_sent_cut: those in flight, and those that left in the latest row */
+	struct uccl_sent_cut cut;
 	uint64_t number;	/* of its first packet among all that left first; its others follow */
 	uint64_t sent_ns;	/* latest transmission */
 	struct uccl_rate_stamp rate; /* likewise, the owner's */
@@ -268,19 +264,6 @@ static inline void uccl_sent_route(struct uccl_sent *e, uint16_t path)
 	e->path = path;
 }
 
-/* A packet of it left on its path with this number. */
-static inline void uccl_sent_left(struct uccl_sent *e, uint32_t pseq)
-{
-	e->pseq = pseq;
-}
-
-/* That packet had so many bytes, and was in no train, if `alone`. */
-static inline void uccl_sent_packet(struct uccl_sent *e, uint32_t bytes, bool alone)
-{
-	e->packet = bytes;
-	e->alone = alone;
-}
-
 /* The NIC will read the payload: entry and item wait for it. */
 static inline void uccl_sent_read(struct uccl_sent *e)
 {
@@ -335,7 +318,7 @@ static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 	l->more -= e->more;
 	e->more = 0;
 	e->flying = 0;
-	e->fly = 0;
+	uccl_sent_cut_landed(&e->cut, e->cut.fly);
 	if (l->out.left && uccl_sent_at(l, l->out.csn) == e)
 		l->out.left = 0;
 }
@@ -345,7 +328,7 @@ static inline void uccl_sent_unkept(struct uccl_sent_log *l, struct uccl_sent *e
 {
 	l->kept -= e->kept;
 	e->kept = false;
-	e->subs.count = 0;
+	uccl_sent_cut_undivide(&e->cut);
 }
 
 /* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
@@ -420,33 +403,16 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 	l->inflight_bytes += e->len;
 }
 
-/* How its packets are cut: as the segment that leaves in sub-segments, if there is one, or as the chunk. */
-static inline struct uccl_segment_map *uccl_sent_cut(struct uccl_sent *e)
-{
-	return e->subs.count ? &e->subs : &e->segments;
-}
-
 /* Bytes of a chunk that the peer is not known to have. */
 static inline uint32_t uccl_sent_missing(const struct uccl_sent *e)
 {
-	uint32_t bytes = e->segments.count
-				 ? uccl_segment_map_bytes(&e->segments, uccl_segment_map_missing(&e->segments))
-				 : e->len;
-
-	return e->subs.count ? bytes - uccl_segment_map_bytes(&e->subs, e->subs.have) : bytes;
-}
-
-/* It leaves in so many segments, as it leaves the next time. */
-static inline void uccl_sent_segments(struct uccl_sent *e, uint8_t count)
-{
-	uccl_segment_map_init(&e->segments, e->len, count);
+	return uccl_sent_cut_missing(&e->cut, e->len);
 }
 
 /* Segment `of` of it leaves in so many sub-segments, more than before, of which the peer has none. */
 static inline void uccl_sent_divide(struct uccl_sent_log *l, struct uccl_sent *e, uint8_t of, uint8_t subs)
 {
-	uccl_segment_map_init(&e->subs, uccl_segment_map_len(&e->segments, of), subs);
-	e->sub_of = of;
+	uccl_sent_cut_divide(&e->cut, of, subs);
 	l->kept += !e->kept;
 	e->kept = true;
 }
@@ -465,7 +431,7 @@ struct uccl_run_cfg {
 
 /* The latest one leaves as a train of so many segments. */
 void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_run_cfg *cfg);
-/* These of uccl_sent_cut of the one that is first to be sent again leave. */
+/* These of uccl_sent_cut_map of the one that is first to be sent again leave. */
 void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_run_cfg *cfg, uint64_t now);
 /* What was to leave of a row waits. Returns bytes that are in flight no more, on *path. */
 uint32_t uccl_sent_run_end(struct uccl_sent_log *l, uint16_t *path);
@@ -497,7 +463,7 @@ static inline void uccl_sent_run_next(struct uccl_sent_log *l)
 /* Number on its path of the last packet of it that is missing. Those of a row have numbers in a row. */
 static inline uint32_t uccl_sent_pseq(const struct uccl_sent *e)
 {
-	return e->pseq - (e->segments.count ? uccl_segment_map_behind(e->run, e->fly) : 0);
+	return e->packet.pseq - uccl_sent_cut_behind(&e->cut);
 }
 
 #endif

@@ -52,18 +52,18 @@ static bool tx_fit(struct uccl_flow *f, struct uccl_sent *e)
 	uint32_t most = uccl_words(f->pmtu.bytes - UCCL_HDR_LEN), len = e->len;
 	uint8_t first = 0;
 
-	if (e->write && !e->segments.count)
-		uccl_sent_segments(e, (uint8_t)((e->len + f->cfg.packet.chunk_bytes - 1) / f->cfg.packet.chunk_bytes));
-	if (e->segments.count) {
-		first = (uint8_t)__builtin_ctzll(uccl_segment_map_missing(&e->segments));
-		len = uccl_segment_map_len(&e->segments, first);
+	if (e->write && !e->cut.segments.count)
+		uccl_sent_cut_segments(&e->cut, e->len, (uint8_t)((e->len + f->cfg.packet.chunk_bytes - 1) / f->cfg.packet.chunk_bytes));
+	if (e->cut.segments.count) {
+		first = (uint8_t)__builtin_ctzll(uccl_segment_map_missing(&e->cut.segments));
+		len = uccl_segment_map_len(&e->cut.segments, first);
 	}
-	if (!flow_tx_long(f, e->subs.count ? e->subs.each : len))
+	if (!flow_tx_long(f, e->cut.subs.count ? e->cut.subs.each : len))
 		return true;
 	if (!e->kept && f->sent.kept == UCCL_KEPT_MAX)
 		return false;
-	if (!e->segments.count)
-		uccl_sent_segments(e, 1);
+	if (!e->cut.segments.count)
+		uccl_sent_cut_segments(&e->cut, e->len, 1);
 	uccl_sent_divide(&f->sent, e, first, (uint8_t)((len + most - 1) / most));
 	return true;
 }
@@ -85,7 +85,7 @@ static struct uccl_sent *tx_lost_next(struct uccl_flow *f, uint64_t *csn)
 /* Segments that are missing: as many as may leave. */
 static int tx_segments_again(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	const struct uccl_segment_map *cut = uccl_sent_cut(e);
+	const struct uccl_segment_map *cut = uccl_sent_cut_map(&e->cut);
 	uint32_t room = flow_tx_segments_room(f), bytes;
 	bool first = e->unsent;
 	uint64_t map;
@@ -116,7 +116,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = tx_lost_next(f, &csn);
 	if (!e)
 		return 0;
-	if (e->segments.count)
+	if (e->cut.segments.count)
 		return tx_segments_again(f, tx, e, csn, now);
 	if (!tx_lost_allowed(f, e->len, e, now))
 		return 0;

@@ -104,6 +104,6 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		memset(tx->tail, 0, h.tail_len);
 	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_NEVER : FLOW_BLOCK_DUE, now);
 	tx->queue = queue;
-	uccl_sent_left(e, h.pseq);
-	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train.bytes);
+	uccl_sent_packet_left(&e->packet, h.pseq);
+	uccl_sent_packet_long(&e->packet, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train.bytes);
 }

@@ -12,14 +12,14 @@
 static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
 		       uint8_t flags, uint64_t now)
 {
-	const struct uccl_segment_map *cut = uccl_sent_cut(e);
-	bool sub = e->subs.count, alone = sub || flags & UCCL_FLAG_RTX;
+	const struct uccl_segment_map *cut = uccl_sent_cut_map(&e->cut);
+	bool sub = e->cut.subs.count, alone = sub || flags & UCCL_FLAG_RTX;
 	struct uccl_segment s = {
-		.index = sub ? e->sub_of : index,
-		.count = e->segments.count,
+		.index = sub ? e->cut.sub_of : index,
+		.count = e->cut.segments.count,
 		.sub = sub ? index : 0,
-		.subs = e->subs.count,
-		.total = e->segments.total,
+		.subs = e->cut.subs.count,
+		.total = e->cut.segments.total,
 	};
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_hdr h = {
@@ -35,7 +35,7 @@ static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent
 	/* PROTOCOL R160 */
 	tx->single = alone;
 	tx->payload =
-		e->payload + uccl_segment_map_at(cut, index) + (sub ? uccl_segment_map_at(&e->segments, e->sub_of) : 0);
+		e->payload + uccl_segment_map_at(cut, index) + (sub ? uccl_segment_map_at(&e->cut.segments, e->cut.sub_of) : 0);
 	tx->mr = e->item->mr;
 	tx->ours = e->item->ours;
 	tx->payload_len = uccl_segment_map_len(cut, index);
@@ -54,12 +54,12 @@ int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	struct uccl_sent *e = uccl_sent_at(&f->sent, r->csn);
 	uint8_t flags = (uint8_t)(r->flags | (uccl_sent_run_last(&f->sent) ? r->last : 0));
 	bool again = r->flags & UCCL_FLAG_RTX;
-	uint32_t pseq = e->pseq;
+	uint32_t pseq = e->packet.pseq;
 
 	tx_segment(f, tx, e, r->csn, uccl_sent_run_at(&f->sent), flags, now);
 	uccl_sent_run_next(&f->sent);
 	/* While it leaves, the number of its last packet is what will be. */
-	uccl_sent_left(e, r->left ? pseq : f->paths.list[e->path].next_seq - 1);
+	uccl_sent_packet_left(&e->packet, r->left ? pseq : f->paths.list[e->path].next_seq - 1);
 	f->cfg.stats->rtx_packets += again;
 	f->cfg.stats->rtx_bytes += again ? tx->payload_len : 0;
 	return 1;
@@ -71,7 +71,7 @@ static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, const st
 {
 	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
 	tx->burst = false;
-	tx->payload = e->payload + uccl_segment_map_at(&e->segments, index);
+	tx->payload = e->payload + uccl_segment_map_at(&e->cut.segments, index);
 	uccl_segment_other(tx->hdr, index, pseq);
 }
 
@@ -86,12 +86,12 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	if (!r->left || r->flags || f->close.seen || f->cfg.trace)
 		return 0;
 	e = uccl_sent_at(&f->sent, r->csn);
-	if (e->subs.count)
+	if (e->cut.subs.count)
 		return 0;
 	p = &f->paths.list[e->path];
 	for (; i < n && !uccl_sent_run_last(&f->sent); i++) {
-		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_run_at(&f->sent), uccl_path_sent(p, e->segments.each));
-		flow_tx_prefetch(f, tx[i + 1].payload, e->segments.each);
+		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_run_at(&f->sent), uccl_path_sent(p, e->cut.segments.each));
+		flow_tx_prefetch(f, tx[i + 1].payload, e->cut.segments.each);
 		uccl_sent_run_next(&f->sent);
 	}
 	f->cfg.stats->tx_packets += (uint64_t)i;
@@ -115,7 +115,7 @@ void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t c
 
 	uccl_sent_run(&f->sent, csn, map, &cfg, now);
 	uccl_rate_sent(&f->loss.rate, &e->rate, false, now);
-	uccl_sent_packet(e, UCCL_HDR_LEN + uccl_sent_cut(e)->each, true);
+	uccl_sent_packet_long(&e->packet, UCCL_HDR_LEN + uccl_sent_cut_map(&e->cut)->each, true);
 }
 
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
@@ -147,6 +147,6 @@ int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	const struct uccl_run_cfg cfg = {.pseq = f->paths.list[e->path].next_seq, .last = ar};
 
 	uccl_sent_train(&f->sent, (uint8_t)((e->len + packet - 1) / packet), &cfg);
-	uccl_sent_packet(e, UCCL_HDR_LEN + e->segments.each, false);
+	uccl_sent_packet_long(&e->packet, UCCL_HDR_LEN + e->cut.segments.each, false);
 	return flow_tx_run(f, tx, now);
 }

@@ -409,12 +409,12 @@ TEST_IN(grant__what_it_is_told, start, NULL)
 TEST_IN(rx_demand__message, start, NULL)
 {
 	uccl_event_rx_demand(&f, 1000, 0, 700, 5);
-	assert_int_equal(f.credit.pull.message, 700);
+	assert_int_equal(f.credit.pull.rank.message, 700);
 	uccl_event_rx_demand(&f, 2000, 0, 1500, 5);
 	uccl_event_rx_demand(&f, 1000, 0, 700, 5);
-	assert_int_equal(f.credit.pull.message, 1500);
+	assert_int_equal(f.credit.pull.rank.message, 1500);
 	uccl_event_rx_demand(&f, 2000, 0, 0, 5);
-	assert_int_equal(f.credit.pull.message, 0);
+	assert_int_equal(f.credit.pull.rank.message, 0);
 }
 
 /* What has come, or never will, and what it is asked for beyond that. PROTOCOL R248 */

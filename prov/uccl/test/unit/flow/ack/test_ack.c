@@ -1075,7 +1075,7 @@ static uint64_t soon_start(int n, uint64_t gap_ns)
 static void soon_take(uint64_t first, uint64_t sack)
 {
 	const struct uccl_sent *next = uccl_sent_at(&tx()->sent, first + 1);
-	struct uccl_ack a = line(first, next->path, next->pseq, next->sent_ns, 0);
+	struct uccl_ack a = line(first, next->path, next->packet.pseq, next->sent_ns, 0);
 
 	a.nwords = 1;
 	a.sack[0] = sack;
@@ -1128,7 +1128,7 @@ TEST_IN(soon__not_by_its_own_segments, NULL, end)
 
 	least = uccl_rack_soon(&tx()->loss.rack, &tx()->loss.times);
 	assert_in_range(least, 1, uccl_rack_wait(&tx()->loss.rack, &tx()->paths.list[e->path], &tx()->loss.times) - 65);
-	a = line(first, e->path, e->pseq, e->sent_ns + least + 64, 0);
+	a = line(first, e->path, e->packet.pseq, e->sent_ns + least + 64, 0);
 	take(&a);
 	assert_true(tx()->loss.rack.reported_ns >= e->sent_ns + least);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1166,7 +1166,7 @@ TEST_IN(rack__when, NULL, end)
 	e = uccl_sent_at(&tx()->sent, first);
 	assert_int_not_equal(e->path, uccl_sent_at(&tx()->sent, first + 1)->path);
 	p.now += 20 * US;
-	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->pseq,
+	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->packet.pseq,
 		 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, 0);
 	a.nwords = 1;
 	a.sack[0] = 1;
@@ -1251,7 +1251,7 @@ TEST_IN(rack__same_instant, NULL, end)
 		assert_int_equal(uccl_sent_at(&tx()->sent, first)->sent_ns,
 				 uccl_sent_at(&tx()->sent, first + 1)->sent_ns);
 		p.now += 20 * US + 63;
-		a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->pseq,
+		a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->packet.pseq,
 			 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, 0);
 		a.nwords = 1;
 		a.sack[0] = 1;
@@ -1282,7 +1282,7 @@ TEST_IN(rack__recency, NULL, end)
 		pair_lose(&p, 0);
 	e = uccl_sent_at(&tx()->sent, first);
 	/* first on path a, first + 1 on b, first + 2 on a. */
-	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->pseq,
+	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->packet.pseq,
 		 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, (uint32_t)(480 * US >> UCCL_TS_SHIFT));
 	a.nwords = 1;
 	a.sack[0] = 1;
@@ -1533,7 +1533,7 @@ TEST_IN(rack_ask__one_question_for_all, NULL, end)
 		if (uccl_sent_at(&tx()->sent, first + i)->path == last->path)
 			uccl_sent_at(&tx()->sent, first + i)->path = (uint16_t)((last->path + 1) % p.cfg.paths);
 	p.now += 20 * US;
-	a = line(first, last->path, last->pseq, last->sent_ns, 0);
+	a = line(first, last->path, last->packet.pseq, last->sent_ns, 0);
 	a.nwords = 1;
 	a.sack[0] = 1ull << (n - 2);
 	take(&a);

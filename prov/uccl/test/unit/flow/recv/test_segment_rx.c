@@ -118,8 +118,8 @@ TEST_IN(tx_follow__as_one_by_one, NULL, end)
 			const struct uccl_path *a = &p.side[0].f.paths.list[i], *b = &q.side[0].f.paths.list[i];
 
 			assert_int_equal(a->next_seq, b->next_seq);
-			assert_int_equal(a->tx_bytes, b->tx_bytes);
-			assert_int_equal(a->tx_packets, b->tx_packets);
+			assert_int_equal(a->counters.bytes, b->counters.bytes);
+			assert_int_equal(a->counters.packets, b->counters.packets);
 		}
 		pair_fini(&q);
 		pair_fini(&p);

@@ -664,7 +664,7 @@ static void end_ranked(void)
 /* It sends a message that ends there. */
 static void sends(int i, uint64_t ends, uint64_t demand)
 {
-	uccl_pull_message(&u[i], ends);
+	uccl_pull_rank_message(&u[i].rank, ends);
 	heard(i, u[i].received, demand);
 }
 
@@ -696,15 +696,15 @@ TEST(rank__of_what_is_said)
 	start_ranked(by_left, &usual);
 	/* Of more than is wanted, and of what has come already. */
 	sends(0, UINT64_MAX, 2 * MIB);
-	assert_int_equal(u[0].rank, 2 * MIB);
+	assert_int_equal(u[0].rank.value, 2 * MIB);
 	heard(0, MIB, 2 * MIB);
 	sends(0, MIB, 2 * MIB);
-	assert_int_equal(u[0].rank, MIB);
+	assert_int_equal(u[0].rank.value, MIB);
 	sends(0, MIB + 5, 2 * MIB);
-	assert_int_equal(u[0].rank, 5);
+	assert_int_equal(u[0].rank.value, 5);
 	/* Who does not say counts with all that it wants. */
 	sends(0, 0, 3 * MIB);
-	assert_int_equal(u[0].rank, 2 * MIB);
+	assert_int_equal(u[0].rank.value, 2 * MIB);
 	end_ranked();
 }
 

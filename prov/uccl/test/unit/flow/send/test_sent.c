@@ -267,11 +267,11 @@ TEST_IN(divide__one_segment, setup, teardown)
 	uccl_sent_wait(&l, n);
 	e = uccl_sent_next(&l, &csn);
 	uccl_sent_route(e, 9);
-	uccl_sent_segments(e, 1);
-	assert_int_equal(uccl_sent_cut(e)->count, 1);
+	uccl_sent_cut_segments(&e->cut, e->len, 1);
+	assert_int_equal(uccl_sent_cut_map(&e->cut)->count, 1);
 	uccl_sent_divide(&l, e, 0, 3);
 	assert_int_equal(l.kept, 1);
-	assert_int_equal(uccl_sent_cut(e)->count, 3);
+	assert_int_equal(uccl_sent_cut_map(&e->cut)->count, 3);
 	/* Two of them leave, and are in flight although the first leaves only next. */
 	uccl_sent_run(&l, n, 3, &row_cfg, 5000);
 	assert_int_equal(e->ntx, 1);
@@ -279,15 +279,15 @@ TEST_IN(divide__one_segment, setup, teardown)
 	assert_int_equal(e->path, 9);
 	assert_int_equal(e->sent_ns, 5000);
 	assert_int_equal(uccl_sent_packets(&l), 2);
-	assert_int_equal(l.inflight_bytes, 2 * e->subs.each);
+	assert_int_equal(l.inflight_bytes, 2 * e->cut.subs.each);
 	assert_int_equal(uccl_sent_pseq(e), 41);
 	row_leaves(2);
 	/* One of them came: the other one is in flight. Then none is, and the third waits. */
-	assert_int_equal(uccl_sent_sub_named(&l, n, 1, &news), e->subs.each);
-	assert_int_equal(news, e->subs.each);
-	assert_int_equal(uccl_sent_missing(e), LONG_BYTES - e->subs.each);
+	assert_int_equal(uccl_sent_sub_named(&l, n, 1, &news), e->cut.subs.each);
+	assert_int_equal(news, e->cut.subs.each);
+	assert_int_equal(uccl_sent_missing(e), LONG_BYTES - e->cut.subs.each);
 	assert_int_equal(uccl_sent_packets(&l), 1);
-	assert_int_equal(uccl_sent_sub_named(&l, n, 2, &news), e->subs.each);
+	assert_int_equal(uccl_sent_sub_named(&l, n, 2, &news), e->cut.subs.each);
 	assert_int_equal(uccl_sent_packets(&l), 0);
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	assert_ptr_equal(uccl_sent_next(&l, &csn), e);
@@ -333,9 +333,9 @@ TEST_IN(divide__of_a_train, setup, teardown)
 					       : uccl_sent_sub_named(&l, n, 2, &news),
 					 flies ? 400 : 0);
 			assert_int_equal(news, 400);
-			assert_int_equal(e->subs.count, 0);
+			assert_int_equal(e->cut.subs.count, 0);
 			assert_int_equal(l.kept, 0);
-			assert_true(uccl_segment_map_missing(&e->segments) == (1 << 1 | 1 << 3));
+			assert_true(uccl_segment_map_missing(&e->cut.segments) == (1 << 1 | 1 << 3));
 			assert_int_equal(e->state, UCCL_SENT_LOST);
 			assert_null(uccl_sent_check(&l));
 			uccl_sent_acked(&l, n);
@@ -437,7 +437,7 @@ TEST_IN(add__a_place_used_before, setup, teardown)
 	assert_ptr_equal(e->payload, &item);
 	assert_ptr_equal(e->item, &item);
 	assert_false(e->write || e->overdue || e->timed_out || e->repair || e->nic_reads || e->behind || e->single ||
-		     e->more || e->kept || e->alone || e->packet || e->pseq || e->segments.count || e->subs.count);
+		     e->more || e->kept || e->packet.alone || e->packet.bytes || e->packet.pseq || e->cut.segments.count || e->cut.subs.count);
 }
 
 /* Of what the item's record says only where it begins is another, and in the log alone. */
@@ -598,15 +598,15 @@ static void model_again(struct uccl_rng *rng)
 	assert_ptr_equal(e, uccl_sent_at(&l, FIRST + next));
 	assert_true(csn == FIRST + next);
 	/* A long one in segments, all of them, which it is for good. */
-	if (!is_small(&model[next]) && !e->segments.count && count > 1 && e->len)
-		uccl_sent_segments(e, (uint8_t)uccl_min(count, (e->len + 7) / 8));
-	if (e->segments.count) {
-		uccl_sent_run(&l, csn, uccl_segment_map_missing(&e->segments), &row_cfg, 0);
-		row_leaves(e->segments.count);
+	if (!is_small(&model[next]) && !e->cut.segments.count && count > 1 && e->len)
+		uccl_sent_cut_segments(&e->cut, e->len, (uint8_t)uccl_min(count, (e->len + 7) / 8));
+	if (e->cut.segments.count) {
+		uccl_sent_run(&l, csn, uccl_segment_map_missing(&e->cut.segments), &row_cfg, 0);
+		row_leaves(e->cut.segments.count);
 	} else {
 		uccl_sent_again(&l, e, 0);
 	}
-	model[next].packets = (uint8_t)uccl_max(e->segments.count, 1);
+	model[next].packets = (uint8_t)uccl_max(e->cut.segments.count, 1);
 	model[next].state = UCCL_SENT_INFLIGHT;
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Part of an entry of the log of what was sent (sent.h): the packet that left last. */
+#ifndef UCCL_FLOW_SEND_SENT_PACKET_H
+#define UCCL_FLOW_SEND_SENT_PACKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uccl_sent_packet {
+	uint32_t bytes;	/* of the longest packet of the latest transmission */
+	uint32_t pseq;	/* path sequence number of its last packet */
+	bool alone;	/* it was in no train */
+};
+
+/* It had this number on its path. */
+static inline void uccl_sent_packet_left(struct uccl_sent_packet *p, uint32_t pseq)
+{
+	p->pseq = pseq;
+}
+
+/* It had so many bytes, and was in no train, if `alone`. */
+static inline void uccl_sent_packet_long(struct uccl_sent_packet *p, uint32_t bytes, bool alone)
+{
+	p->bytes = bytes;
+	p->alone = alone;
+}
+
+#endif
