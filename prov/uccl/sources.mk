@@ -223,6 +223,7 @@ uccl_sources = \
 	prov/uccl/src/flow/ack/ack_delay.h \
 	prov/uccl/src/flow/ack/ack_tracker.c \
 	prov/uccl/src/flow/ack/ack_tracker.h \
+	prov/uccl/src/flow/ack/loss_state.h \
 	prov/uccl/src/flow/ack/persistent_loss.h \
 	prov/uccl/src/flow/ack/pto.c \
 	prov/uccl/src/flow/ack/pto.h \
@@ -263,6 +264,7 @@ uccl_sources = \
 	prov/uccl/src/flow/recv/grant_turn.h \
 	prov/uccl/src/flow/recv/received.c \
 	prov/uccl/src/flow/recv/rx_segments.h \
+	prov/uccl/src/flow/recv/rx_state.h \
 	prov/uccl/src/flow/recv/segment_rx.c \
 	prov/uccl/src/flow/recv/slots.c \
 	prov/uccl/src/flow/recv/slots.h \
@@ -369,6 +371,7 @@ uccl_sources = \
 	prov/uccl/src/msg/send/msg_tx.h \
 	prov/uccl/src/msg/send/send.c \
 	prov/uccl/src/msg/send/send.h \
+	prov/uccl/src/msg/sole_peer.h \
 	prov/uccl/src/nic/fault/fault.c \
 	prov/uccl/src/nic/fault/fault.h \
 	prov/uccl/src/nic/fault/faultspec.c \

@@ -49,7 +49,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->msg_ep.posted.data_takes = attr->data_takes;
 	e->msg_ep.device.ops = attr->device;
 	e->msg_ep.device.arg = attr->device_arg;
-	e->msg_ep.cm = attr->connected;
+	uccl_sole_peer_init(&e->msg_ep.sole, attr->connected);
 	e->msg_ep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
 	uccl_slots_init(&e->slots.queue);

@@ -19,30 +19,22 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "flow/write/write_tx.h"
-#include "flow/recv/arrived.h"
 #include "flow/send/chunk.h"
 #include "flow/closing.h"
+#include "flow/ack/loss_state.h"
+#include "flow/recv/rx_state.h"
 #include "flow/send/credit.h"
 #include "flow/send/peer_limits.h"
 #include "flow/send/item.h"
-#include "flow/write/write_rx.h"
-#include "flow/ack/ack_delay.h"
-#include "flow/ack/ack_tracker.h"
 #include "flow/send/pace.h"
 #include "flow/send/pacer.h"
-#include "flow/recv/rx_segments.h"
 #include "flow/path/paths.h"
-#include "flow/recv/subsegments.h"
 #include "flow/path/pmtu.h"
 #include "flow/policy.h"
-#include "flow/ack/rack.h"
 #include "flow/send/sendq.h"
 #include "flow/send/sent.h"
-#include "flow/ack/pto.h"
-#include "flow/ack/persistent_loss.h"
 #include "flow/recv/slots.h"
 #include "flow/observe/stats.h"
-#include "flow/ack/times.h"
 #include "flow/send/train.h"
 #include "flow/wire/wire.h"
 
@@ -105,26 +97,6 @@ struct uccl_flow_cfg {
 	uint64_t link_bps, delay_ns, rto_min_ns;
 	uint64_t first_rtt_ns;		/* round trip of the handshake; 0: not known */
 	uint64_t seed;
-};
-
-/* What is known of the network from acknowledgements, and when silence is a loss. */
-struct uccl_flow_loss {
-	struct uccl_times times;
-	struct uccl_ack_delay ack_delay; /* what acknowledgements wait on their way here */
-	struct uccl_rate rate;		/* at which the network delivers */
-	struct uccl_rack rack;		/* what is late */
-	struct uccl_pto pto;		/* tail probe, then time-outs */
-	struct uccl_persistent_loss persistent_loss; /* all payload is lost, round after round */
-};
-
-/* The receiving side. */
-struct uccl_flow_rx {
-	struct uccl_arrived arrived;
-	struct uccl_ack_tracker ack_tracker;
-	struct uccl_subsegments subsegments;  /* incomplete segments */
-	struct uccl_rx_segments segments;     /* incomplete chunks */
-	struct uccl_write_rx write;	      /* direct writes */
-	uint64_t heard_ns;		      /* last accepted packet */
 };
 
 struct uccl_flow {

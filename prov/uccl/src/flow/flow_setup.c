@@ -78,9 +78,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
 	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
 	if (!uccl_sent_init(&f->sent, cfg->window, cfg->wire.csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
-	    !uccl_arrived_init(&f->rx.arrived, cfg->window, cfg->wire.csn_rx) ||
-	    !uccl_ack_tracker_init(&f->rx.ack_tracker, cfg->paths_rx, now) ||
-	    !uccl_rx_segments_init(&f->rx.segments, cfg->window) || !uccl_write_rx_init(&f->rx.write, &write_rx))
+	    !uccl_flow_rx_init(&f->rx, &write_rx, cfg->wire.csn_rx, cfg->packet.mtu_rx - UCCL_HDR_LEN, now))
 		goto nomem;
 	if (cfg->write.bytes) {
 		/* What is lost must fit the segments that there may be. */
@@ -96,15 +94,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_pmtu_take_changed(&f->pmtu);
 	flow_mtu_set(f);
 	uccl_peer_limits_init(&f->limits, cfg->slots_tx, cfg->msg_limit_tx, cfg->wire.csn_tx);
-	uccl_times_init(&f->loss.times, cfg->rto_min_ns, cfg->first_rtt_ns);
-	uccl_ack_delay_init(&f->loss.ack_delay);
+	uccl_flow_loss_init(&f->loss, cfg->rto_min_ns, cfg->first_rtt_ns, cfg->paths_tx);
 	/* Before the first answer they cost next to nothing, and many flows may begin at once. */
 	f->train.brief = cfg->train.shorten && cfg->link_bps;
-	uccl_rack_init(&f->loss.rack);
-	uccl_pto_init(&f->loss.pto, cfg->paths_tx);
 	uccl_closing_init(&f->close);
-	uccl_subsegments_init(&f->rx.subsegments, cfg->packet.mtu_rx - UCCL_HDR_LEN);
-	f->rx.heard_ns = now;
 	f->share = 1;
 
 	/* Policies reckon with what a flow begins with. */
@@ -140,11 +133,7 @@ void uccl_flow_fini(struct uccl_flow *f)
 		uccl_pull_fini(f->cfg.pacer, &f->credit.pull);
 	uccl_sent_fini(&f->sent);
 	uccl_paths_fini(&f->paths);
-	uccl_arrived_fini(&f->rx.arrived);
-	uccl_ack_tracker_fini(&f->rx.ack_tracker);
-	uccl_write_rx_fini(&f->rx.write);
-	uccl_subsegments_fini(&f->rx.subsegments);
-	uccl_rx_segments_fini(&f->rx.segments);
+	uccl_flow_rx_fini(&f->rx);
 	memset(f, 0, sizeof(*f));
 }
 

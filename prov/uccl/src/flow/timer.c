@@ -35,7 +35,7 @@ static void pto_expire(struct uccl_flow *f, uint64_t now)
 
 uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
-	uint64_t at = uccl_min(f->rx.ack_tracker.at, uccl_min(f->loss.rack.at, f->loss.pto.at));
+	uint64_t at = uccl_min(f->rx.ack_tracker.at, uccl_flow_loss_at(&f->loss));
 
 	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */

@@ -31,7 +31,7 @@ struct uccl_lane_cmd_waiting {
 	struct uccl_lane_cmd cmd;
 };
 
-/* What one lane knows of it. */
+/* What one lane knows of it. reassembly.c writes it. */
 struct uccl_reassembly_lane {
 	struct uccl_reassembly *reassembly;
 	struct uccl_peer *from;		/* who may put bytes there, as the lane knows it */

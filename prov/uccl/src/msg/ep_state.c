@@ -151,8 +151,7 @@ void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 		rx->peer = first;
 	TAILQ_CONCAT(&first->rx.all, &p->rx.all, plink);
 	uccl_match_rename(&m->match, p, first);
-	if (m->sole == p)
-		m->sole = first;
+	uccl_sole_peer_join(&m->sole, p, first);
 	if (first->user == UINT64_MAX)
 		first->user = p->user;
 	if (!TAILQ_EMPTY(&first->tx.pending))

@@ -35,6 +35,7 @@
 #include "base/buf_cache.h"
 #include "msg/recv/match.h"
 #include "msg/record.h"
+#include "msg/sole_peer.h"
 
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 TAILQ_HEAD(uccl_unplaced_list, uccl_unplaced_chunk);
@@ -150,6 +151,7 @@ TAILQ_HEAD(uccl_peer_list, uccl_peer);
  * Payload that all lanes of an endpoint keep until the primary knows its place, in bytes with what each counts beside
  * it. Lanes change it in their threads. What would make it more than max, which the primary sets before it has peers,
  * is taken back.
+ * lanes/unplaced_data.c writes it.
  */
 struct uccl_unplaced_data {
 	_Atomic uint64_t bytes;
@@ -279,11 +281,9 @@ struct uccl_msg_ep {
 	uint8_t range_key[UCCL_KEY_LEN];
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
-	/* Connected, or listening: takes messages of connection management, and others from `sole` only. */
-	bool cm;
 	bool messages_next;		/* who has the first turn: messages, or requests */
 	int gone;			/* uccl_msg_ep_gone() was called with this, else 0 */
-	struct uccl_peer *sole;		/* NULL: not connected */
+	struct uccl_sole_peer sole;	/* of one that is connected, or listens */
 	const struct uccl_lanes_ops *lanes_ops; /* of one that has lanes, or is one (lanes/lanes.h); else NULL */
 	struct uccl_lanes *lanes;	/* of an endpoint that has some (primary.h); else NULL */
 	struct uccl_unplaced_data unplaced; /* at these lanes */

@@ -144,7 +144,7 @@ struct uccl_op_multi {
 	struct uccl_op *parent; /* CHILD: the buffer that it is in */
 };
 
-/* A receive. api fills the first three, and reads olen and done_buf in done(). */
+/* A receive. api fills the first three, and reads olen and done_buf in done(). recv/posted.c writes it. */
 struct uccl_op_recv {
 	uint64_t ignore;	/* tag bits that do not matter */
 	uint64_t min_multi;	/* MULTI: release the buffer when less room than this is left */

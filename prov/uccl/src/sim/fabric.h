@@ -39,7 +39,7 @@ struct uccl_fab_pkt {
 	uint64_t stamp;
 };
 
-/* A tree. hosts = hosts_per_tor * tors; tors = tors_per_pod * pods. */
+/* A tree. hosts = hosts_per_tor * tors; tors = tors_per_pod * pods. fabric_play.c writes it. */
 struct uccl_fab_topo {
 	uint8_t tiers; /* 2 or 3 */
 	uint32_t hosts;

@@ -14,19 +14,19 @@ enum { UCCL_FAB_MAIN, UCCL_FAB_OTHER };
 /* Options that there may be. */
 #define UCCL_FAB_OPTIONS 96
 
-/* Transfers that begin by chance. */
+/* Transfers that begin by chance. fabric_play.c writes it. */
 struct uccl_fab_arrivals {
 	double load;	  /* of every host's link */
 	uint64_t span_ns; /* in which they begin */
 	char sizes[16];	  /* name of a distribution */
 };
 
-/* What a link does to packets. */
+/* What a link does to packets. fabric_play.c writes it. */
 struct uccl_fab_lossy {
 	double chance, burst, mean;
 };
 
-/* Switches that fall ill: what is asked for, and how it is now. */
+/* Switches that fall ill: what is asked for, and how it is now. fabric_script.c writes it. */
 struct uccl_fab_illness {
 	uint64_t victims;    /* so many */
 	uint64_t at_ns;	     /* then */
@@ -37,7 +37,7 @@ struct uccl_fab_illness {
 	bool sick;
 };
 
-/* Looks at flows, written to a file. */
+/* Looks at flows, written to a file. fabric_play.c writes it. */
 struct uccl_fab_look {
 	char file[256]; /* empty: none */
 	uint64_t every_ns;

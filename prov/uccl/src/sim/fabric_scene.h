@@ -45,6 +45,7 @@ struct uccl_fab_edge {
 	uint32_t next; /* of the same that is waited for; UINT32_MAX: none */
 };
 
+/* All of them. fabric_scene.c writes it. */
 struct uccl_fab_edges {
 	struct uccl_fab_edge *v;
 	uint32_t n, cap;
@@ -52,20 +53,20 @@ struct uccl_fab_edges {
 
 struct uccl_fab_stack;
 
-/* What a NIC says of itself and its network. */
+/* What a NIC says of itself and its network. fabric_play.c writes it. */
 struct uccl_fab_told {
 	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */
 	uint64_t link_bps;   /* that flows take for the rate of their link; 0: what it is */
 	uint64_t rto_min_ns; /* floor of time-outs */
 };
 
-/* Flows of others, which nothing slows. */
+/* Flows of others, which nothing slows. fabric_play.c writes it. */
 struct uccl_fab_others {
 	double share;	/* of every host's link that they send and receive */
 	uint16_t flows; /* so many of them begin at each host, each on one path; 0: 4 */
 };
 
-/* Of hosts, on average. */
+/* Of hosts, on average. fabric_play.c writes it. */
 struct uccl_fab_jitter {
 	uint64_t ns;	   /* what arrives waits so long while its host does something else */
 	uint64_t every_ns; /* the time between two such pauses of a host */

@@ -23,7 +23,7 @@
 
 struct uccl_sim_net;
 
-/* Something that happens at a time. Embedded in its owner; in the queue while `place` is not 0. */
+/* Something that happens at a time. Embedded in its owner; in the queue while `place` is not 0. net.c writes it. */
 struct uccl_sim_event {
 	uint64_t at;
 	uint64_t seq;	/* order among events of one time */
@@ -31,7 +31,7 @@ struct uccl_sim_event {
 	void (*fire)(struct uccl_sim_event *ev);
 };
 
-/* Of a packet: what its NICs tell each other. The addresses are a direct write's. */
+/* Of a packet: what its NICs tell each other. The addresses are a direct write's. nic_sim.c writes it. */
 struct uccl_sim_remote {
 	uint32_t imm;
 	uint64_t rkey, raddr;
@@ -60,14 +60,17 @@ struct uccl_sim_pkt {
 	uint8_t data[];
 };
 
-/* One thing that makes packets vanish: every field must fit; -1 fits all. */
+/* One thing that makes packets vanish: every field must fit; -1 fits all. net.c writes it. */
 struct uccl_sim_hole {
 	int src, dst, route;
 	uint32_t above; /* only packets longer than this, as where the MTU has shrunk; 0: all */
 	uint64_t start, end;
 };
 
-/* Random faults; probabilities are 0..1, per packet. They act while uccl_sim_net.faulty is true. */
+/*
+ * Random faults; probabilities are 0..1, per packet. They act while uccl_sim_net.faulty is true.
+ * options.c writes it.
+ */
 struct uccl_sim_faults {
 	double loss;
 	double burst;	  /* Gilbert: chance to enter the bad state, in which everything is lost */
@@ -119,6 +122,7 @@ struct uccl_sim_sink {
 	void (*unreach)(void *arg, const struct uccl_sim_pkt *p);
 };
 
+/* Counters of all that happened. net.c writes it. */
 struct uccl_sim_stats {
 	uint64_t events, sent, delivered, bytes;
 	uint64_t lost_random, lost_hole, lost_queue, lost_corrupt, lost_script, lost_closed;
@@ -131,6 +135,7 @@ struct uccl_sim_route {
 	bool bad;	  /* Gilbert */
 };
 
+/* A port. net.c writes it. */
 struct uccl_sim_node {
 	const struct uccl_sim_sink *sink;
 	void *arg;

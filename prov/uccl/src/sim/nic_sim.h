@@ -12,13 +12,14 @@
 #include "sim/net.h"
 #include "sim/owner.h"
 
-/* What takes its time, and how much at most. */
+/* What takes its time, and how much at most. life.c writes it. */
 struct uccl_sim_nic_late {
 	uint64_t read_ns;  /* not tx_sync: the source is read this late, and SENT told this much later */
 	uint64_t fence_ns; /* a fence */
 	uint64_t proof_ns; /* UNREACH and GONE */
 };
 
+/* Whom the NIC tells of what happens. life.c writes it. */
 struct uccl_sim_nic_user {
 	struct uccl_owner *owner; /* checks every access to memory; NULL: none */
 	/* Something is there for rx(), or tx() may take more. */

@@ -30,7 +30,7 @@ enum uccl_sim_match {
 
 #define UCCL_SIM_LANES 2
 
-/* A lane of an endpoint: a node of the network, of the same host. */
+/* A lane of an endpoint: a node of the network, of the same host. life.c writes it. */
 struct uccl_sim_lane {
 	struct uccl_sim_life *primary;
 	struct uccl_lane_channel *channel;
@@ -40,7 +40,7 @@ struct uccl_sim_lane {
 	uint64_t asleep_until;
 };
 
-/* One endpoint, perhaps in its second life. */
+/* One endpoint, perhaps in its second life. life.c writes it. */
 struct uccl_sim_life {
 	struct uccl_sim_world *w;
 	uint8_t node;
@@ -68,6 +68,7 @@ struct uccl_sim_life {
 	uint32_t children;		/* I9: under way into multi-receive buffers when they were too many */
 };
 
+/* Messages and receives of all endpoints. work.c writes it. */
 struct uccl_sim_work {
 	struct sim_msg **msgs;
 	uint32_t nmsgs, msgs_cap;
@@ -81,7 +82,7 @@ struct uccl_sim_work {
 	bool ending; /* left-over receives are being cancelled */
 };
 
-/* Counters of NICs and engines that were closed. */
+/* Counters of NICs and engines that were closed. world.c writes it. */
 struct uccl_sim_totals {
 	uint64_t train_drops, train_tests, trains_off;
 	uint64_t over_lanes; /* bytes that lanes sent */

@@ -241,7 +241,7 @@ int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool dis
 
 void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p)
 {
-	e->msg_ep.sole = uccl_peer_first(p);
+	uccl_sole_peer_set(&e->msg_ep.sole, uccl_peer_first(p));
 }
 
 void uccl_engine_shut(struct uccl_engine *e, int err)

@@ -229,7 +229,8 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				continue;
 			rtt = path_sample(in, arrived, &sent);
 		}
-		if (rtt && sent >= f->loss.times.host_heard_ns && (in->write || !uccl_path_asks_was_quiet(&p->asks, in->seq)))
+		if (rtt && sent >= f->loss.times.host_heard_ns &&
+		    (in->write || !uccl_path_asks_was_quiet(&p->asks, in->seq)))
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
 		uccl_rack_reported(&f->loss.rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);

@@ -186,7 +186,7 @@ static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, 
 	f->cfg.stats->rx_packets += n;
 	for (uint32_t i = 0; f->cfg.trace && i < n; i++)
 		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
-	f->rx.heard_ns = now;
+	uccl_flow_rx_heard(&f->rx, now);
 	uccl_ack_tracker_packet(&f->rx.ack_tracker, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
 	if (h->marked && bytes) {
 		f->cfg.stats->marked_rx += bytes;

@@ -79,7 +79,8 @@ static inline bool uccl_grant_turn_barred(struct uccl_grant_turn *t, uint64_t no
 		t->served = false;
 		t->wasted = (uint8_t)uccl_min(t->wasted + 1, UCCL_GRANT_WASTED_FREE + 1 + UCCL_GRANT_WASTED_DOUBLINGS);
 		if (t->wasted > UCCL_GRANT_WASTED_FREE)
-			t->again_ns = now + ((uint64_t)UCCL_GRANT_WASTED_NS << (t->wasted - UCCL_GRANT_WASTED_FREE - 1));
+			t->again_ns =
+				now + ((uint64_t)UCCL_GRANT_WASTED_NS << (t->wasted - UCCL_GRANT_WASTED_FREE - 1));
 	}
 	return t->wasted > UCCL_GRANT_WASTED_FREE && now < t->again_ns;
 }

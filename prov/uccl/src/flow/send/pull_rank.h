@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Part of a sender as the pacer sees it (pacer.h): its place among those that want more, if a credit policy ranks them. */
+/*
+ * Part of a sender as the pacer sees it (pacer.h): its place among those that want more, if a credit policy ranks them.
+ */
 #ifndef UCCL_FLOW_SEND_PULL_RANK_H
 #define UCCL_FLOW_SEND_PULL_RANK_H
 

@@ -260,7 +260,8 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 			bytes += e->flying;
 			chunks++;
 			if (cut->count
-				    ? e->flying != uccl_segment_map_bytes(cut, e->cut.fly) || !e->cut.fly || e->cut.fly & cut->have
+				    ? e->flying != uccl_segment_map_bytes(cut, e->cut.fly) || !e->cut.fly ||
+					      e->cut.fly & cut->have
 				    : e->flying != e->len)
 				return "bytes of a chunk in flight";
 		} else if (e->flying || e->cut.fly || e->more) {

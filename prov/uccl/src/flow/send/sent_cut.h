@@ -19,7 +19,7 @@ struct uccl_sent_cut {
 	uint8_t sub_of;	/* the segment that leaves in sub-segments, if there are any */
 };
 
-/* How the packets of the chunk are cut: as the segment that leaves in sub-segments, if there is one, or as the chunk. */
+/* How packets of the chunk are cut: as the segment that leaves in sub-segments, if there is one, or as the chunk. */
 static inline struct uccl_segment_map *uccl_sent_cut_map(struct uccl_sent_cut *c)
 {
 	return c->subs.count ? &c->subs : &c->segments;

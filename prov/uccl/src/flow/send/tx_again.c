@@ -53,7 +53,8 @@ static bool tx_fit(struct uccl_flow *f, struct uccl_sent *e)
 	uint8_t first = 0;
 
 	if (e->write && !e->cut.segments.count)
-		uccl_sent_cut_segments(&e->cut, e->len, (uint8_t)((e->len + f->cfg.packet.chunk_bytes - 1) / f->cfg.packet.chunk_bytes));
+		uccl_sent_cut_segments(&e->cut, e->len,
+				       (uint8_t)((e->len + f->cfg.packet.chunk_bytes - 1) / f->cfg.packet.chunk_bytes));
 	if (e->cut.segments.count) {
 		first = (uint8_t)__builtin_ctzll(uccl_segment_map_missing(&e->cut.segments));
 		len = uccl_segment_map_len(&e->cut.segments, first);

@@ -35,7 +35,8 @@ static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent
 	/* PROTOCOL R160 */
 	tx->single = alone;
 	tx->payload =
-		e->payload + uccl_segment_map_at(cut, index) + (sub ? uccl_segment_map_at(&e->cut.segments, e->cut.sub_of) : 0);
+		e->payload + uccl_segment_map_at(cut, index) +
+		(sub ? uccl_segment_map_at(&e->cut.segments, e->cut.sub_of) : 0);
 	tx->mr = e->item->mr;
 	tx->ours = e->item->ours;
 	tx->payload_len = uccl_segment_map_len(cut, index);

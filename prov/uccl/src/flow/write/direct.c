@@ -115,7 +115,7 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 		flow_drop(f, UCCL_DROP_WINDOW, path, now);
 		return;
 	}
-	f->rx.heard_ns = now;
+	uccl_flow_rx_heard(&f->rx, now);
 	f->cfg.stats->writes_rx++;
 	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
 	overtaken = uccl_ack_tracker_seen(&f->rx.ack_tracker, path, csn, late);

@@ -33,7 +33,7 @@ struct uccl_match_table {
 	struct uccl_multimap map;
 };
 
-/* Posted receives of one kind. */
+/* Posted receives of one kind. match.c writes it. */
 struct uccl_match_posts {
 	uint32_t n;
 	bool indexed;			/* they are in classes, */
@@ -44,7 +44,7 @@ struct uccl_match_posts {
 	struct uccl_multimap by_context;
 };
 
-/* Unexpected messages of one kind, or claimed ones, whose tag is the context. */
+/* Unexpected messages of one kind, or claimed ones, whose tag is the context. match.c writes it. */
 struct uccl_match_arrivals {
 	uint32_t n;
 	uint8_t nlive;

@@ -189,7 +189,7 @@ void msg_rx_failed(struct uccl_msg_rx *rx, int err)
 
 bool msg_rx_unrelated(const struct uccl_peer *p)
 {
-	return p->msg_ep->cm && p != p->msg_ep->sole;
+	return uccl_sole_peer_bars(&p->msg_ep->sole, p);
 }
 
 void msg_rx_drain(struct uccl_peer *p, uint64_t now)

@@ -165,7 +165,7 @@ static void recv_at_once(struct uccl_peer *p, const struct uccl_env *env, struct
 /* PROTOCOL R110 */
 static enum uccl_drop recv_cm(const struct uccl_peer *p, const struct uccl_env *env)
 {
-	if (!p->msg_ep->cm)
+	if (!p->msg_ep->sole.only)
 		return UCCL_DROP_UNWANTED;
 	return env->len > UCCL_CM_MAX || !(env->flags & UCCL_ENV_EAGER) ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }

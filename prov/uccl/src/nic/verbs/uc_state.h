@@ -68,7 +68,7 @@ struct uc;
 struct uc_dev;
 struct uc_set;
 
-/* One queue pair of a set. Owner: verbs_uc_set.c. */
+/* One queue pair of a set. verbs_uc_set.c writes it. */
 struct uc_path {
 	struct uccl_verbs_sq sq;
 	uint64_t retry_at; /* when to try again to make the queue pair, ns */
@@ -91,7 +91,7 @@ struct uc_path {
 	UT_hash_handle hh;	   /* in uc_sets.by_qpn while there is a queue pair */
 };
 
-/* A peer's state while a set is looked for. Nonces are never 0. Owner: verbs_uc_join.c. */
+/* A peer's state while a set is looked for. Nonces are never 0. verbs_uc_join.c writes it. */
 struct uc_join {
 	uint64_t process;   /* name of the peer's process */
 	uint32_t nonce, their_nonce;
@@ -102,7 +102,7 @@ struct uc_join {
 	uint8_t early[UC_ENTRY]; /* a NEW or JOIN that came before PROCESS; kind 0: none */
 };
 
-/* Paths of a peer to report to the endpoint, one bit each. Owner: verbs_uc_ring.c. */
+/* Paths of a peer to report to the endpoint, one bit each. verbs_uc_ring.c writes it. */
 struct uc_events {
 	uint64_t changed[UCCL_PATHS_MAX / 64]; /* their state changed */
 	uint64_t fenced[UCCL_PATHS_MAX / 64];
@@ -127,7 +127,7 @@ struct uc_peer {
 	struct uc_events events;
 };
 
-/* The queue pairs of two processes. Owner: verbs_uc_set.c. */
+/* The queue pairs of two processes. verbs_uc_set.c writes it. */
 struct uc_set {
 	TAILQ_ENTRY(uc_set) all; /* in uc_sets.all */
 	struct uccl_nic_addr to; /* an address on the peer's NIC */
@@ -174,7 +174,10 @@ struct uc_arrived {
 	uint16_t path;
 };
 
-/* Endpoints with an equal key share a uc_dev. It is compared bytewise, so padding is zeroed. */
+/*
+ * Endpoints with an equal key share a uc_dev. It is compared bytewise, so padding is zeroed.
+ * verbs_uc_dev.c writes it.
+ */
 struct uc_dev_key {
 	const struct uccl_verbs *lib;
 	uint64_t (*clock)(void);
@@ -185,7 +188,7 @@ struct uc_dev_key {
 	char name[UCCL_VERBS_NAME];
 };
 
-/* Owner: verbs_uc_queue.c. */
+/* verbs_uc_queue.c writes it. */
 struct uc_queues {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *tx_cq, *rx_cq;
@@ -195,7 +198,7 @@ struct uc_queues {
 	uint64_t renewed; /* see uccl_verbs_uc_stats */
 };
 
-/* Sending, of all endpoints. Owner: verbs_uc_tx.c. */
+/* Sending, of all endpoints. verbs_uc_tx.c writes it. */
 struct uc_dev_tx {
 	struct uccl_verbs_slab slab; /* one buffer for each write at the NIC; has the payload if that was copied */
 	struct uccl_mrcache *sources; /* registrations of memory that writes are sent from */
@@ -204,13 +207,13 @@ struct uc_dev_tx {
 	uint64_t lost, errors, doorbells, direct; /* see uccl_verbs_uc_stats */
 };
 
-/* Receiving, of all endpoints. Owner: verbs_uc_rx.c. */
+/* Receiving, of all endpoints. verbs_uc_rx.c writes it. */
 struct uc_dev_rx {
 	uint32_t calls; /* calls of rx() */
 	uint64_t errors, bad; /* see uccl_verbs_uc_stats */
 };
 
-/* Sets, and the queue pairs of all of them. Owner: verbs_uc_set.c. */
+/* Sets, and the queue pairs of all of them. verbs_uc_set.c writes it. */
 struct uc_sets {
 	TAILQ_HEAD(, uc_set) all;
 	uint32_t serials; /* last serial of a set that we lead */
@@ -248,7 +251,7 @@ struct uc_dev {
 	uint64_t refused; /* verbs_uc_join.c; see uccl_verbs_uc_stats */
 };
 
-/* Requests that one tx() makes. Owner: verbs_uc_tx.c. */
+/* Requests that one tx() makes. verbs_uc_tx.c writes it. */
 struct uc_tx {
 	struct ibv_send_wr wr[UC_CHAIN];
 	struct ibv_sge sge[UC_CHAIN];
@@ -257,7 +260,7 @@ struct uc_tx {
 	uint64_t direct; /* this endpoint's part of uc_dev_tx.direct */
 };
 
-/* Events that wait for an endpoint. Owner: verbs_uc_ring.c. */
+/* Events that wait for an endpoint. verbs_uc_ring.c writes it. */
 struct uc_ring {
 	struct uc_done *done; /* UC_DONE entries */
 	uint32_t done_head, done_tail;

@@ -21,7 +21,7 @@
 #define UCCL_XSK_LONG (UCCL_XSK_PARTS * UCCL_XSK_MOST)
 #define UCCL_XSK_FRAMES_LENT 64 /* most frames of one uccl_xsk_rx() */
 
-/* A ring that the kernel shares with us. */
+/* A ring that the kernel shares with us. xsk.c writes it. */
 struct uccl_xsk_ring {
 	uint32_t *producer, *consumer, *flags;
 	void *entries;
@@ -32,7 +32,7 @@ struct uccl_xsk_ring {
 
 struct uccl_xsk;
 
-/* The receiving side of a socket. */
+/* The receiving side of a socket. xsk.c writes it. */
 struct uccl_xsk_rx {
 	struct uccl_xsk *of; /* owner of the queue and of the memory */
 	int fd;

@@ -188,9 +188,9 @@ TEST(join__who_connects_to_us)
 		assert_ptr_equal(c->from, by_name);
 		assert_int_equal(dst[k], k + 1);
 	}
-	assert_ptr_equal(l->node[0].e->msg_ep.sole, by_name);
+	assert_ptr_equal(l->node[0].e->msg_ep.sole.peer, by_name);
 	uccl_engine_pair(l->node[0].e, by_place);
-	assert_ptr_equal(l->node[0].e->msg_ep.sole, by_name);
+	assert_ptr_equal(l->node[0].e->msg_ep.sole.peer, by_name);
 	lan_free(l);
 }
 

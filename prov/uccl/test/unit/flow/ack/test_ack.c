@@ -1236,6 +1236,7 @@ TEST_IN(rack__when, NULL, end)
  */
 TEST_IN(rack__same_instant, NULL, end)
 {
+	const struct uccl_sent *next;
 	struct uccl_ack a;
 	uint64_t first;
 
@@ -1251,8 +1252,8 @@ TEST_IN(rack__same_instant, NULL, end)
 		assert_int_equal(uccl_sent_at(&tx()->sent, first)->sent_ns,
 				 uccl_sent_at(&tx()->sent, first + 1)->sent_ns);
 		p.now += 20 * US + 63;
-		a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->packet.pseq,
-			 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, 0);
+		next = uccl_sent_at(&tx()->sent, first + 1);
+		a = line(first, next->path, next->packet.pseq, next->sent_ns, 0);
 		a.nwords = 1;
 		a.sack[0] = 1;
 		take(&a);

@@ -900,7 +900,9 @@ TEST(all__by_chance)
 				npeers += !!g[k].of;
 				nbusy += g[k].of && g[k].busy;
 				used += g[k].of && !g[k].written_off ? g[k].believed * g[k].share.cost : 0;
-				quiet += g[k].of && !g[k].written_off && !g[k].busy ? g[k].believed * g[k].share.cost : 0;
+				quiet += g[k].of && !g[k].written_off && !g[k].busy
+						 ? g[k].believed * g[k].share.cost
+						 : 0;
 			}
 			assert_int_equal(used, s.used);
 			assert_int_equal(quiet, s.quiet_used);

@@ -437,7 +437,8 @@ TEST_IN(add__a_place_used_before, setup, teardown)
 	assert_ptr_equal(e->payload, &item);
 	assert_ptr_equal(e->item, &item);
 	assert_false(e->write || e->overdue || e->timed_out || e->repair || e->nic_reads || e->behind || e->single ||
-		     e->more || e->kept || e->packet.alone || e->packet.bytes || e->packet.pseq || e->cut.segments.count || e->cut.subs.count);
+		     e->more || e->kept || e->packet.alone || e->packet.bytes || e->packet.pseq ||
+		     e->cut.segments.count || e->cut.subs.count);
 }
 
 /* Of what the item's record says only where it begins is another, and in the log alone. */

@@ -333,8 +333,8 @@ TEST_IN(cm__apart, duo_setup, duo_teardown)
 	struct duo *d = *state;
 
 	duo_fill(src, UCCL_CM_MAX, 4);
-	d->side[1].m.cm = true;
-	d->side[1].m.sole = &d->side[1].peer;
+	d->side[1].m.sole.only = true;
+	d->side[1].m.sole.peer = &d->side[1].peer;
 	for (int i = 0; i < 8; i++) {
 		duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(8));
 		duo_recv(d, 1, 0, dst + 200000, 1, 0, 0, DUO_CTX(9));
@@ -362,7 +362,7 @@ TEST_IN(cm__refused, duo_setup, duo_teardown)
 	struct duo *d = *state;
 
 	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_UNWANTED);
-	d->side[1].m.cm = true;
+	d->side[1].m.sole.only = true;
 	env.len++;
 	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX + 1), UCCL_DROP_RECORD);
 	env.flags = UCCL_ENV_CM;
@@ -384,7 +384,7 @@ TEST(cm__half_a_message)
 	for (int how = 0; how < 3; how++) {
 		struct duo *d = duo_open();
 
-		d->side[1].m.cm = true;
+		d->side[1].m.sole.only = true;
 		duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
 		if (how < 2)
 			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
@@ -421,7 +421,7 @@ TEST(cm__said_whole)
 		struct duo *d = duo_open();
 
 		d->side[0].m.eager_max = 0;
-		d->side[1].m.cm = true;
+		d->side[1].m.sole.only = true;
 		duo_fill(src, UCCL_CM_MAX, 6);
 		d->side[0].peer.flow.limits.envelopes_only = !queued;
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_CM, src, UCCL_CM_MAX, 5, DUO_CTX(1)), 0);
@@ -445,7 +445,7 @@ TEST_IN(cm__strangers, duo_setup, duo_teardown)
 	uint8_t rec[UCCL_REC_LEN];
 	struct duo *d = *state;
 
-	d->side[1].m.cm = true;
+	d->side[1].m.sole.only = true;
 	uccl_env_encode(rec, &env);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_UNWANTED);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_UNWANTED);
@@ -455,7 +455,7 @@ TEST_IN(cm__strangers, duo_setup, duo_teardown)
 	assert_int_equal(duo_eager(d, 1, 0, 50, 100, src, 50), UCCL_DROP_COUNT);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_UNWANTED);
 	assert_null(duo_next(d, 1));
-	d->side[1].m.sole = &d->side[1].peer;
+	d->side[1].m.sole.peer = &d->side[1].peer;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_COUNT);
 	assert_int_equal(duo_eager(d, 1, 1, 0, 4000, src, 10), UCCL_DROP_COUNT);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_RECORD);

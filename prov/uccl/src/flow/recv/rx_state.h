@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Part of a flow: its receiving side. */
+#ifndef UCCL_FLOW_RECV_RX_STATE_H
+#define UCCL_FLOW_RECV_RX_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "flow/ack/ack_tracker.h"
+#include "flow/recv/arrived.h"
+#include "flow/recv/rx_segments.h"
+#include "flow/recv/subsegments.h"
+#include "flow/write/write_rx.h"
+
+struct uccl_flow_rx {
+	struct uccl_arrived arrived;
+	struct uccl_ack_tracker ack_tracker;
+	struct uccl_subsegments subsegments;  /* incomplete segments */
+	struct uccl_rx_segments segments;     /* incomplete chunks */
+	struct uccl_write_rx write;	      /* direct writes */
+	uint64_t heard_ns;		      /* last accepted packet */
+};
+
+/* first_csn: of the peer; `longest`: bytes of a record. False: no memory; fini frees what there is. */
+static inline bool uccl_flow_rx_init(struct uccl_flow_rx *rx, const struct uccl_write_rx_cfg *cfg, uint64_t first_csn,
+				     uint32_t longest, uint64_t now)
+{
+	rx->heard_ns = now;
+	uccl_subsegments_init(&rx->subsegments, longest);
+	return uccl_arrived_init(&rx->arrived, cfg->window, first_csn) &&
+	       uccl_ack_tracker_init(&rx->ack_tracker, cfg->paths, now) &&
+	       uccl_rx_segments_init(&rx->segments, cfg->window) && uccl_write_rx_init(&rx->write, cfg);
+}
+
+static inline void uccl_flow_rx_fini(struct uccl_flow_rx *rx)
+{
+	uccl_arrived_fini(&rx->arrived);
+	uccl_ack_tracker_fini(&rx->ack_tracker);
+	uccl_write_rx_fini(&rx->write);
+	uccl_subsegments_fini(&rx->subsegments);
+	uccl_rx_segments_fini(&rx->segments);
+}
+
+/* A packet was accepted. */
+static inline void uccl_flow_rx_heard(struct uccl_flow_rx *rx, uint64_t now)
+{
+	rx->heard_ns = now;
+}
+
+#endif
