@@ -19,6 +19,7 @@ struct uccl_segment_map {
 	uint32_t total;		/* bytes of the chunk */
 	uint16_t each;		/* bytes of each segment but the last */
 	uint8_t count;		/* 0: the chunk is not in segments */
+	uint8_t of;		/* of a segment in sub-segments: its index; else 0 */
 };
 
 /* `count` 1 to UCCL_SEGMENT_COUNT, and each of them at least one byte of `total`. */

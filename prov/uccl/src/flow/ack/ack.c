@@ -98,7 +98,7 @@ static uint64_t ack_named(struct uccl_sent *e, const struct uccl_ack_segments *p
 {
 	if (!p->subs)
 		return uccl_segment_map_missing(&e->cut.segments) & p->have;
-	if (e->cut.subs.count != p->subs || e->cut.sub_of != p->of)
+	if (e->cut.subs.count != p->subs || e->cut.subs.of != p->of)
 		return 0;
 	return uccl_segment_map_missing(&e->cut.subs) & p->have;
 }

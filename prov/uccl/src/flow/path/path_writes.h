@@ -30,8 +30,10 @@ struct uccl_path_writes {
 	uint8_t state;		/* enum uccl_path_write */
 	uint8_t losses;		/* in a row */
 	uint8_t strikes;	/* trials that failed: the back-off */
-	uint64_t trial_at;	/* TRIAL: not before */
-	uint64_t trial_csn;	/* TRYING: of the trial */
+	union {
+		uint64_t trial_at;	/* TRIAL: not before */
+		uint64_t trial_csn;	/* TRYING: of the trial */
+	};
 	uint64_t acked_csn;	/* highest CSN that the peer reported on this path + 1 */
 };
 

@@ -194,10 +194,10 @@ uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, u
 		l->high_acked = csn + 1;
 	if (!e->cut.subs.count)
 		flew = row_land(l, csn, have);
-	else if (have >> e->cut.sub_of & 1)
+	else if (have >> e->cut.subs.of & 1)
 		flew = row_land(l, csn, e->cut.fly);
 	/* All of it came in one after all. */
-	if (e->cut.subs.count && have >> e->cut.sub_of & 1)
+	if (e->cut.subs.count && have >> e->cut.subs.of & 1)
 		uccl_sent_unkept(l, e);
 	uccl_segment_map_took(&e->cut.segments, have);
 	*fresh = missed - uccl_sent_missing(e);
@@ -209,7 +209,7 @@ uint32_t uccl_sent_sub_named(struct uccl_sent_log *l, uint64_t csn, uint64_t hav
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 
 	if (!(uccl_segment_map_missing(&e->cut.subs) & ~have))
-		return uccl_sent_named(l, csn, 1ull << e->cut.sub_of, fresh);
+		return uccl_sent_named(l, csn, 1ull << e->cut.subs.of, fresh);
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
 	*fresh = uccl_segment_map_took(&e->cut.subs, have);

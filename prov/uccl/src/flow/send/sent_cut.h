@@ -16,7 +16,6 @@ struct uccl_sent_cut {
 	struct uccl_segment_map subs;	  /* and sub-segments of the one that leaves so; count 0: none does */
 	uint64_t fly;	/* those of uccl_sent_cut_map that are in flight, */
 	uint64_t run;	/* and those that left in the latest row */
-	uint8_t sub_of;	/* the segment that leaves in sub-segments, if there are any */
 };
 
 /* How packets of the chunk are cut: as the segment that leaves in sub-segments, if there is one, or as the chunk. */
@@ -45,7 +44,7 @@ static inline void uccl_sent_cut_segments(struct uccl_sent_cut *c, uint32_t len,
 static inline void uccl_sent_cut_divide(struct uccl_sent_cut *c, uint8_t of, uint8_t subs)
 {
 	uccl_segment_map_init(&c->subs, uccl_segment_map_len(&c->segments, of), subs);
-	c->sub_of = of;
+	c->subs.of = of;
 }
 
 /* No segment leaves in sub-segments any more. */

@@ -15,7 +15,7 @@ static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent
 	const struct uccl_segment_map *cut = uccl_sent_cut_map(&e->cut);
 	bool sub = e->cut.subs.count, alone = sub || flags & UCCL_FLAG_RTX;
 	struct uccl_segment s = {
-		.index = sub ? e->cut.sub_of : index,
+		.index = sub ? e->cut.subs.of : index,
 		.count = e->cut.segments.count,
 		.sub = sub ? index : 0,
 		.subs = e->cut.subs.count,
@@ -36,7 +36,7 @@ static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent
 	tx->single = alone;
 	tx->payload =
 		e->payload + uccl_segment_map_at(cut, index) +
-		(sub ? uccl_segment_map_at(&e->cut.segments, e->cut.sub_of) : 0);
+		(sub ? uccl_segment_map_at(&e->cut.segments, e->cut.subs.of) : 0);
 	tx->mr = e->item->mr;
 	tx->ours = e->item->ours;
 	tx->payload_len = uccl_segment_map_len(cut, index);
