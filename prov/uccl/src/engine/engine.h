@@ -117,8 +117,8 @@ bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q);
 bool uccl_peer_closed(const struct uccl_peer *p);
 /*
  * A peer stays as long as it is held. One that was only named by a completion must be held before the callback returns
- * if it is to stay. After the last uccl_peer_release() the engine frees it: at once if no operation needs it and it is
- * not connected, else some time after its end.
+ * if it is to stay. After the last uccl_peer_release() the engine frees it: at once if no operation needs it and it
+ * was not asked for a connection, else some time after its end.
  */
 void uccl_peer_hold(struct uccl_peer *p);
 void uccl_peer_release(struct uccl_peer *p);

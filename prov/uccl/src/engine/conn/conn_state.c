@@ -55,8 +55,8 @@ void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 /*
  * Ended peers nobody needs any more. Until then late packets of theirs are known for what they are: no INIT that they
  * have sent is good for longer than its cookie. Who is held, or has messages that the application has not taken, stays.
- * Unauthenticated peers who come and go by thousands are remembered for less long: what they could bring back is
- * themselves. PROTOCOL R133
+ * An attempt that failed after INIT is one of them, so that INIT_ACK is answered (R311). Unauthenticated peers who come
+ * and go by thousands are remembered for less long: what they could bring back is themselves. PROTOCOL R133
  */
 uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 {
@@ -83,6 +83,25 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 	return c ? c->state.forget_ns + FORGET_NS : UCCL_NEVER;
 }
 
+/* Can nothing come late? It never sent INIT, nor took one, and is no other name of a peer. PROTOCOL R133 */
+static bool conn_never_asked(const struct conn *c)
+{
+	return !c->peer.open && !c->opened.number && !c->hs.asked_ns && !c->entry.half && !c->state.final &&
+	       !c->peer.first;
+}
+
+/* It may go if nothing holds it: conns_reap looks. */
+static void unref_add(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->state.unreferenced || c->state.refs)
+		return;
+	TAILQ_INSERT_TAIL(&e->conns.unreferenced, c, state.unref_link);
+	c->state.unreferenced = true;
+	engine_scan_at(e, now);
+}
+
 /*
  * Nobody holds it any more. The caller may be inside of a poll that goes through lists of connections, so nothing is
  * freed here. A second name of another peer counts as one that ended.
@@ -97,11 +116,9 @@ static void conn_released(struct conn *c, uint64_t now)
 		c->state.kept = false;
 		c->state.forget_ns = now;
 		engine_scan_at(e, now + FORGET_NS);
-	} else if (!c->peer.dead && !c->peer.open && !c->entry.half && !c->state.unreferenced) {
-		TAILQ_INSERT_TAIL(&e->conns.unreferenced, c, state.unref_link);
-		c->state.unreferenced = true;
-		engine_scan_at(e, now);
 	}
+	if (c->peer.dead ? conn_never_asked(c) : !c->peer.open && !c->entry.half && !c->peer.first)
+		unref_add(c, now);
 }
 
 void conn_release(struct conn *c, uint64_t now)
@@ -135,10 +152,11 @@ void conns_reap(struct uccl_engine *e)
 
 	while ((c = TAILQ_FIRST(&e->conns.unreferenced))) {
 		unref_remove(c);
-		if (c->state.refs || c->peer.open || c->peer.dead || c->entry.half || conn_needed(c))
+		if (c->state.refs || c->peer.open || c->entry.half || conn_needed(c))
 			continue;
 		engine_tx_forget(c);
-		conn_free(c, &e->conns.live);
+		e->conns.ndead -= c->peer.dead != 0;
+		conn_free(c, c->peer.dead ? &e->conns.dead : &e->conns.live);
 	}
 }
 
@@ -350,6 +368,8 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	conn_records_free(c);
 	uccl_slots_close(&c->slots.grant);
 	slots_refit(e);
+	if (conn_never_asked(c))
+		unref_add(c, now);
 }
 
 void conn_fail_silently(struct conn *c, int err, uint64_t now)

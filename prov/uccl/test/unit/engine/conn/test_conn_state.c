@@ -119,6 +119,47 @@ TEST(forget__the_last)
 	lan_free(l);
 }
 
+static enum lan_verdict no_answers(struct lan *l, const struct lan_event *ev)
+{
+	return ev->to == 0 && (ev->type != UCCL_PKT_COOKIE || l->n) ? LAN_DROP : LAN_PASS;
+}
+
+/*
+ * An attempt that failed. If only HELLO left, no answer can be late: nothing of it stays. After INIT it is remembered
+ * as long as a late INIT_ACK may come, which is answered by CLOSE, and refuses nothing. PROTOCOL R133 R311
+ */
+TEST(forget__attempt)
+{
+	for (int asked = 0; asked < 2; asked++)
+		for (int held = 0; held < 2; held++) {
+			struct lan *l = lan_new_open(2);
+			struct uccl_engine *e = l->node[0].e;
+			struct uccl_peer *p = lan_peer(l, 0, 1);
+
+			l->filter = no_answers;
+			l->n = !asked;
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+			lan_pass(l, 100 * MS);
+			if (!held)
+				uccl_peer_release(p);
+			conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+			lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
+			lan_pass(l, 10 * MS);
+			assert_int_equal(e->conns.n, asked || held);
+			if (held)
+				uccl_peer_release(p);
+			lan_pass(l, SECOND);
+			assert_int_equal(e->conns.n, asked);
+			/* What is remembered does not refuse. */
+			l->filter = NULL;
+			lan_talk(l);
+			lan_pass(l, 40 * SECOND);
+			assert_int_equal(e->conns.n, 1);
+			assert_int_equal(e->conns.ndead, 0);
+			lan_free(l);
+		}
+}
+
 static enum lan_verdict lose_close(struct lan *l, const struct lan_event *ev)
 {
 	return ev->type == UCCL_PKT_CLOSE && l->n-- > 0 ? LAN_DROP : LAN_PASS;
