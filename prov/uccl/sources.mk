@@ -176,6 +176,8 @@ uccl_sources = \
 	prov/uccl/src/base/units.h \
 	prov/uccl/src/engine/config.c \
 	prov/uccl/src/engine/config.h \
+	prov/uccl/src/engine/conn/conn_slots.c \
+	prov/uccl/src/engine/conn/conn_slots_impl.h \
 	prov/uccl/src/engine/conn/conn_state.c \
 	prov/uccl/src/engine/conn/conn_state_impl.h \
 	prov/uccl/src/engine/conn/conn_table.c \
@@ -190,8 +192,6 @@ uccl_sources = \
 	prov/uccl/src/engine/conn/open_impl.h \
 	prov/uccl/src/engine/conn/records.c \
 	prov/uccl/src/engine/conn/records_impl.h \
-	prov/uccl/src/engine/conn/recv_slots.c \
-	prov/uccl/src/engine/conn/recv_slots_impl.h \
 	prov/uccl/src/engine/conn/silence.c \
 	prov/uccl/src/engine/conn/silence_impl.h \
 	prov/uccl/src/engine/engine.c \

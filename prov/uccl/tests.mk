@@ -105,12 +105,12 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/base/test_range_set \
 	prov/uccl/test/unit/base/test_rng \
 	prov/uccl/test/unit/base/test_seq \
+	prov/uccl/test/unit/engine/conn/test_conn_slots \
 	prov/uccl/test/unit/engine/conn/test_conn_state \
 	prov/uccl/test/unit/engine/conn/test_conn_table \
 	prov/uccl/test/unit/engine/conn/test_drain \
 	prov/uccl/test/unit/engine/conn/test_handshake \
 	prov/uccl/test/unit/engine/conn/test_liveness \
-	prov/uccl/test/unit/engine/conn/test_recv_slots \
 	prov/uccl/test/unit/engine/conn/test_silence \
 	prov/uccl/test/unit/engine/loop/test_calls \
 	prov/uccl/test/unit/engine/loop/test_engine_rx \

@@ -155,9 +155,9 @@ static void print_stats(const struct uccl_sim_world *w)
 	       (unsigned long long)w->total.train_drops, (unsigned long long)w->total.train_tests,
 	       (unsigned long long)w->total.trains_off);
 	if (w->total.predictions)
-		printf("  predicted: %llu places of payload, right %llu; strays %llu\n",
+		printf("  predicted: %llu places of payload, right %llu; misplaced %llu\n",
 		       (unsigned long long)w->total.predictions, (unsigned long long)w->total.prediction_hits,
-		       (unsigned long long)w->total.strays);
+		       (unsigned long long)w->total.misplaced);
 	if (w->o.lanes > 0)
 		printf("  lanes: %llu bytes sent by them\n", (unsigned long long)w->total.over_lanes);
 }

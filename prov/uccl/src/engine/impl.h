@@ -14,7 +14,7 @@
 #include "engine/conn/liveness_impl.h"
 #include "engine/conn/open_impl.h"
 #include "engine/conn/records_impl.h"
-#include "engine/conn/recv_slots_impl.h"
+#include "engine/conn/conn_slots_impl.h"
 #include "engine/conn/silence_impl.h"
 #include "engine/engine.h"
 #include "engine/identity_impl.h"
@@ -182,7 +182,7 @@ static inline void conn_broken(struct conn *c, int err)
  *	conn/open.c			what both sides said becomes a flow
  *	conn/liveness.c			is it there? From the first doubt to the proof of death
  *	conn/conn_state.c		connections come, end, and are forgotten
- *	conn/records.c, conn/recv_slots.c what NICs tell each other; receive slots
+ *	conn/records.c, conn/conn_slots.c what NICs tell each other; receive slots
  *	conn/silence.c			who does not answer, for a person
  *	observe/peer_log.c		what a person is told
  *	loop/device_rx.c		memory of devices that payload comes to

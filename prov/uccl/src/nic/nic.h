@@ -21,15 +21,15 @@ struct uccl_nic_caps {
 	bool connect_early;	/* connect() opens a liveness connection only, so a peer need not have answered yet */
 	bool tx_sync;		/* the payload of packets may be reused when tx() returns */
 	bool write_async;	/* the payload of writes may be reused only after UCCL_RX_SENT, despite tx_sync */
-	bool placements;	/* rx() can put payload to predicted places (its argument `hints`) */
+	bool placements;	/* rx() can put payload to predicted places (its argument `places`) */
 	bool find_mtu;		/* the path MTU may be less than the NIC's, so the engine must discover it (RFC 8899) */
 	bool reliable;		/* the NIC itself retransmits (RC) */
 	bool marks;		/* packets are sent as ECN capable, and rx() says which ones were marked (RFC 3168) */
 	uint32_t train_bytes;	/* most bytes of a packet train (nic/gso.h); 0: no trains */
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
-	uint32_t lend_slots;	/* lend(): most slots that the owner may hold at a time; 0: no lend() */
-	uint64_t lend_bytes;	/* lend(): bytes of the memory */
+	uint32_t device_rx_slots;	/* device_rx_open(): most slots that the owner may hold at a time; 0: none */
+	uint64_t device_rx_bytes;	/* device_rx_open(): bytes of the memory */
 	uint64_t link_bps;	/* line rate, bits per second; 0: unknown */
 	bool link_real;		/* link_bps is the rate of a physical link; a virtual interface may report any rate */
 	uint64_t delay_ns;	/* normal fabric delay of this kind of NIC, base of the delay target */
@@ -64,7 +64,7 @@ struct uccl_nic_attr {
 	struct uccl_nic_addr bind;	/* local address; ip all zero: that of the interface; port 0: ephemeral */
 	bool linkless;			/* RDMA NICs: a NIC without link opens without error */
 	bool packets;			/* RDMA NICs: send packets only, no direct writes */
-	bool lends;			/* the owner may call lend() */
+	bool device_rx;			/* the owner may call device_rx_open() */
 	uint32_t mtu;			/* cap on the packet size, bytes; 0: from the interface */
 	uint32_t rx_bytes;		/* requested size of the receive queue, bytes; 0: default */
 	uint64_t nodes;			/* NUMA nodes near the NIC, one bit each, for its memory; 0: unknown */
@@ -118,8 +118,8 @@ struct uccl_nic_ops {
 	 * is full, try again after rx(). -FI_EFAULT: the payload of v[0] is not readable; v[0] never leaves.
 	 */
 	int (*tx)(struct uccl_nic *nic, struct uccl_tx *v, int n);
-	/* Collect up to n events; returns their number. Never blocks. hints[i], i < nhints: placement for v[i]. */
-	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints);
+	/* Collect up to n events; returns their number. Never blocks. places[i], i < nplaces: placement for v[i]. */
+	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces);
 	/*
 	 * Most bytes of one packet to this address; NULL: caps.mtu. *known becomes the path MTU that this host has
 	 * heard of, which is at most the result and may be wrong.
@@ -128,13 +128,13 @@ struct uccl_nic_ops {
 	/* The number of packets of `bytes` that the receive queue holds for sure; NULL: caps.rx_slots. */
 	uint32_t (*slots)(struct uccl_nic *nic, uint32_t bytes);
 	/*
-	 * Lend the NIC page-aligned memory of a device, caps.lend_bytes long, until it is closed. Payload that peers
-	 * send to the queue *key (uccl_tx.queue) goes there, and rx() reports it as UCCL_RX_DEVICE. Called at most
-	 * once. 0, or -FI_Exxx: not this memory. NULL, with reuse(): the NIC cannot do this.
+	 * Give the NIC page-aligned memory of a device, caps.device_rx_bytes long, until it is closed. Payload that
+	 * peers send to the queue *key (uccl_tx.queue) goes there, and rx() reports it as UCCL_RX_DEVICE. Called at
+	 * most once. 0, or -FI_Exxx: not this memory. NULL, with device_rx_free(): the NIC cannot do this.
 	 */
-	int (*lend)(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
+	int (*device_rx_open)(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
 	/* Give a slot of that memory back to the NIC (uccl_rx.imm); its payload is not needed any more. */
-	void (*reuse)(struct uccl_nic *nic, uint32_t slot);
+	void (*device_rx_free)(struct uccl_nic *nic, uint32_t slot);
 	/* Make a handle for a peer with `paths` paths. Events of it carry `id` in uccl_rx.peer_id. 0 or an error. */
 	int (*connect)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 		       struct uccl_nic_peer **peer);

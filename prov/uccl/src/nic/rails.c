@@ -183,13 +183,13 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 	}
 }
 
-static int rails_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+static int rails_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct rails *r = rails_of(nic);
 	int i, total = 0;
 
-	(void)hints;
-	(void)nhints;
+	(void)places;
+	(void)nplaces;
 	r->turn++;
 	for (i = 0; i < r->n && total < n; i++) {
 		int rail = (r->turn + i) % r->n;

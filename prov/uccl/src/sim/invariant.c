@@ -240,7 +240,7 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 	h = hash(h, f->rx.ack_tracker.dirty, f->cfg.paths_rx * sizeof(*f->rx.ack_tracker.dirty));
 	h = hash(h, f->rx.arrived.map, f->cfg.window / 8);
 	if (f->cfg.write.bytes) {
-		h = hash(h, f->rx.write.slots, f->cfg.window * sizeof(*f->rx.write.slots));
+		h = hash(h, f->rx.write.early, f->cfg.window * sizeof(*f->rx.write.early));
 		h = hash(h, f->rx.write.descs, f->cfg.window * sizeof(*f->rx.write.descs));
 		h = hash(h, f->rx.write.in_doubt, f->cfg.window * sizeof(*f->rx.write.in_doubt));
 	}
@@ -334,7 +334,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 
 static uint64_t write_rx_bytes(const struct uccl_write_rx *l, uint64_t window)
 {
-	return window * (sizeof(*l->slots) + sizeof(*l->descs) + sizeof(*l->in_doubt));
+	return window * (sizeof(*l->early) + sizeof(*l->descs) + sizeof(*l->in_doubt));
 }
 
 static uint64_t flow_bytes(const struct uccl_flow *f)

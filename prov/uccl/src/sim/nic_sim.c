@@ -398,13 +398,13 @@ static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt 
 }
 
 /* A packet of somebody unauthenticated, say: the NIC refuses it, but where its payload went nothing is as it was. */
-static bool rx_stray(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *place)
+static bool rx_misplaced(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *place)
 {
-	if (!place || !uccl_rng_chance(&s->rng, s->cfg.strays))
+	if (!place || !uccl_rng_chance(&s->rng, s->cfg.misplaced))
 		return false;
 	memset(place->dst, 0xee, 1 + uccl_rng_below(&s->rng, place->len));
 	*rx = (struct uccl_rx){.kind = UCCL_RX_REFUSED};
-	s->stats.strays++;
+	s->stats.misplaced++;
 	return true;
 }
 
@@ -480,7 +480,7 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 		struct sim_entry *e;
 
 		/* Also behind the last packet, for a while. */
-		if (s->cfg.strays > 0 && rx_stray(s, rx, place)) {
+		if (s->cfg.misplaced > 0 && rx_misplaced(s, rx, place)) {
 			got++;
 			continue;
 		}

@@ -38,7 +38,7 @@ struct uccl_sim_nic_cfg {
 	bool tx_sync;
 	bool placements;	  /* payload is scattered to predicted places */
 	uint32_t placements_most; /* so many of them at once, 0: as many as are told */
-	double strays;		/* share of them to which something comes that the NIC keeps to itself */
+	double misplaced;		/* share of them to which something comes that the NIC keeps to itself */
 	bool ages;		/* fill uccl_rx.age_ns */
 	bool shared_slots;	/* control packets take the same slots as data */
 	bool liveness;		/* a closed or disconnected peer is told as UCCL_RX_GONE */
@@ -69,7 +69,7 @@ struct uccl_sim_nic_stats {
 	uint64_t torn;
 	uint64_t placements, split; /* places offered with a packet; packets split */
 	uint64_t runs;		    /* likewise what came as one and met a place for a GRO batch */
-	uint64_t strays;	    /* places to which something else came */
+	uint64_t misplaced;	    /* places to which something else came */
 	uint32_t slots_max;    /* most slots of the data queue in use at once */
 	uint32_t write_slots_max;
 	uint32_t peers, mrs; /* now open */

@@ -143,7 +143,7 @@ static void draw_nic(struct uccl_sim_options *o, struct uccl_rng *r)
 	o->write_max = pick(r, 4096, 8192, 32768, 65536);
 	o->tx_sync = !uccl_rng_chance(r, 0.2);
 	o->labels = pick(r, 16, 64, 512);
-	o->hints = pick(r, 0, 1);
+	o->placements = pick(r, 0, 1);
 	o->ages = pick(r, 0, 1);
 	o->shared = uccl_rng_chance(r, 0.2);
 	o->liveness = pick(r, 0, 1, 1);
@@ -319,9 +319,9 @@ static void draw_predictions(struct uccl_sim_options *o, uint64_t seed, bool fau
 
 	uccl_rng_seed(&r, seed ^ 0xf02e5ee4ull);
 	o->nic = 0;
-	o->hints = pick(&r, 1, 1, 0.5);
-	o->hints_most = pick(&r, 0, 0, 1, 3);
-	o->strays = pick(&r, 0, 0.01, 0.1, 0.5);
+	o->placements = pick(&r, 1, 1, 0.5);
+	o->placements_most = pick(&r, 0, 0, 1, 3);
+	o->misplaced = pick(&r, 0, 0.01, 0.1, 0.5);
 	o->mtu = pick(&r, 1500, 4096, 9000, 17408, 20000, 33000, 60000);
 	o->trains = o->trains > 0 || o->mtu < 17408;
 	o->chunk = 0;

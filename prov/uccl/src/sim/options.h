@@ -20,9 +20,9 @@
 	X(brittle, 0, "direct-write NIC: says that a path ends with the loss of a part of a write")                    \
 	X(tx_sync, 1, "packet NIC: payload is free when tx() returns")                                                 \
 	X(labels, 64, "entropy labels of a NIC")                                                                       \
-	X(hints, 0, "share of NICs that scatter payload to predicted places")                                          \
-	X(hints_most, 0, "so many of them at once, 0: as many as are told")                                            \
-	X(strays, 0, "share of predicted places where something comes that nobody takes")                              \
+	X(placements, 0, "share of NICs that scatter payload to predicted places")                                     \
+	X(placements_most, 0, "so many of them at once, 0: as many as are told")                                       \
+	X(misplaced, 0, "share of predicted places where something comes that nobody takes")                           \
 	X(ages, 1, "NIC tells how long ago a packet arrived")                                                          \
 	X(shared, 0, "control packets take the slots of data")                                                         \
 	X(liveness, 1, "NIC tells of closed peers (GONE)")                                                             \

@@ -562,7 +562,7 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"sabotage-writes", "late direct writes on a NIC whose fences do nothing: the checkers must notice",
 	 "leaky=1 fence_us=3000", .needs = "nic=1", .run = run_sabotage},
 	{"sabotage-places", "a NIC writes to places that it was told of earlier: the checkers must notice",
-	 "leaky=1 hints=1 mtu=20000", .needs = "nic=0", .run = run_sabotage},
+	 "leaky=1 placements=1 mtu=20000", .needs = "nic=0", .run = run_sabotage},
 	{.name = NULL},
 };
 

@@ -71,7 +71,7 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	w->total.trains_off += es->trains_off;
 	w->total.predictions += es->placements;
 	w->total.prediction_hits += es->placement_hits;
-	w->total.strays += st->strays;
+	w->total.misplaced += st->misplaced;
 	w->total.slot_drops_write += st->slot_drops_write;
 	w->total.slot_drops += st->slot_drops;
 	w->total.fenced += st->fenced;

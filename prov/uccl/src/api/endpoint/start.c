@@ -99,7 +99,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.control_class = tos(p->nic.dscp_control),
 		.xdp_mode = uccl_params_xdp_mode(p),
 		.packets = beside,
-		.lends = ep->attr.direct && !beside,
+		.device_rx = ep->attr.direct && !beside,
 		.queues = &ep->run.queues,
 	};
 	struct uccl_nic *nic;

@@ -16,9 +16,9 @@ static bool device_rx_open(struct uccl_engine *e, const void *buf, int device)
 	struct engine_device_rx *l = &e->device_rx;
 
 	l->tried = true;
-	l->slots = calloc(e->nic->caps.lend_slots, sizeof(*l->slots));
-	l->mem = l->slots ? ops->slab(of.arg, buf, e->nic->caps.lend_bytes) : NULL;
-	if (l->mem && !e->nic->ops->lend(e->nic, l->mem, &of, &l->queue)) {
+	l->slots = calloc(e->nic->caps.device_rx_slots, sizeof(*l->slots));
+	l->mem = l->slots ? ops->slab(of.arg, buf, e->nic->caps.device_rx_bytes) : NULL;
+	if (l->mem && !e->nic->ops->device_rx_open(e->nic, l->mem, &of, &l->queue)) {
 		l->device = device;
 		return true;
 	}
@@ -35,20 +35,21 @@ uint32_t engine_device_rx_queue(struct uccl_engine *e, const void *buf)
 	const struct engine_device_rx *l = &e->device_rx;
 	int device;
 
-	if (!e->nic->caps.lend_slots || !e->nic->ops->lend || !ops->direct || !ops->slab || (l->tried && !l->queue))
+	if (!e->nic->caps.device_rx_slots || !e->nic->ops->device_rx_open || !ops->direct || !ops->slab ||
+	    (l->tried && !l->queue))
 		return 0;
 	device = ops->direct(e->msg_ep.device.arg, buf);
 	if (device < 0 || (!l->tried && !device_rx_open(e, buf, device)) || l->device != device)
 		return 0;
 	/* Copies do not keep up: more would be refused, and come again. PROTOCOL R293 */
-	return l->n > e->nic->caps.lend_slots / 2 ? 0 : l->queue;
+	return l->n > e->nic->caps.device_rx_slots / 2 ? 0 : l->queue;
 }
 
 enum uccl_drop engine_device_rx_may(struct uccl_engine *e)
 {
 	struct engine_device_rx *l = &e->device_rx;
 
-	if (l->n == e->nic->caps.lend_slots)
+	if (l->n == e->nic->caps.device_rx_slots)
 		return UCCL_DROP_MEMORY;
 	if (!l->seen && l->queue) {
 		l->seen = !e->msg_ep.device.ops->flush(e->msg_ep.device.arg, l->mem);
@@ -64,10 +65,10 @@ void engine_device_rx_keep(struct uccl_engine *e, uint32_t slot, uint64_t before
 	struct engine_device_rx *l = &e->device_rx;
 
 	if (e->msg_ep.device.queued == before) {
-		e->nic->ops->reuse(e->nic, slot);
+		e->nic->ops->device_rx_free(e->nic, slot);
 		return;
 	}
-	l->slots[(l->first + l->n++) % e->nic->caps.lend_slots] =
+	l->slots[(l->first + l->n++) % e->nic->caps.device_rx_slots] =
 		(struct engine_device_rx_slot){.ticket = e->msg_ep.device.queued, .slot = slot};
 }
 
@@ -76,8 +77,8 @@ void engine_device_rx_settle(struct uccl_engine *e)
 	struct engine_device_rx *l = &e->device_rx;
 
 	while (l->n && l->slots[l->first].ticket <= e->msg_ep.device.done) {
-		e->nic->ops->reuse(e->nic, l->slots[l->first].slot);
-		l->first = (l->first + 1) % e->nic->caps.lend_slots;
+		e->nic->ops->device_rx_free(e->nic, l->slots[l->first].slot);
+		l->first = (l->first + 1) % e->nic->caps.device_rx_slots;
 		l->n--;
 	}
 }

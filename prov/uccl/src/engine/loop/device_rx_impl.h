@@ -23,7 +23,7 @@ struct engine_device_rx {
 	uint32_t queue;			/* by which peers name it; 0: none is told of it any more */
 	bool tried;
 	bool seen;			/* the device sees all that came up to the latest look at the NIC */
-	/* Those that are copied from, a ring of caps.lend_slots in the order of their copies. */
+	/* Those that are copied from, a ring of caps.device_rx_slots in the order of their copies. */
 	struct engine_device_rx_slot *slots;
 	uint32_t first, n;
 };

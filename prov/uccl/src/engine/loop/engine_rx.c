@@ -385,7 +385,7 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 
 /* One look at the NIC, and what is expected of it. */
 struct rx_round {
-	int nhints;			/* predicted places of payloads, */
+	int nplaces;			/* predicted places of payloads, */
 	int most;			/* so many packets are taken, */
 	bool alone;			/* only one, as what it asks for leaves before it is copied, */
 	bool gro_batch;			/* or those that the kernel merged, as they lie where they belong */
@@ -408,23 +408,23 @@ static bool rx_goes_on(const struct engine_rx *r, int total, int batches)
 }
 
 /* What will come, and so how much of it is taken at once? */
-static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement hints[RX_BATCH])
+static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement places[RX_BATCH])
 {
 	*r = (struct rx_round){.most = RX_BATCH};
 	if (!e->rx.bounce)
 		return;
-	r->nhints = uccl_msg_predict(&e->msg_ep, hints, RX_BATCH);
-	r->alone = !r->nhints && uccl_msg_alone(&e->msg_ep);
-	r->gro_batch = r->nhints ? hints[0].each != 0 : uccl_msg_runs(&e->msg_ep);
+	r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
+	r->alone = !r->nplaces && uccl_msg_alone(&e->msg_ep);
+	r->gro_batch = r->nplaces ? places[0].each != 0 : uccl_msg_runs(&e->msg_ep);
 	if (r->alone || r->gro_batch)
 		r->most = 1;
 }
 
 /* Returns how many packets or events the NIC had. */
-static int rx_take(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *hints,
+static int rx_take(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *places,
 		   struct uccl_rx *v)
 {
-	int n = e->nic->ops->rx(e->nic, v, r->most, hints, r->nhints);
+	int n = e->nic->ops->rx(e->nic, v, r->most, places, r->nplaces);
 
 	engine_device_rx_came(&e->device_rx);
 	engine_backlog(&e->out, e->nic);
@@ -432,18 +432,18 @@ static int rx_take(struct uccl_engine *e, const struct rx_round *r, const struct
 }
 
 /* Did that come which was predicted? What did not is moved out of the way. */
-static void rx_compare(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *hints,
+static void rx_compare(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *places,
 		       struct uccl_rx *v, int n)
 {
-	if (r->nhints && !r->gro_batch)
+	if (r->nplaces && !r->gro_batch)
 		rx_settle(e, v, n);
 	else if (r->gro_batch && !v[0].run)
-		rx_no_run(e, &v[0], r->nhints ? hints[0].each : 0);
+		rx_no_run(e, &v[0], r->nplaces ? places[0].each : 0);
 }
 
 int engine_rx(struct uccl_engine *e, uint64_t now)
 {
-	struct uccl_rx_placement hints[RX_BATCH];
+	struct uccl_rx_placement places[RX_BATCH];
 	struct uccl_rx v[RX_BATCH];
 	int total = 0, batches = 0;
 	struct rx_round r;
@@ -452,12 +452,12 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 	while (rx_goes_on(&e->rx, total, batches)) {
 		int n;
 
-		rx_predict(e, &r, hints);
-		n = rx_take(e, &r, hints, v);
+		rx_predict(e, &r, places);
+		n = rx_take(e, &r, places, v);
 		if (n <= 0)
 			return total;
 		batches = r.gro_batch ? batches + 1 : 0;
-		rx_compare(e, &r, hints, v, n);
+		rx_compare(e, &r, places, v, n);
 		for (int i = 0; i < n; i++)
 			total += rx_one(e, &v[i], now);
 		/* There may be more, as when the poll has taken all that it may. */

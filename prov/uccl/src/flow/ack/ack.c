@@ -458,9 +458,9 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
  */
 static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
 {
-	uint64_t late = e->sent_ns + uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], &f->loss.times);
+	uint64_t overdue = e->sent_ns + uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], &f->loss.times);
 
-	return uccl_ts_ceil(late) - e->sent_ns;
+	return uccl_ts_ceil(overdue) - e->sent_ns;
 }
 
 /* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */

@@ -35,11 +35,11 @@ void uccl_ack_tracker_write(struct uccl_ack_tracker *o, uint16_t path, uint64_t 
 	r->write_dirty = true;
 }
 
-bool uccl_ack_tracker_seen(struct uccl_ack_tracker *o, uint16_t path, uint64_t csn, bool late)
+bool uccl_ack_tracker_seen(struct uccl_ack_tracker *o, uint16_t path, uint64_t csn, bool old)
 {
 	struct uccl_rx_path *r = &o->paths[path];
 
-	if (csn + 1 > r->seen_csn && !late) {
+	if (csn + 1 > r->seen_csn && !old) {
 		r->seen_csn = csn + 1;
 		return false;
 	}

@@ -50,7 +50,7 @@ void uccl_ack_tracker_fini(struct uccl_ack_tracker *o);
 /* A direct write was taken in; it had come at `came`. One that waits for its descriptor is not. PROTOCOL R52 */
 void uccl_ack_tracker_write(struct uccl_ack_tracker *o, uint16_t path, uint64_t csn, uint64_t came);
 /* A direct write came, whether it can be taken in or not. True: a later one had come on this path before. */
-bool uccl_ack_tracker_seen(struct uccl_ack_tracker *o, uint16_t path, uint64_t csn, bool late);
+bool uccl_ack_tracker_seen(struct uccl_ack_tracker *o, uint16_t path, uint64_t csn, bool old);
 /*
  * A duplicate always owes an acknowledgement: ours may have been lost. PROTOCOL R22
  * `excused`: nobody sent too early, so the peer is not told to be more patient.

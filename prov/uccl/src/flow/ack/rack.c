@@ -4,8 +4,8 @@
 /* What was learnt is kept this many smoothed RTTs. */
 #define MEMORY_RTTS 64
 /* What is usual is seen in so many of them, and in as many chunks as there may be paths, at least. */
-#define TURN_RTTS 32
-#define TURN_CHUNKS 64
+#define PERIOD_RTTS 32
+#define PERIOD_CHUNKS 64
 
 void uccl_rack_init(struct uccl_rack *r)
 {
@@ -19,22 +19,22 @@ uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, ui
 
 	if ((int32_t)fresh > 0) {
 		r->dups = dups;
-		r->pkts = (uint32_t)uccl_clamp(r->pkts * 2, 2, UCCL_RACK_PKTS_MAX);
-		r->ns = uccl_clamp(r->ns * 2, srtt / 4, 2 * srtt);
-		r->until = now + MEMORY_RTTS * srtt;
+		r->reorder_packets = (uint32_t)uccl_clamp(r->reorder_packets * 2, 2, UCCL_RACK_PKTS_MAX);
+		r->reorder_ns = uccl_clamp(r->reorder_ns * 2, srtt / 4, 2 * srtt);
+		r->keep_until_ns = now + MEMORY_RTTS * srtt;
 		return fresh;
 	}
-	if (now >= r->until && (r->pkts || r->ns)) {
-		r->pkts /= 2;
-		r->ns /= 2;
-		r->until = now + MEMORY_RTTS * srtt;
+	if (now >= r->keep_until_ns && (r->reorder_packets || r->reorder_ns)) {
+		r->reorder_packets /= 2;
+		r->reorder_ns /= 2;
+		r->keep_until_ns = now + MEMORY_RTTS * srtt;
 	}
 	return 0;
 }
 
-bool uccl_rack_ask(struct uccl_rack *r, uint64_t late_ns, uint64_t now)
+bool uccl_rack_ask(struct uccl_rack *r, uint64_t overdue_ns, uint64_t now)
 {
-	if (r->asked_ns >= late_ns)
+	if (r->asked_ns >= overdue_ns)
 		return false;
 	r->asked_ns = now;
 	return true;
@@ -43,11 +43,12 @@ bool uccl_rack_ask(struct uccl_rack *r, uint64_t late_ns, uint64_t now)
 void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now)
 {
 	/* The first samples of the RTT may be far too long, so it is asked at the end. */
-	if (r->turn_ns && (now - r->turn_ns < TURN_RTTS * uccl_max(srtt_ns, 1000) || una - r->turn_csn < TURN_CHUNKS))
+	if (r->period_ns && (now - r->period_ns < PERIOD_RTTS * uccl_max(srtt_ns, 1000) ||
+			     una - r->period_csn < PERIOD_CHUNKS))
 		return;
-	r->learnt = r->turn_ns;
+	r->learnt = r->period_ns;
 	r->late_ns[1] = r->late_ns[0];
 	r->late_ns[0] = 0;
-	r->turn_ns = uccl_max(now, 1);
-	r->turn_csn = una;
+	r->period_ns = uccl_max(now, 1);
+	r->period_csn = una;
 }

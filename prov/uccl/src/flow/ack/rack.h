@@ -32,20 +32,21 @@ struct uccl_rack {
 	uint64_t reported_ns;	/* when the latest of the packets left that the peer has reported; 0: none */
 	uint64_t at;		/* when to look again; UCCL_NEVER: when something new is reported */
 	uint64_t asked_ns;	/* when a path that works was last asked for overtaken chunks */
-	uint32_t pkts;		/* tolerance within a path, grows with spurious retransmissions */
-	uint64_t ns;		/* likewise across paths */
-	uint64_t until;		/* when both begin to shrink again */
+	uint32_t reorder_packets; /* tolerance within a path, grows with spurious retransmissions */
+	uint64_t reorder_ns;	/* likewise across paths */
+	uint64_t keep_until_ns;	/* when both begin to shrink again */
 	uint32_t dups;		/* the peer's count of duplicates */
 	/*
 	 * When the latest chunk of those that have come as a whole left, also of paths not told of yet. What is
 	 * reported may be a segment, which says nothing of the others: they leave one after the other.
 	 */
-	uint64_t came_ns;
-	uint64_t before_ns, before_csn; /* that, and one behind the highest chunk that had come, before this block */
-	/* By how much a chunk came later than one that left after it, at most: in the present time, in the last one. */
+	uint64_t newest_ns;
+	uint64_t prev_newest_ns; /* that before the present block, */
+	uint64_t prev_high_csn;	/* and one behind the highest chunk that had come */
+	/* How much later a chunk came than one that left after it, at most: in the present period, in the last one. */
 	uint64_t late_ns[2];
-	uint64_t turn_ns, turn_csn; /* the present time began then, with this chunk */
-	bool learnt;		    /* a whole time was seen, so late_ns says what is usual */
+	uint64_t period_ns, period_csn; /* the present period began then, with this chunk */
+	bool learnt;		/* a whole period was seen, so late_ns says what is usual */
 };
 
 enum uccl_rack_verdict {
@@ -61,26 +62,26 @@ void uccl_rack_init(struct uccl_rack *r);
  */
 uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t now);
 /*
- * Once its own path was asked for a chunk in vain: may one that works be asked? Not if it was since the chunk is late:
- * the answer to one question speaks for all that were late then. PROTOCOL R55
+ * Once its own path was asked for a chunk in vain: may one that works be asked? Not if it was since the chunk was
+ * overdue, at overdue_ns: the answer to one question speaks for all that were overdue then. PROTOCOL R55
  */
-bool uccl_rack_ask(struct uccl_rack *r, uint64_t late_ns, uint64_t now);
-/* All before una has come by now: is the present time over? PROTOCOL R244 */
+bool uccl_rack_ask(struct uccl_rack *r, uint64_t overdue_ns, uint64_t now);
+/* All before una has come by now: is the present period over? PROTOCOL R244 */
 void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now);
 
 /* The peer tells something new. high_csn: one behind the highest chunk that it has told of. */
 static inline void uccl_rack_block(struct uccl_rack *r, uint64_t high_csn)
 {
-	r->before_ns = r->came_ns;
-	r->before_csn = high_csn;
+	r->prev_newest_ns = r->newest_ns;
+	r->prev_high_csn = high_csn;
 }
 
 /* A chunk came that left once, then. If later ones came before it, it was late, if only by its place among them. */
 static inline void uccl_rack_came(struct uccl_rack *r, uint64_t csn, uint64_t sent_ns)
 {
-	r->came_ns = uccl_max(r->came_ns, sent_ns);
-	if (csn < r->before_csn)
-		r->late_ns[0] = uccl_max(r->late_ns[0], r->before_ns > sent_ns ? r->before_ns - sent_ns : 1);
+	r->newest_ns = uccl_max(r->newest_ns, sent_ns);
+	if (csn < r->prev_high_csn)
+		r->late_ns[0] = uccl_max(r->late_ns[0], r->prev_newest_ns > sent_ns ? r->prev_newest_ns - sent_ns : 1);
 }
 
 /* The peer reports a packet that left then; 0: not known when. */
@@ -92,13 +93,13 @@ static inline void uccl_rack_reported(struct uccl_rack *r, uint64_t sent_ns)
 /* One that left later on the same path was reported, by so many numbers: is what it overtook lost? PROTOCOL R52 */
 static inline bool uccl_rack_proof(const struct uccl_rack *r, int64_t by)
 {
-	return by > r->pkts;
+	return by > r->reorder_packets;
 }
 
 /* How much later than the rest a chunk may come on its way: part of an RTT, or what was learnt of reordering. */
 static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct uccl_times *t)
 {
-	return uccl_max(t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns / 4, r->ns);
+	return uccl_max(t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns / 4, r->reorder_ns);
 }
 
 /*
@@ -124,7 +125,7 @@ static inline uint64_t uccl_rack_soon(const struct uccl_rack *r, const struct uc
 /* Does everything come in order, as far as is known? */
 static inline bool uccl_rack_ordered(const struct uccl_rack *r)
 {
-	return r->learnt && !r->late_ns[0] && !r->late_ns[1] && !r->ns;
+	return r->learnt && !r->late_ns[0] && !r->late_ns[1] && !r->reorder_ns;
 }
 
 /*
@@ -134,10 +135,10 @@ static inline bool uccl_rack_ordered(const struct uccl_rack *r)
 static inline bool uccl_rack_overdue(const struct uccl_rack *r, uint64_t sent_ns, uint64_t soon_ns, bool once,
 				     uint64_t behind)
 {
-	if (r->came_ns > sent_ns && r->came_ns - sent_ns >= soon_ns)
+	if (r->newest_ns > sent_ns && r->newest_ns - sent_ns >= soon_ns)
 		return true;
 	/* What left in one instant has nothing but its order. Segments of a chunk may have left after the next one. */
-	return once && behind > UCCL_RACK_BEHIND && uccl_rack_ordered(r) && r->came_ns >= sent_ns;
+	return once && behind > UCCL_RACK_BEHIND && uccl_rack_ordered(r) && r->newest_ns >= sent_ns;
 }
 
 static inline void uccl_rack_look(struct uccl_rack *r)

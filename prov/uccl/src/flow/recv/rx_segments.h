@@ -2,7 +2,7 @@
 /*
  * Part of a flow: which segments came of chunks that are not whole. segment_rx.c writes the maps.
  *
- * The grammar: init. `changed` when a map begins or ends, `told` when a block has told of some.
+ * The grammar: init. `began` and `ended` for each map, `told` when a block has told of some.
  */
 #ifndef UCCL_FLOW_RECV_RX_SEGMENTS_H
 #define UCCL_FLOW_RECV_RX_SEGMENTS_H
@@ -29,11 +29,16 @@ static inline void uccl_rx_segments_fini(struct uccl_rx_segments *s)
 	free(s->maps);
 }
 
-/* A map has its first segment, or ends. */
-static inline void uccl_rx_segments_changed(struct uccl_rx_segments *s, bool began, bool ended)
+/* One more chunk has its first segment. */
+static inline void uccl_rx_segments_began(struct uccl_rx_segments *s)
 {
-	s->n += began;
-	s->n -= ended;
+	s->n++;
+}
+
+/* The chunk of a map is whole, or came otherwise. */
+static inline void uccl_rx_segments_ended(struct uccl_rx_segments *s)
+{
+	s->n--;
 }
 
 /* A block told of those before this CSN. */

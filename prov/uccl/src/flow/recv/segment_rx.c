@@ -79,7 +79,8 @@ enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct u
 	/* What is refused leaves no trace: the first segment of a chunk would decide how it is cut. PROTOCOL R315 */
 	if (!*taken)
 		*segments = was;
-	uccl_rx_segments_changed(&f->rx.segments, !was.count && segments->count, false);
+	if (!was.count && segments->count)
+		uccl_rx_segments_began(&f->rx.segments);
 	return reason;
 }
 
@@ -109,7 +110,8 @@ void flow_segments_end(struct uccl_flow *f, uint64_t csn)
 {
 	struct uccl_segment_map *segments = flow_segment_map(f, csn);
 
-	uccl_rx_segments_changed(&f->rx.segments, false, segments->count);
+	if (segments->count)
+		uccl_rx_segments_ended(&f->rx.segments);
 	*segments = (struct uccl_segment_map){0};
 }
 

@@ -107,17 +107,17 @@ static uint64_t pacer_wait_ps(const struct uccl_pacer *p, uint64_t now)
 static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
 {
 	uint64_t sure = uccl_max(u->received, uccl_min(u->demand, u->granted));
-	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, quantum, late, behind, ahead, ps;
+	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, quantum, catch_up, behind, ahead, ps;
 
 	u->charged += bytes;
 	if (!p->bps || !bytes)
 		return;
 	quantum = pacer_ps(p, u->cfg.quantum);
-	late = PACER_LATE * quantum;
+	catch_up = PACER_LATE * quantum;
 	behind = p->next_ns < now ? now - p->next_ns : 0;
-	if (behind > late / PS_PER_NS + 1 || (behind && behind * PS_PER_NS - p->next_ps > late)) {
-		p->next_ns = now - (late + PS_PER_NS - 1) / PS_PER_NS;
-		p->next_ps = (uint32_t)((PS_PER_NS - late % PS_PER_NS) % PS_PER_NS);
+	if (behind > catch_up / PS_PER_NS + 1 || (behind && behind * PS_PER_NS - p->next_ps > catch_up)) {
+		p->next_ns = now - (catch_up + PS_PER_NS - 1) / PS_PER_NS;
+		p->next_ps = (uint32_t)((PS_PER_NS - catch_up % PS_PER_NS) % PS_PER_NS);
 	}
 	ps = p->next_ps + pacer_ps(p, bytes);
 	p->next_ns += ps / PS_PER_NS;

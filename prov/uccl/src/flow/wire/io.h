@@ -95,7 +95,7 @@ enum uccl_link {
  * of one length. If they met a hint for a row of their length (`row`), the first of them lie in body/body_len, and what
  * of them is left in rest/rest_len; `data` is the body then.
  * Of one in memory that was lent, data holds UCCL_HDR_LEN bytes, and body/body_len is what followed, which only the
- * device can read; imm is its slot, the owner's until uccl_nic_ops.reuse.
+ * device can read; imm is its slot, the owner's until uccl_nic_ops.device_rx_free.
  */
 struct uccl_rx {
 	uint8_t kind;

@@ -82,7 +82,7 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 
 	uccl_write_rx_announce(&f->rx.write, csn, d);
 	for (uint64_t c = first; c < first + d->count; c++) {
-		struct uccl_rx_slot early;
+		struct uccl_early_write early;
 		struct uccl_rx_desc *rd;
 
 		if (c < f->rx.arrived.nxt || c - f->rx.arrived.nxt >= f->cfg.window ||
@@ -90,8 +90,8 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 			continue;
 		rd = uccl_write_rx_desc(&f->rx.write, c);
 		if (rd && uccl_write_rx_release(&f->rx.write, c, &early)) {
-			uccl_ack_tracker_write(&f->rx.ack_tracker, early.wpath, c, early.came);
-			write_deliver(f, rd, c, early.wlen, now);
+			uccl_ack_tracker_write(&f->rx.ack_tracker, early.path, c, early.came_ns);
+			write_deliver(f, rd, c, early.len, now);
 		}
 	}
 }
@@ -100,7 +100,7 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 {
 	uint64_t csn = uccl_seq_expand(f->rx.arrived.nxt, imm, UCCL_IMM_CSN_BITS);
 	struct uccl_rx_desc *d;
-	bool late, overtaken, had_doubt;
+	bool old, overtaken, had_doubt;
 
 	if (path >= f->cfg.paths_rx || !f->cfg.write.bytes) {
 		flow_drop(f, UCCL_DROP_PATH, path, now);
@@ -110,19 +110,19 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 		flow_drop(f, UCCL_DROP_EPOCH, path, now);
 		return;
 	}
-	late = csn < f->rx.arrived.nxt;
-	if (csn < f->cfg.wire.csn_rx || (!late && csn - f->rx.arrived.nxt >= f->cfg.window)) {
+	old = csn < f->rx.arrived.nxt;
+	if (csn < f->cfg.wire.csn_rx || (!old && csn - f->rx.arrived.nxt >= f->cfg.window)) {
 		flow_drop(f, UCCL_DROP_WINDOW, path, now);
 		return;
 	}
 	uccl_flow_rx_heard(&f->rx, now);
 	f->cfg.stats->writes_rx++;
 	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
-	overtaken = uccl_ack_tracker_seen(&f->rx.ack_tracker, path, csn, late);
+	overtaken = uccl_ack_tracker_seen(&f->rx.ack_tracker, path, csn, old);
 	had_doubt = uccl_write_rx_came(&f->rx.write, csn, path, overtaken, now);
-	if (late || uccl_arrived_has(&f->rx.arrived, csn)) {
+	if (old || uccl_arrived_has(&f->rx.arrived, csn)) {
 		had_doubt = uccl_write_rx_again(&f->rx.write, csn, had_doubt);
-		if (!late)
+		if (!old)
 			uccl_ack_tracker_write(&f->rx.ack_tracker, path, csn, now);
 		flow_rx_dup(f, had_doubt, now);
 		return;

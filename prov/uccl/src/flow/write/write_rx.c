@@ -23,18 +23,18 @@ bool uccl_write_rx_init(struct uccl_write_rx *l, const struct uccl_write_rx_cfg 
 	};
 	if (!cfg->write_bytes)
 		return true;
-	l->slots = calloc(cfg->window, sizeof(*l->slots));
+	l->early = calloc(cfg->window, sizeof(*l->early));
 	l->descs = calloc(cfg->window, sizeof(*l->descs));
 	l->in_doubt = calloc(cfg->window, sizeof(*l->in_doubt));
-	return l->slots && l->descs && l->in_doubt;
+	return l->early && l->descs && l->in_doubt;
 }
 
 void uccl_write_rx_fini(struct uccl_write_rx *l)
 {
-	free(l->slots);
+	free(l->early);
 	free(l->descs);
 	free(l->in_doubt);
-	l->slots = NULL;
+	l->early = NULL;
 	l->descs = NULL;
 	l->in_doubt = NULL;
 }
@@ -56,11 +56,11 @@ static void in_doubt_settle(struct uccl_write_rx *l, struct uccl_in_doubt *d, ui
 }
 
 /* Was this one expected to come late, after its place was closed? It is, once. */
-static bool late_take(struct uccl_write_rx *l, uint64_t csn)
+static bool closed_take(struct uccl_write_rx *l, uint64_t csn)
 {
-	for (int i = 0; i < UCCL_LATE_MAX; i++)
-		if (l->late[i] == csn + 1) {
-			l->late[i] = 0;
+	for (int i = 0; i < UCCL_CLOSED_DOUBTS; i++)
+		if (l->closed[i] == csn + 1) {
+			l->closed[i] = 0;
 			return true;
 		}
 	return false;
@@ -97,15 +97,15 @@ void uccl_write_rx_announce(struct uccl_write_rx *l, uint64_t csn, const struct 
 	l->descs[l->ndescs++] = (struct uccl_rx_desc){ .first = csn + 1, .d = *d, .left = d->count };
 }
 
-bool uccl_write_rx_release(struct uccl_write_rx *l, uint64_t csn, struct uccl_rx_slot *held)
+bool uccl_write_rx_release(struct uccl_write_rx *l, uint64_t csn, struct uccl_early_write *held)
 {
-	struct uccl_rx_slot *s = uccl_write_rx_slot(l, csn);
+	struct uccl_early_write *s = uccl_write_rx_early(l, csn);
 
-	if (!s->early)
+	if (!s->held)
 		return false;
 	*held = *s;
-	s->early = false;
-	s->came = 0;
+	s->held = false;
+	s->came_ns = 0;
 	return true;
 }
 
@@ -129,7 +129,7 @@ bool uccl_write_rx_settle(struct uccl_write_rx *l, uint64_t csn, uint16_t path, 
 
 bool uccl_write_rx_again(struct uccl_write_rx *l, uint64_t csn, bool had_doubt)
 {
-	if (had_doubt || late_take(l, csn))
+	if (had_doubt || closed_take(l, csn))
 		return true;
 	write_doubled(l);
 	return false;
@@ -137,13 +137,13 @@ bool uccl_write_rx_again(struct uccl_write_rx *l, uint64_t csn, bool had_doubt)
 
 bool uccl_write_rx_hold(struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint16_t path, uint64_t now)
 {
-	struct uccl_rx_slot *s = uccl_write_rx_slot(l, csn);
+	struct uccl_early_write *s = uccl_write_rx_early(l, csn);
 
-	if (s->early) {
+	if (s->held) {
 		write_doubled(l);
 		return false;
 	}
-	*s = (struct uccl_rx_slot){ .came = now, .early = true, .wlen = len, .wpath = path };
+	*s = (struct uccl_early_write){ .came_ns = now, .held = true, .len = len, .path = path };
 	return true;
 }
 
@@ -229,7 +229,7 @@ void uccl_write_rx_forgive(struct uccl_write_rx *l, uint32_t id, uint32_t gen)
 
 		if (d->id != id || d->gen != gen)
 			continue;
-		l->late[l->nlate++ % UCCL_LATE_MAX] = d->csn + 1;
+		l->closed[l->nclosed++ % UCCL_CLOSED_DOUBTS] = d->csn + 1;
 		*d = l->in_doubt[--l->ndoubts];
 	}
 }

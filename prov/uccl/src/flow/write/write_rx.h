@@ -21,8 +21,8 @@
 #include "flow/observe/stats.h"
 #include "flow/wire/wire.h"
 
-/* Writes that may come after their place is closed: so many are remembered, more count as doubled by the network. */
-#define UCCL_LATE_MAX 64
+/* Writes that may come after their place was closed: so many are remembered, more count as doubled by the network. */
+#define UCCL_CLOSED_DOUBTS 64
 /* Doubts that grow old are looked for so often, in chunks: they are few, and seldom. */
 #define UCCL_WRITE_RX_SCAN 65536
 
@@ -44,12 +44,12 @@ struct uccl_write_rx_cfg {
 	const struct uccl_write_rx_ops *ops;
 };
 
-/* State of one CSN in the receive window. */
-struct uccl_rx_slot {
-	uint64_t came; /* a write arrived before its descriptor: when, ns */
-	uint32_t wlen; /* its bytes */
-	uint16_t wpath;
-	bool early; /* such a write is held */
+/* A write that arrived before its descriptor; one for each CSN in the receive window. */
+struct uccl_early_write {
+	uint64_t came_ns;	/* when it arrived */
+	uint32_t len;		/* its bytes */
+	uint16_t path;		/* on which it came */
+	bool held;		/* there is such a write; else the rest is 0 */
 };
 
 /* An accepted descriptor whose chunks are not all received. */
@@ -76,15 +76,15 @@ struct uccl_rewrite {
 };
 
 struct uccl_write_rx {
-	struct uccl_rx_slot *slots; /* window entries, indexed by CSN; NULL: there are no direct writes */
+	struct uccl_early_write *early; /* window entries, indexed by CSN; NULL: there are no direct writes */
 	struct uccl_rx_desc *descs; /* window entries */
 	struct uccl_in_doubt *in_doubt; /* likewise */
 	uint32_t ndescs, ndoubts;
 	uint32_t window, write_bytes;
 	uint16_t npaths;
 	uint16_t fencing;	/* path + 1 that is fenced to make room for doubts; 0: none */
-	uint64_t late[UCCL_LATE_MAX]; /* CSN + 1 of doubts that ended with their place; 0: free */
-	uint8_t nlate;		/* the next of them to make room */
+	uint64_t closed[UCCL_CLOSED_DOUBTS]; /* CSN + 1 of doubts that ended with their place; 0: free */
+	uint8_t nclosed;	/* the next of them to make room */
 	uint8_t rtype;		/* record type that msg sees for a chunk that came by direct write */
 	bool fifo;		/* paths still count as FIFO */
 	bool off;		/* duplicates by the network were seen: write no more to us */
@@ -102,7 +102,7 @@ enum uccl_drop uccl_write_rx_check(const struct uccl_write_rx *l, const struct u
 /* It is taken: the chunks behind csn are writes. */
 void uccl_write_rx_announce(struct uccl_write_rx *l, uint64_t csn, const struct uccl_desc *d);
 /* If a write of chunk csn was held, *held is what is known of it, and it is held no more. */
-bool uccl_write_rx_release(struct uccl_write_rx *l, uint64_t csn, struct uccl_rx_slot *held);
+bool uccl_write_rx_release(struct uccl_write_rx *l, uint64_t csn, struct uccl_early_write *held);
 
 /* See uccl_write_rx_came: there are doubts, or paths are no FIFO. */
 bool uccl_write_rx_settle(struct uccl_write_rx *l, uint64_t csn, uint16_t path, bool overtaken, uint64_t now);
@@ -140,9 +140,9 @@ static inline void uccl_write_rx_rtype(struct uccl_write_rx *l, uint8_t rtype)
 }
 
 /* What is known of this one of the window; only with direct writes. */
-static inline struct uccl_rx_slot *uccl_write_rx_slot(const struct uccl_write_rx *l, uint64_t csn)
+static inline struct uccl_early_write *uccl_write_rx_early(const struct uccl_write_rx *l, uint64_t csn)
 {
-	return &l->slots[csn & (l->window - 1)];
+	return &l->early[csn & (l->window - 1)];
 }
 
 /* The descriptor that announced chunk csn; NULL: none that has chunks to come. */
@@ -171,8 +171,8 @@ static inline void uccl_write_rx_take(struct uccl_write_rx *l, struct uccl_rx_de
 /* Chunk csn is here: what is known of it must not be taken for the one that has its place a window later. */
 static inline void uccl_write_rx_forget(struct uccl_write_rx *l, uint64_t csn)
 {
-	if (l->slots)
-		*uccl_write_rx_slot(l, csn) = (struct uccl_rx_slot){0};
+	if (l->early)
+		*uccl_write_rx_early(l, csn) = (struct uccl_early_write){0};
 }
 
 /*

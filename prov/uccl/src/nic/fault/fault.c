@@ -366,7 +366,7 @@ static struct delayed *delayed_of(struct fault *f, const struct uccl_rx *r)
 	return f->delayed[place];
 }
 
-static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct fault *f = fault_of(nic);
 	struct delayed *h;
@@ -379,7 +379,7 @@ static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct
 		return k;
 	f->inner->watched = nic->watched;
 	f->inner->empty = nic->empty;
-	got = f->inner->ops->rx(f->inner, v + k, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
+	got = f->inner->ops->rx(f->inner, v + k, n - k, nplaces > k ? places + k : NULL, nplaces > k ? nplaces - k : 0);
 	if (got < 0)
 		return k ? k : got;
 	for (i = kept = k; i < k + got; i++) {
@@ -552,18 +552,18 @@ static void fault_source_put(struct uccl_nic *nic, void *source)
 	inner->ops->source_put(inner, source);
 }
 
-static int fault_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
+static int fault_device_rx_open(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
 {
 	struct uccl_nic *inner = fault_of(nic)->inner;
 
-	return inner->ops->lend(inner, mem, device, key);
+	return inner->ops->device_rx_open(inner, mem, device, key);
 }
 
-static void fault_reuse(struct uccl_nic *nic, uint32_t slot)
+static void fault_device_rx_free(struct uccl_nic *nic, uint32_t slot)
 {
 	struct uccl_nic *inner = fault_of(nic)->inner;
 
-	inner->ops->reuse(inner, slot);
+	inner->ops->device_rx_free(inner, slot);
 }
 
 static void fault_dereg(struct uccl_nic *nic, void *mr, bool settled)
@@ -659,8 +659,8 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.source = inner->source ? fault_source : NULL,
 		.source_put = inner->source_put ? fault_source_put : NULL,
-		.lend = inner->lend ? fault_lend : NULL,
-		.reuse = inner->reuse ? fault_reuse : NULL,
+		.device_rx_open = inner->device_rx_open ? fault_device_rx_open : NULL,
+		.device_rx_free = inner->device_rx_free ? fault_device_rx_free : NULL,
 		.backlog = inner->backlog ? fault_backlog : NULL,
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,

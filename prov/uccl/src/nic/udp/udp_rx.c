@@ -170,9 +170,9 @@ static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uc
 	}
 }
 
-static void bank_prepare(struct udp_bank *b, const struct uccl_rx_placement *hints, int nhints)
+static void bank_prepare(struct udp_bank *b, const struct uccl_rx_placement *places, int nplaces)
 {
-	int i, all = nhints > b->hinted ? nhints : b->hinted;
+	int i, all = nplaces > b->hinted ? nplaces : b->hinted;
 
 	for (i = 0; i < b->used; i++) {
 		struct msghdr *h = &b->msg[i].msg_hdr;
@@ -183,36 +183,36 @@ static void bank_prepare(struct udp_bank *b, const struct uccl_rx_placement *hin
 	b->used = 0;
 	for (i = 0; i < all; i++) {
 		struct udp_slot *s = &b->slot[i];
-		bool hint = i < nhints && hints[i].len;
+		bool hint = i < nplaces && places[i].len;
 
 		s->iov[0] = (struct iovec){.iov_base = s->buf, .iov_len = hint ? UCCL_HDR_LEN : UDP_RX_BYTES};
 		b->msg[i].msg_hdr.msg_iovlen = hint ? SPLIT : 1;
 		if (!hint)
 			continue;
-		if (hints[i].each) {
-			s->gro_size = hints[i].each;
-			s->iov[0] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};
+		if (places[i].each) {
+			s->gro_size = places[i].each;
+			s->iov[0] = (struct iovec){.iov_base = places[i].dst, .iov_len = places[i].len};
 			/* Where it would be if the GRO batch had been received here, too. */
-			s->iov[1] = (struct iovec){.iov_base = s->buf + hints[i].len,
-						   .iov_len = UDP_RX_BYTES - hints[i].len};
+			s->iov[1] = (struct iovec){.iov_base = s->buf + places[i].len,
+						   .iov_len = UDP_RX_BYTES - places[i].len};
 			b->msg[i].msg_hdr.msg_iovlen = GRO_BATCH;
 			continue;
 		}
-		s->iov[1] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};
+		s->iov[1] = (struct iovec){.iov_base = places[i].dst, .iov_len = places[i].len};
 		s->iov[2] = (struct iovec){.iov_base = s->buf + UCCL_HDR_LEN, .iov_len = UDP_RX_BYTES - UCCL_HDR_LEN};
 	}
-	b->hinted = nhints;
+	b->hinted = nplaces;
 }
 
 /* Up to n messages of the kernel. Their number, 0, or a negative error. */
-static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *hints, int nhints)
+static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct udp_bank *b = u->rx.bank;
 	int got;
 
 	if (n > UDP_RX_BATCH)
 		n = UDP_RX_BATCH;
-	bank_prepare(b, hints, nhints < n ? nhints : n);
+	bank_prepare(b, places, nplaces < n ? nplaces : n);
 	do {
 		got = recvmmsg(u->rx_fd, b->msg, (unsigned int)n, MSG_DONTWAIT, NULL);
 	} while (got < 0 && errno == EINTR);
@@ -227,7 +227,7 @@ static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *h
 	return got;
 }
 
-int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct udp *u = udp_of(nic);
 	uint64_t realtime;
@@ -238,7 +238,7 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		k = uccl_udp_events_take(u, v, n);
 	if (k == n)
 		return k;
-	got = nic->empty ? 0 : batch_receive(u, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
+	got = nic->empty ? 0 : batch_receive(u, n - k, nplaces > k ? places + k : NULL, nplaces > k ? nplaces - k : 0);
 	if (got < 0)
 		return k ? k : got;
 	if (got)

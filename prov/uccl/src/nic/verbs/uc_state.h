@@ -298,7 +298,7 @@ struct uccl_verbs_uc_stats uccl_verbs_uc_stats(struct uccl_nic *nic);
 
 /* verbs_uc_rx.c: uccl_nic_ops.rx and wait_fd. */
 
-int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints);
+int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces);
 int uccl_uc_wait_fd(struct uccl_nic *nic);
 
 /* verbs_uc_dev.c: with the lock held, if nothing else is said. */

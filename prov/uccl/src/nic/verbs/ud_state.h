@@ -152,7 +152,7 @@ struct ud_device_rx {
 	uint8_t *mem;
 	struct ibv_mr *mr;
 	struct uccl_verbs_slab headers;
-	struct ud_rq rq; /* the caller has a slot until uccl_nic_ops.reuse() */
+	struct ud_rq rq; /* the caller has a slot until uccl_nic_ops.device_rx_free() */
 };
 
 /* The link. Owner: verbs_ud_port.c. */
@@ -283,7 +283,7 @@ void uccl_ud_rx_close(struct ud *u);
  */
 int uccl_ud_rq_open(struct ud *u, struct ud_rq *q, uint32_t count, uint32_t depth, uint32_t sges);
 void uccl_ud_rq_close(struct ud *u, struct ud_rq *q);
-int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints);
+int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces);
 int uccl_ud_wait_fd(struct uccl_nic *nic);
 /* Add a descriptor to wait_fd; `bit` names it in ud_rx.ready. 0, or an errno value. */
 int uccl_ud_wait_add(int wait_fd, int fd, enum ud_ready bit);
@@ -316,8 +316,8 @@ static inline bool ud_rq_broke(struct ud_rq *q, const struct ibv_qp *qp)
 
 /* verbs_ud_device_rx.c */
 
-int uccl_ud_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
-void uccl_ud_reuse(struct uccl_nic *nic, uint32_t slot);
+int uccl_ud_device_rx_open(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
+void uccl_ud_device_rx_free(struct uccl_nic *nic, uint32_t slot);
 /* Release the device memory, if there is any. */
 void uccl_ud_device_rx_close(struct ud *u);
 

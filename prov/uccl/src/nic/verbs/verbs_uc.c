@@ -408,7 +408,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 		return -FI_ENOMEM;
 	TAILQ_INIT(&w->peers);
 	/* Payload for devices is written straight to its place. */
-	packets.lends = false;
+	packets.device_rx = false;
 	err = uccl_verbs_ud_open(lib, clock, &packets, &w->packets);
 	if (err) {
 		free(w);

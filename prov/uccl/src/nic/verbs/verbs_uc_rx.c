@@ -96,13 +96,13 @@ static int idle_rx(struct uc *w, struct uccl_rx *v, int n)
 }
 
 /* Packets first, since acknowledgements are among them; if there are many packets, writes get half of the room. */
-int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct uc *w = uc_of(nic);
 	int first = w->packets_filled ? n - n / 2 : n, k, more;
 	struct uc_dev *d = w->dev;
 
-	k = w->packets->ops->rx(w->packets, v, first, hints, nhints);
+	k = w->packets->ops->rx(w->packets, v, first, places, nplaces);
 	if (k < 0 || w->ud->link.state == UCCL_LINK_GONE)
 		return k;
 	w->packets_filled = k == first;

@@ -110,8 +110,8 @@ static const struct uccl_nic_ops ud_ops = {
 	.source = uccl_ud_source,
 	.source_put = uccl_ud_source_put,
 	.rx = uccl_ud_rx,
-	.lend = uccl_ud_lend,
-	.reuse = uccl_ud_reuse,
+	.device_rx_open = uccl_ud_device_rx_open,
+	.device_rx_free = uccl_ud_device_rx_free,
 	.connect = ud_connect,
 	.disconnect = ud_disconnect,
 	.backlog = ud_backlog,
@@ -206,8 +206,8 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	/* All but those that the caller has, and those that wait to be posted again. */
 	u->nic.caps.rx_slots = u->rx.slab.count - UD_RX_BATCH - UD_CHAIN;
 	if (u->rx.device_slots) {
-		u->nic.caps.lend_slots = u->rx.device_slots;
-		u->nic.caps.lend_bytes = (2ull * u->rx.device_slots + UD_RX_BATCH) * ud_device_rx_slot_bytes(u);
+		u->nic.caps.device_rx_slots = u->rx.device_slots;
+		u->nic.caps.device_rx_bytes = (2ull * u->rx.device_slots + UD_RX_BATCH) * ud_device_rx_slot_bytes(u);
 	}
 	/* The port was read after the device was opened: an event reports changes since then. */
 	if (!u->port.up)

@@ -22,29 +22,29 @@ _Static_assert(UD_SKEW + UD_GRH + UCCL_HDR_LEN == HEADER_STRIDE, "headers lie at
 static int device_rx_open(struct ud *u, uint8_t *mem, const struct uccl_nic_device *device)
 {
 	struct ud_device_rx *l = &u->device;
-	uint32_t slots = (uint32_t)(u->nic.caps.lend_bytes / ud_device_rx_slot_bytes(u));
+	uint32_t slots = (uint32_t)(u->nic.caps.device_rx_bytes / ud_device_rx_slot_bytes(u));
 	struct uccl_verbs_slab_attr headers = {.stride = HEADER_STRIDE, .count = slots, .least = slots,
 					       .nodes = u->nodes, .access = IBV_ACCESS_LOCAL_WRITE};
 	int err;
 
 	/* Peers have no right to write or read there. PROTOCOL R292 */
-	err = uccl_verbs_gpu_reg(&u->gpus, u->lib, u->pd, u->port.name, mem, u->nic.caps.lend_bytes, (uintptr_t)mem,
-				 IBV_ACCESS_LOCAL_WRITE, device, &l->mr);
+	err = uccl_verbs_gpu_reg(&u->gpus, u->lib, u->pd, u->port.name, mem, u->nic.caps.device_rx_bytes,
+				 (uintptr_t)mem, IBV_ACCESS_LOCAL_WRITE, device, &l->mr);
 	if (err) {
 		l->mr = NULL;
 		return err;
 	}
 	l->mem = mem;
 	err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &l->headers, &headers);
-	return err ? err : uccl_ud_rq_open(u, &l->rq, slots, u->nic.caps.lend_slots, 2);
+	return err ? err : uccl_ud_rq_open(u, &l->rq, slots, u->nic.caps.device_rx_slots, 2);
 }
 
-int uccl_ud_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
+int uccl_ud_device_rx_open(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
 {
 	struct ud *u = ud_of(nic);
 	int err;
 
-	if (!u->nic.caps.lend_slots || u->device.rq.qp)
+	if (!u->nic.caps.device_rx_slots || u->device.rq.qp)
 		return -FI_EOPNOTSUPP;
 	err = device_rx_open(u, mem, device);
 	if (err) {
@@ -57,7 +57,7 @@ int uccl_ud_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *
 	return 0;
 }
 
-void uccl_ud_reuse(struct uccl_nic *nic, uint32_t slot)
+void uccl_ud_device_rx_free(struct uccl_nic *nic, uint32_t slot)
 {
 	ud_rq_give_back(&ud_of(nic)->device.rq, slot);
 }

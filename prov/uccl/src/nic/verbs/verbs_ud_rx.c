@@ -220,7 +220,7 @@ int uccl_ud_rx_open(struct ud *u, const struct uccl_nic_attr *attr)
 		return err;
 	/* What comes into device memory takes receives of its own, as many. No queue overflows. */
 	receives = r->slab.count;
-	if (attr->lends && u->port.max_sge >= 2 && 2 * receives <= u->port.max_cqe)
+	if (attr->device_rx && u->port.max_sge >= 2 && 2 * receives <= u->port.max_cqe)
 		r->device_slots = receives;
 	r->cq = u->lib->create_cq(u->ctx, (int)(receives + r->device_slots), NULL, r->channel, 0);
 	return r->cq ? uccl_ud_rq_open(u, &r->rq, receives, receives, 1) : uccl_verbs_error();
@@ -450,13 +450,13 @@ static void rq_idle(struct ud *u, struct ud_rq *q)
 	rq_post(u, q);
 }
 
-int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct ud *u = ud_of(nic);
 	int k;
 
-	(void)hints;
-	(void)nhints;
+	(void)places;
+	(void)nplaces;
 	if (uccl_ud_link_report(u, v) || uccl_ud_gone_report(u, v))
 		return 1;
 	if (u->link.state == UCCL_LINK_GONE)

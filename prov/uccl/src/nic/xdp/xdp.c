@@ -231,13 +231,13 @@ static int frames_take(struct xdp *x, struct uccl_rx *v, int n)
 	return k;
 }
 
-static int xdp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+static int xdp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct xdp *x = xdp_of(nic);
 	int k = 0, got;
 
-	(void)hints;
-	(void)nhints;
+	(void)places;
+	(void)nplaces;
 	x->inner->watched = nic->watched;
 	x->inner->empty = nic->empty;
 	if (!x->xsk)

@@ -113,7 +113,7 @@ static void engine_open(int i, const char *device)
 				    .budget = budget,
 				    .rx_bytes = rx_bytes,
 				    .liveness = liveness,
-				    .lends = stage};
+				    .device_rx = stage};
 
 	attr.device = stage ? &uccl_stage_device : NULL;
 	attr.device_arg = stage;
@@ -647,9 +647,9 @@ static void device_rx_check_slots(void)
 	const struct ud_rq *q = device_rx_rq();
 
 	assert_int_equal(l->n, q->out);
-	assert_true(ud_rq_posted(q) <= q->depth && l->n <= nics[1]->caps.lend_slots);
+	assert_true(ud_rq_posted(q) <= q->depth && l->n <= nics[1]->caps.device_rx_slots);
 	for (uint32_t i = 0; i < l->n; i++) {
-		uint32_t slot = l->slots[(l->first + i) % nics[1]->caps.lend_slots].slot;
+		uint32_t slot = l->slots[(l->first + i) % nics[1]->caps.device_rx_slots].slot;
 
 		assert_false(q->posted[slot]);
 		for (uint32_t k = 0; k < q->nreturned; k++)
@@ -813,7 +813,7 @@ TEST_IN(gpu__gathered_slower_than_it_comes, begin, end)
 		}
 		/* Then no more is, but by the usual queue. */
 		if (i == 1) {
-			assert_int_equal(most, nics[1]->caps.lend_slots);
+			assert_int_equal(most, nics[1]->caps.device_rx_slots);
 			assert_true(st(1)->gathered > before);
 			assert_true(st(1)->dropped[UCCL_DROP_MEMORY] > 0);
 			before = st(1)->gathered + st(1)->dropped[UCCL_DROP_MEMORY];
@@ -847,7 +847,7 @@ TEST_IN(gpu__not_gathered, begin, end)
 		if (i >= 8)
 			fake_verbs_fail(fake, calls[i - 8], 1, ENOMEM);
 		if (i == 5)
-			nics[1]->caps.lend_slots = 0;
+			nics[1]->caps.device_rx_slots = 0;
 		/* A device that fails the flush. */
 		if (i == 6)
 			e[1]->device_rx.tried = true;

@@ -223,7 +223,7 @@ TEST(useless__options)
 	assert_null(useless("permutation", "profile=verbs,brittle=1"));
 	assert_string_equal(useless("permutation", "brittle=1,chunk=0"), "brittle");
 	assert_string_equal(useless("permutation", "profile=udp,brittle=1"), "brittle");
-	assert_string_equal(useless("permutation", "strangers=2"), "strangers");
+	assert_string_equal(useless("permutation", "background_flows=2"), "background_flows");
 	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
 }
 

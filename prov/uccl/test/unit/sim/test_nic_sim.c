@@ -316,7 +316,7 @@ TEST_IN(rx__hints_with_common_bytes_are_a_violation, packets, bench_close)
 }
 
 /* One takes three places at once, one none. */
-TEST_IN(rx__hints_most, packets, bench_close)
+TEST_IN(rx__placements_most, packets, bench_close)
 {
 	for (int blind = 0; blind < 2; blind++) {
 		struct uccl_rx_placement hints[HINTS];
@@ -346,7 +346,7 @@ TEST_IN(rx__strays, packets, bench_close)
 	uint8_t to[HINTS * 10] = {0};
 	int packets = 0;
 
-	b->cfg.strays = 0.5;
+	b->cfg.misplaced = 0.5;
 	bench_again();
 	st = uccl_sim_nic_stats(b->nic[1]);
 	places(hints, to, 10);
@@ -367,7 +367,7 @@ TEST_IN(rx__strays, packets, bench_close)
 		}
 	}
 	assert_int_equal(packets, 20);
-	assert_in_range(st->strays, 20, 70);
+	assert_in_range(st->misplaced, 20, 70);
 }
 
 /* What goes up as one is whole, and yet a part of it was at the place. */

@@ -103,13 +103,13 @@ TEST(draw__foresight)
 
 	for (uint64_t seed = 0; seed < 500; seed++) {
 		uccl_sim_options_draw(&without, seed, "predict=0");
-		assert_true(without.hints_most == 0 && without.strays == 0);
+		assert_true(without.placements_most == 0 && without.misplaced == 0);
 		uccl_sim_options_draw(&o, seed, NULL);
 		drawn += o.predict > 0;
 		if (o.predict <= 0)
 			assert_memory_equal(&o, &without, sizeof(o));
 		uccl_sim_options_draw(&o, seed, "predict=1,mtu=30000");
-		assert_true(o.nic == 0 && o.hints > 0 && o.chunk == 0 && o.mtu == 30000 && o.size_max >= 262144);
+		assert_true(o.nic == 0 && o.placements > 0 && o.chunk == 0 && o.mtu == 30000 && o.size_max >= 262144);
 		assert_true(!o.fifo || o.reorder == 0);
 		assert_true(o.loss == without.loss);
 	}

@@ -828,8 +828,8 @@ TEST_IN(proof__tolerance_edge, NULL, end)
 	struct uccl_ack a;
 
 	start_n(one_path(), 10);
-	tx()->loss.rack.pkts = 4;
-	tx()->loss.rack.until = UCCL_NEVER;
+	tx()->loss.rack.reorder_packets = 4;
+	tx()->loss.rack.keep_until_ns = UCCL_NEVER;
 	a = line(base(), 0, 5, p.now, UINT32_MAX);
 	a.nwords = 1;
 	a.sack[0] = 1 << 3; /* base + 4 has number 5: four later than number 1 */
@@ -960,8 +960,8 @@ TEST_IN(reorder__learnt_and_forgotten, NULL, end)
 	assert_true(pair_finish(&p, 10 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
 	assert_int_equal(p.side[0].stats.spurious, 1);
-	assert_int_equal(tx()->loss.rack.pkts, 2);
-	assert_true(tx()->loss.rack.ns > 0);
+	assert_int_equal(tx()->loss.rack.reorder_packets, 2);
+	assert_true(tx()->loss.rack.reorder_ns > 0);
 	/* The late chunk is overtaken by 55: a few times until that much is tolerated. */
 	for (int i = 0; i < 10; i++) {
 		if (i == 7)
@@ -980,8 +980,8 @@ TEST_IN(reorder__learnt_and_forgotten, NULL, end)
 		assert_true(pair_finish(&p, 10 * MS));
 		pair_run(&p, p.now + MS);
 	}
-	assert_int_equal(tx()->loss.rack.pkts, 0);
-	assert_int_equal(tx()->loss.rack.ns, 0);
+	assert_int_equal(tx()->loss.rack.reorder_packets, 0);
+	assert_int_equal(tx()->loss.rack.reorder_ns, 0);
 }
 
 TEST_IN(reorder__bounded, NULL, end)
@@ -995,11 +995,11 @@ TEST_IN(reorder__bounded, NULL, end)
 		a = pair_ack(&p, 0, base());
 		a.dups = i;
 		take(&a);
-		assert_true(tx()->loss.rack.pkts <= UCCL_RACK_PKTS_MAX);
-		assert_true(tx()->loss.rack.ns <= 2 * tx()->loss.times.srtt_ns);
+		assert_true(tx()->loss.rack.reorder_packets <= UCCL_RACK_PKTS_MAX);
+		assert_true(tx()->loss.rack.reorder_ns <= 2 * tx()->loss.times.srtt_ns);
 	}
-	assert_int_equal(tx()->loss.rack.pkts, UCCL_RACK_PKTS_MAX);
-	assert_int_equal(tx()->loss.rack.ns, 2 * tx()->loss.times.srtt_ns);
+	assert_int_equal(tx()->loss.rack.reorder_packets, UCCL_RACK_PKTS_MAX);
+	assert_int_equal(tx()->loss.rack.reorder_ns, 2 * tx()->loss.times.srtt_ns);
 	assert_int_equal(p.side[0].stats.spurious, 39);
 	/* An older count that comes late. */
 	a.dups = 3;
@@ -1191,8 +1191,8 @@ TEST_IN(rack__when, NULL, end)
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	assert_int_equal(tx()->loss.rack.at, due + 64 * US);
 	/* So does one that learnt of reordering. */
-	tx()->loss.rack.ns = tx()->loss.times.min_rtt_ns / 4 + 32 * US;
-	tx()->loss.rack.until = UCCL_NEVER;
+	tx()->loss.rack.reorder_ns = tx()->loss.times.min_rtt_ns / 4 + 32 * US;
+	tx()->loss.rack.keep_until_ns = UCCL_NEVER;
 	p.now = due + 64 * US;
 	flow_detect(tx(), p.now);
 	assert_false(tx()->paths.list[e->path].probe_due);
@@ -1442,7 +1442,7 @@ TEST_IN(soon__not_of_a_write, NULL, end)
 	struct uccl_sent *e = write_asked_for();
 
 	tx()->loss.rack.learnt = true;
-	tx()->loss.rack.came_ns = e->sent_ns + MS;
+	tx()->loss.rack.newest_ns = e->sent_ns + MS;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 }

@@ -21,27 +21,27 @@ TEST_IN(init__nothing_is_tolerated, setup, NULL)
 {
 	assert_int_equal(r.at, UCCL_NEVER);
 	assert_int_equal(r.reported_ns, 0);
-	assert_int_equal(r.pkts, 0);
-	assert_int_equal(r.ns, 0);
+	assert_int_equal(r.reorder_packets, 0);
+	assert_int_equal(r.reorder_ns, 0);
 	assert_int_equal(r.dups, 0);
 }
 
 TEST_IN(dups__only_news_counts, setup, NULL)
 {
 	assert_int_equal(uccl_rack_dups(&r, 0, SRTT, 1), 0);
-	assert_int_equal(r.pkts, 0);
+	assert_int_equal(r.reorder_packets, 0);
 	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 2), 3);
-	assert_int_equal(r.pkts, 2);
-	assert_int_equal(r.ns, SRTT / 4);
+	assert_int_equal(r.reorder_packets, 2);
+	assert_int_equal(r.reorder_ns, SRTT / 4);
 	/* An older block, which was overtaken, and the same number again. */
 	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, 3), 0);
 	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 4), 0);
 	assert_int_equal(r.dups, 3);
-	assert_int_equal(r.pkts, 2);
+	assert_int_equal(r.reorder_packets, 2);
 	/* However many they are, it is one lesson. */
 	assert_int_equal(uccl_rack_dups(&r, 1003, SRTT, 5), 1000);
-	assert_int_equal(r.pkts, 4);
-	assert_int_equal(r.ns, SRTT / 2);
+	assert_int_equal(r.reorder_packets, 4);
+	assert_int_equal(r.reorder_ns, SRTT / 2);
 }
 
 TEST_IN(dups__number_wraps, setup, NULL)
@@ -57,11 +57,11 @@ TEST_IN(dups__bounded, setup, NULL)
 {
 	for (uint32_t i = 1; i <= 40; i++)
 		assert_int_equal(uccl_rack_dups(&r, i, SRTT, i), 1);
-	assert_int_equal(r.pkts, UCCL_RACK_PKTS_MAX);
-	assert_int_equal(r.ns, 2 * SRTT);
+	assert_int_equal(r.reorder_packets, UCCL_RACK_PKTS_MAX);
+	assert_int_equal(r.reorder_ns, 2 * SRTT);
 	/* The time is bounded by the RTT as it is now. */
 	uccl_rack_dups(&r, 41, SRTT / 4, 41);
-	assert_int_equal(r.ns, SRTT / 2);
+	assert_int_equal(r.reorder_ns, SRTT / 2);
 }
 
 /* 64 RTTs after the last lesson half of it is forgotten, then half of that, until nothing is left. */
@@ -71,27 +71,27 @@ TEST_IN(dups__forgotten, setup, NULL)
 
 	uccl_rack_dups(&r, 1, SRTT, 1);
 	uccl_rack_dups(&r, 2, SRTT, now);
-	assert_int_equal(r.pkts, 4);
+	assert_int_equal(r.reorder_packets, 4);
 	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, now + 64 * SRTT - 1), 0);
-	assert_int_equal(r.pkts, 4);
+	assert_int_equal(r.reorder_packets, 4);
 	now += 64 * SRTT;
 	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, now), 0);
-	assert_int_equal(r.pkts, 2);
-	assert_int_equal(r.ns, SRTT / 4);
+	assert_int_equal(r.reorder_packets, 2);
+	assert_int_equal(r.reorder_ns, SRTT / 4);
 	uccl_rack_dups(&r, 2, SRTT, now + 64 * SRTT - 1);
-	assert_int_equal(r.pkts, 2);
+	assert_int_equal(r.reorder_packets, 2);
 	for (int i = 0; i < 20; i++)
 		uccl_rack_dups(&r, 2, SRTT, now += 64 * SRTT);
-	assert_int_equal(r.pkts, 0);
-	assert_int_equal(r.ns, 0);
+	assert_int_equal(r.reorder_packets, 0);
+	assert_int_equal(r.reorder_ns, 0);
 }
 
 /* Without any sample of the RTT, too. */
 TEST_IN(dups__rtt_unknown, setup, NULL)
 {
 	uccl_rack_dups(&r, 1, 0, 5);
-	assert_int_equal(r.ns, 250);
-	assert_int_equal(r.until, 5 + 64 * 1000);
+	assert_int_equal(r.reorder_ns, 250);
+	assert_int_equal(r.keep_until_ns, 5 + 64 * 1000);
 }
 
 TEST_IN(ask__one_for_all_that_are_late, setup, NULL)
@@ -120,7 +120,7 @@ TEST_IN(came__how_late, setup, NULL)
 	uccl_rack_block(&r, 10);
 	uccl_rack_came(&r, 10, 100);
 	uccl_rack_came(&r, 12, 200);
-	assert_int_equal(r.came_ns, 200);
+	assert_int_equal(r.newest_ns, 200);
 	/* In one block nothing is late. */
 	uccl_rack_came(&r, 11, 150);
 	assert_int_equal(r.late_ns[0], 0);
@@ -130,10 +130,10 @@ TEST_IN(came__how_late, setup, NULL)
 	uccl_rack_came(&r, 8, 130);
 	uccl_rack_came(&r, 7, 170);
 	assert_int_equal(r.late_ns[0], 70);
-	assert_int_equal(r.came_ns, 200);
+	assert_int_equal(r.newest_ns, 200);
 	/* A path's line may tell of a part of a chunk. */
 	uccl_rack_reported(&r, 300);
-	assert_int_equal(r.came_ns, 200);
+	assert_int_equal(r.newest_ns, 200);
 }
 
 /* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
@@ -191,7 +191,7 @@ TEST_IN(soon__twice_what_is_usual, setup, NULL)
 	assert_int_equal(uccl_rack_soon(&r, &t), 20 * US);
 	assert_false(uccl_rack_ordered(&r));
 	r.late_ns[1] = 0;
-	r.ns = 11 * US;
+	r.reorder_ns = 11 * US;
 	assert_int_equal(uccl_rack_soon(&r, &t), 11 * US);
 	assert_false(uccl_rack_ordered(&r));
 	t.min_rtt_ns = UCCL_NEVER;
@@ -201,9 +201,9 @@ TEST_IN(soon__twice_what_is_usual, setup, NULL)
 TEST_IN(overdue__by_time, setup, NULL)
 {
 	assert_false(uccl_rack_overdue(&r, SENT, 0, true, 1));
-	r.came_ns = SENT + WAIT - 1;
+	r.newest_ns = SENT + WAIT - 1;
 	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, 100));
-	r.came_ns = SENT + WAIT;
+	r.newest_ns = SENT + WAIT;
 	assert_true(uccl_rack_overdue(&r, SENT, WAIT, false, 0));
 	assert_false(uccl_rack_overdue(&r, SENT, UCCL_NEVER, false, 0));
 	/* Not what left later. */
@@ -214,7 +214,7 @@ TEST_IN(overdue__by_time, setup, NULL)
 TEST_IN(overdue__by_order, setup, NULL)
 {
 	r.learnt = true;
-	r.came_ns = SENT;
+	r.newest_ns = SENT;
 	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND));
 	assert_true(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND + 1));
 	/* Left again, or in part after them. */
@@ -230,7 +230,7 @@ TEST_IN(proof__beyond_what_was_learnt, setup, NULL)
 	assert_false(uccl_rack_proof(&r, -1));
 	assert_false(uccl_rack_proof(&r, 0));
 	assert_true(uccl_rack_proof(&r, 1));
-	r.pkts = UCCL_RACK_PKTS_MAX;
+	r.reorder_packets = UCCL_RACK_PKTS_MAX;
 	assert_false(uccl_rack_proof(&r, INT64_MIN));
 	assert_false(uccl_rack_proof(&r, UCCL_RACK_PKTS_MAX));
 	assert_true(uccl_rack_proof(&r, UCCL_RACK_PKTS_MAX + 1));
@@ -246,7 +246,7 @@ TEST_IN(wait__slower_and_longer, setup, NULL)
 	uccl_path_init(&p, 0);
 	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 0);
-	r.ns = 3;
+	r.reorder_ns = 3;
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 3);
 	p.srtt_ns = 1000;
 	p.rttvar_ns = 100;
@@ -256,7 +256,7 @@ TEST_IN(wait__slower_and_longer, setup, NULL)
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1405);
 	t.min_rtt_ns = 80;
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1422);
-	r.ns = 21;
+	r.reorder_ns = 21;
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1423);
 }
 

@@ -396,7 +396,7 @@ TEST_IN(rx_write__refused, NULL, end)
 	assert_false(f->rx.write.off);
 	/* The last of the window is held. */
 	feed_write(base() + p.cfg.window, 100, 0);
-	assert_true(f->rx.write.slots[(base() + p.cfg.window) & (p.cfg.window - 1)].early);
+	assert_true(f->rx.write.early[(base() + p.cfg.window) & (p.cfg.window - 1)].held);
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw, 1);
 }

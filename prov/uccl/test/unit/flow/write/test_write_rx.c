@@ -136,7 +136,7 @@ TEST_IN(init__without_direct_writes, setup_none, teardown)
 	struct uccl_desc d = desc_of(1, WRITE);
 	struct uccl_rewrite w = rewrite_of(FIRST, 0, 0);
 
-	assert_null(l.slots);
+	assert_null(l.early);
 	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_STATE);
 	assert_int_equal(uccl_write_rx_rewrite(&l, &w, true, 0), UCCL_DROP_STATE);
 	assert_null(uccl_write_rx_desc(&l, FIRST));
@@ -211,19 +211,19 @@ TEST_IN(take__one_by_one, setup, teardown)
 
 TEST_IN(hold__until_released, setup, teardown)
 {
-	struct uccl_rx_slot held;
+	struct uccl_early_write held;
 
 	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
 	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 5000));
 	assert_false(uccl_write_rx_release(&l, FIRST + 2, &held));
 	announce(FIRST, 1);
 	assert_true(uccl_write_rx_release(&l, FIRST + 1, &held));
-	assert_int_equal(held.came, 5000);
-	assert_int_equal(held.wlen, 100);
-	assert_int_equal(held.wpath, 2);
+	assert_int_equal(held.came_ns, 5000);
+	assert_int_equal(held.len, 100);
+	assert_int_equal(held.path, 2);
 	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
 	/* When it came is not taken for segments. */
-	assert_false(uccl_write_rx_slot(&l, FIRST + 1)->early);
+	assert_false(uccl_write_rx_early(&l, FIRST + 1)->held);
 	assert_false(l.off);
 }
 
@@ -237,7 +237,7 @@ TEST_IN(hold__doubled, setup, teardown)
 
 TEST_IN(forget__place_of_a_later_one, setup, teardown)
 {
-	struct uccl_rx_slot held;
+	struct uccl_early_write held;
 
 	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 7));
 	uccl_write_rx_forget(&l, FIRST + 1);
@@ -325,14 +325,14 @@ TEST_IN(forgive__expected_once, setup, teardown)
 /* Of more places that were closed the latest are remembered. */
 TEST_IN(forgive__list_is_full, setup, teardown)
 {
-	for (uint64_t i = 0; i < UCCL_LATE_MAX + 2; i++) {
+	for (uint64_t i = 0; i < UCCL_CLOSED_DOUBTS + 2; i++) {
 		announce(FIRST, 1);
 		assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
 		l.in_doubt[0].csn = FIRST + 1000 + i;
 		uccl_write_rx_forget(&l, FIRST + 1);
 		uccl_write_rx_forgive(&l, ID, GEN);
 	}
-	for (uint64_t i = 2; i < UCCL_LATE_MAX + 2; i++)
+	for (uint64_t i = 2; i < UCCL_CLOSED_DOUBTS + 2; i++)
 		assert_true(uccl_write_rx_again(&l, FIRST + 1000 + i, false));
 	assert_false(l.off);
 	assert_false(uccl_write_rx_again(&l, FIRST + 1000, false));

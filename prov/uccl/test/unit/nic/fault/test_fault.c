@@ -29,7 +29,7 @@ struct fake {
 	int calls;  /* of tx */
 	int error;  /* tx returns it if negative */
 	int sent;   /* how many of seen[] rx has told as sent */
-	int nhints; /* as rx got it */
+	int nplaces; /* as rx got it */
 	bool closed, fenced, registered, settled, disconnected;
 };
 
@@ -64,13 +64,13 @@ static int fake_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	return i;
 }
 
-static int fake_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+static int fake_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct fake *f = fake_of(nic);
 	int k;
 
-	(void)hints;
-	f->nhints = nhints;
+	(void)places;
+	f->nplaces = nplaces;
 	if (f->nic.caps.tx_sync)
 		return 0;
 	for (k = 0; k < n && f->sent < f->n; k++) {
@@ -133,14 +133,14 @@ static void fake_source_put(struct uccl_nic *nic, void *source)
 	fake_of(nic)->registered = false;
 }
 
-static int fake_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
+static int fake_device_rx_open(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
 {
 	fake_of(nic)->registered = mem;
 	*key = (uint32_t)device->number;
 	return 7;
 }
 
-static void fake_reuse(struct uccl_nic *nic, uint32_t slot)
+static void fake_device_rx_free(struct uccl_nic *nic, uint32_t slot)
 {
 	fake_of(nic)->registered = slot != 5;
 }
@@ -177,8 +177,8 @@ static const struct uccl_nic_ops all_ops = {
 	.dereg = fake_dereg,
 	.source = fake_source,
 	.source_put = fake_source_put,
-	.lend = fake_lend,
-	.reuse = fake_reuse,
+	.device_rx_open = fake_device_rx_open,
+	.device_rx_free = fake_device_rx_free,
 	.wait_fd = fake_wait_fd,
 	.nap_fd = fake_nap_fd,
 	.addr = fake_addr,
@@ -377,9 +377,9 @@ TEST(open__passes_all_else_through)
 	assert_true(fake.registered && mr == (uint8_t *)&a + 1);
 	nic->ops->source_put(nic, mr);
 	assert_false(fake.registered);
-	assert_int_equal(nic->ops->lend(nic, &a, &device, &queue), 7);
+	assert_int_equal(nic->ops->device_rx_open(nic, &a, &device, &queue), 7);
 	assert_true(fake.registered && queue == 3);
-	nic->ops->reuse(nic, 5);
+	nic->ops->device_rx_free(nic, 5);
 	assert_false(fake.registered);
 	assert_int_equal(nic->ops->wait_fd(nic), 42);
 	assert_int_equal(nic->ops->nap_fd(nic), 43);
@@ -393,8 +393,8 @@ TEST(open__passes_all_else_through)
 	assert_int_equal(uccl_nic_fault_open(&fake.nic, "", clock_read, &now_ns, &nic, &why), 0);
 	assert_null(nic->ops->fence);
 	assert_null(nic->ops->reg);
-	assert_null(nic->ops->lend);
-	assert_null(nic->ops->reuse);
+	assert_null(nic->ops->device_rx_open);
+	assert_null(nic->ops->device_rx_free);
 	assert_null(nic->ops->connect);
 	nic->ops->close(nic);
 }
@@ -931,11 +931,11 @@ TEST_IN(rx__hints_move_on, NULL, nic_close)
 
 	send_range(nic, 0, 3);
 	assert_int_equal(nic->ops->rx(nic, v, 4, hint, 4), 3);
-	assert_int_equal(fake.nhints, 1); /* three places went to cookies */
+	assert_int_equal(fake.nplaces, 1); /* three places went to cookies */
 	send_range(nic, 0, 4);
-	fake.nhints = -1;
+	fake.nplaces = -1;
 	assert_int_equal(nic->ops->rx(nic, v, 4, hint, 4), 4);
-	assert_int_equal(fake.nhints, -1);
+	assert_int_equal(fake.nplaces, -1);
 }
 
 TEST_IN(disconnect__forgets_held, NULL, nic_close)

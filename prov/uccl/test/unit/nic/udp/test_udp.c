@@ -73,12 +73,12 @@ static struct uccl_tx packet(const struct uccl_nic_addr *to, uint8_t mark, uint3
 	return t;
 }
 
-static int rx_wait(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+static int rx_wait(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	int round, k;
 
 	for (round = 0; round < ROUNDS; round++) {
-		k = nic->ops->rx(nic, v, n, hints, nhints);
+		k = nic->ops->rx(nic, v, n, places, nplaces);
 		if (k)
 			return k;
 		poll(NULL, 0, round > 100);
@@ -978,7 +978,7 @@ TEST(tx__receiver_overrun)
 	b->ops->close(b);
 }
 
-/* hints */
+/* places */
 
 TEST(rx__hint_split)
 {
@@ -1043,7 +1043,7 @@ TEST(rx__hint_per_slot)
 }
 
 /*
- * Trains and hints together: a train that lands on a hint is put together again; a packet behind a train is not told
+ * Trains and places together: a train that lands on a hint is put together again; a packet behind a train is not told
  * by the hint of another slot.
  */
 TEST(rx__hint_and_train)

@@ -78,7 +78,7 @@ static int end(void **state)
 
 static struct uccl_nic *open_dev(const char *name, bool lends, uint32_t mtu)
 {
-	struct uccl_nic_attr attr = {.ifname = name, .lends = lends, .mtu = mtu};
+	struct uccl_nic_attr attr = {.ifname = name, .device_rx = lends, .mtu = mtu};
 	struct uccl_nic *n = NULL;
 
 	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &n), 0);
@@ -96,8 +96,8 @@ static void nics_open(uint32_t mtu)
 static void pair_open(uint32_t mtu)
 {
 	nics_open(mtu);
-	assert_true(nic[1]->caps.lend_bytes <= MEM);
-	assert_int_equal(nic[1]->ops->lend(nic[1], mem, &gpu, &queue), 0);
+	assert_true(nic[1]->caps.device_rx_bytes <= MEM);
+	assert_int_equal(nic[1]->ops->device_rx_open(nic[1], mem, &gpu, &queue), 0);
 	assert_int_not_equal(queue, at[1].scope & 0xffffff);
 }
 
@@ -137,7 +137,7 @@ static void drain(int got[2])
 	for (int n = rx(v, 16); n-- > 0;) {
 		got[v[n].kind == UCCL_RX_DEVICE]++;
 		if (v[n].kind == UCCL_RX_DEVICE)
-			nic[1]->ops->reuse(nic[1], v[n].imm);
+			nic[1]->ops->device_rx_free(nic[1], v[n].imm);
 	}
 }
 
@@ -175,22 +175,22 @@ TEST_IN(caps__what_it_takes, begin, end)
 {
 	struct uccl_nic *n = open_dev("rxe0", true, 0);
 
-	assert_true(n->caps.lend_slots >= n->caps.rx_slots);
-	assert_true(n->caps.lend_bytes >= 2ull * n->caps.lend_slots * EACH);
+	assert_true(n->caps.device_rx_slots >= n->caps.rx_slots);
+	assert_true(n->caps.device_rx_bytes >= 2ull * n->caps.device_rx_slots * EACH);
 	n->ops->close(n);
 	/* Not unless it is wished, nor where the NIC cannot. */
 	n = open_dev("rxe0", false, 0);
-	assert_int_equal(n->caps.lend_slots, 0);
-	assert_int_equal(n->ops->lend(n, mem, &gpu, &queue), -FI_EOPNOTSUPP);
+	assert_int_equal(n->caps.device_rx_slots, 0);
+	assert_int_equal(n->ops->device_rx_open(n, mem, &gpu, &queue), -FI_EOPNOTSUPP);
 	n->ops->close(n);
 	dev[0]->attr.max_sge = 1;
 	n = open_dev("rxe0", true, 0);
-	assert_int_equal(n->caps.lend_slots, 0);
+	assert_int_equal(n->caps.device_rx_slots, 0);
 	n->ops->close(n);
 	dev[0]->attr.max_sge = 30;
 	dev[0]->attr.max_cqe = 1500;
 	n = open_dev("rxe0", true, 0);
-	assert_int_equal(n->caps.lend_slots, 0);
+	assert_int_equal(n->caps.device_rx_slots, 0);
 	n->ops->close(n);
 }
 
@@ -215,11 +215,11 @@ TEST_IN(lend__header_and_payload, pair_begin, end)
 		accounts_check(6);
 		for (int k = 0; k < 9; k++)
 			if (v[k].kind == UCCL_RX_DEVICE)
-				nic[1]->ops->reuse(nic[1], v[k].imm);
+				nic[1]->ops->device_rx_free(nic[1], v[k].imm);
 	}
 	assert_int_equal(fake->stats.no_receive, 0);
 	/* Once. */
-	assert_int_equal(nic[1]->ops->lend(nic[1], mem, &gpu, &queue), -FI_EOPNOTSUPP);
+	assert_int_equal(nic[1]->ops->device_rx_open(nic[1], mem, &gpu, &queue), -FI_EOPNOTSUPP);
 }
 
 /* What the caller has stays as it is, whatever comes, and takes no place of the queue away. PROTOCOL R293 */
@@ -228,7 +228,7 @@ TEST_IN(reuse__not_before, pair_begin, end)
 	uint32_t held, slot[2000];
 	struct uccl_rx v[16];
 
-	for (held = 0; held < nic[1]->caps.lend_slots; held++) {
+	for (held = 0; held < nic[1]->caps.device_rx_slots; held++) {
 		send_to(queue, (uint8_t)held, 100);
 		assert_int_equal(rx(v, 16), 1);
 		device_rx_check(&v[0], (uint8_t)held, 100);
@@ -242,14 +242,14 @@ TEST_IN(reuse__not_before, pair_begin, end)
 		assert_int_equal(fake->stats.no_receive, 0);
 		for (int n; (n = rx(v, 16)) > 0;)
 			while (n--)
-				nic[1]->ops->reuse(nic[1], v[n].imm);
+				nic[1]->ops->device_rx_free(nic[1], v[n].imm);
 		accounts_check(held);
 	}
 	for (uint32_t i = 0; i < held; i++) {
 		const uint8_t *p = reach(mem + (size_t)slot[i] * EACH);
 
 		assert_true(p[0] == 0xab && p[99] == 0xab);
-		nic[1]->ops->reuse(nic[1], slot[i]);
+		nic[1]->ops->device_rx_free(nic[1], slot[i]);
 	}
 	rx(v, 16);
 	accounts_check(0);
@@ -298,7 +298,7 @@ TEST_IN(lend__every_call_fails, begin, end)
 		for (unsigned int n = 1; rc; n++) {
 			nics_open(0);
 			fake_verbs_fail(fake, calls[i], n, ENOMEM);
-			rc = nic[1]->ops->lend(nic[1], mem, &gpu, &queue);
+			rc = nic[1]->ops->device_rx_open(nic[1], mem, &gpu, &queue);
 			fake_verbs_fail(fake, calls[i], 0, 0);
 			send_to(0, 1, 100);
 			assert_int_equal(rx(v, 16), 1);
@@ -327,7 +327,7 @@ TEST_IN(rx__broken, pair_begin, end)
 			assert_true(fake_verbs_break(fake, at[1].scope & 0xffffff));
 		for (int i = 0; i < 4; i++)
 			if (v[i].kind == UCCL_RX_DEVICE)
-				nic[1]->ops->reuse(nic[1], v[i].imm);
+				nic[1]->ops->device_rx_free(nic[1], v[i].imm);
 		for (int i = 0; i < 200; i++) {
 			drain(got);
 			now += 10 * UCCL_NS_PER_MS;
@@ -412,7 +412,7 @@ TEST_IN(wait_fd__wakes, pair_begin, end)
 			;
 		send_to(queue, 1, 100);
 		assert_int_equal(rx(v, 16), 1);
-		nic[1]->ops->reuse(nic[1], v[0].imm);
+		nic[1]->ops->device_rx_free(nic[1], v[0].imm);
 		assert_int_equal(rx(v, 16), 0);
 		assert_true(fake_verbs_calls(fake, "get_cq_event") > events);
 	}

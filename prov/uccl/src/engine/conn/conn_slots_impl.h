@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* recv_slots.c: what an engine grants its peers of its receive queue. */
-#ifndef UCCL_ENGINE_CONN_RECV_SLOTS_IMPL_H
-#define UCCL_ENGINE_CONN_RECV_SLOTS_IMPL_H
+/* conn_slots.c: what an engine grants its peers of its receive queue. */
+#ifndef UCCL_ENGINE_CONN_CONN_SLOTS_IMPL_H
+#define UCCL_ENGINE_CONN_CONN_SLOTS_IMPL_H
 
 #include "flow/recv/slots.h"
 
