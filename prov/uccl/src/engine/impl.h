@@ -83,7 +83,7 @@ struct uccl_engine {
 	struct engine_device_rx device_rx;
 	struct engine_drain drain;
 	uint32_t numbered;		/* open.c: peers that got a number for the trace */
-	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects; see engine_scan_at() */
+	uint64_t scan_at;		/* next scan: keepalives, time-outs, suspects; see engine_scan_at() */
 	struct engine_conns conns;
 	struct engine_slots slots;
 	struct engine_peer_log peer_log;
@@ -161,7 +161,7 @@ static inline void conn_drain_set(struct conn *c, struct conn_list *list)
 		TAILQ_INSERT_TAIL(list, c, drain.link);
 }
 
-/* The stream to or from this peer cannot go on: it ends with this error in the next look. The first error counts. */
+/* The stream to or from this peer cannot go on: it ends with this error in the next scan. The first error counts. */
 static inline void conn_broken(struct conn *c, int err)
 {
 	if (!c->liveness.broken)

@@ -51,7 +51,7 @@ struct engine_conns {
 };
 
 void engine_conns_init(struct engine_conns *s);
-/* The engine closes: all end without a word, as their peers were told by drain.c. */
+/* The engine closes: all end without CLOSE, as drain.c has sent it. */
 void conns_end(struct uccl_engine *e);
 /* And nothing refers to one any more. */
 void conns_free(struct uccl_engine *e);
@@ -90,7 +90,7 @@ void conn_handshake_sent(struct conn *c);
  * alive is told by CLOSE. PROTOCOL R311
  */
 void conn_fail(struct conn *c, int err, uint64_t now);
-/* Likewise, and the peer is told nothing. */
+/* Likewise, without CLOSE. */
 void conn_fail_silently(struct conn *c, int err, uint64_t now);
 /* The peer said CLOSE, for this reason. */
 void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now);
@@ -102,7 +102,7 @@ void conn_late_ack(struct conn *c, const struct uccl_hdr *h, uint64_t now);
 void conn_release(struct conn *c, uint64_t now);
 /* Frees connections of engine_conns.unreferenced that no operation needs. */
 void conns_reap(struct uccl_engine *e);
-/* All half-open connections end; their peers are told, but not twice. */
+/* All half-open connections end; each peer gets CLOSE, once. */
 void conns_half_end(struct uccl_engine *e, uint64_t now);
 /* The NIC's link went, came, or is gone for ever, which ends everything. */
 void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now);

@@ -73,7 +73,7 @@ void conns_key_set(struct conn *c, uint64_t incarnation);
 void conns_key_clear(struct conn *c);
 /* It is dead: found, but no more at its place, nor counted for its address. */
 void conns_leave(struct conn *c);
-/* It is where peer.addr says, and we were told otherwise; -FI_ENOMEM: it is at no place. */
+/* The peer is where peer.addr says, and the program named another place; -FI_ENOMEM: it is at no place. */
 int conns_move(struct conn *c);
 
 /*

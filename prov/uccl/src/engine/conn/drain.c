@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* An endpoint closes: what was accepted is sent, then each peer is told. */
+/* An endpoint closes: what was accepted is sent, then each peer gets CLOSE. */
 #include "base/units.h"
 #include "engine/impl.h"
 

@@ -14,7 +14,7 @@ struct conn_drain {
 /* Of an engine. */
 struct engine_drain {
 	uint64_t began_ns;		/* 0: open; else when draining began */
-	struct conn_list close_unsent, close_sent; /* draining: who is to be told, and who was, and may answer */
+	struct conn_list close_unsent, close_sent; /* draining: CLOSE is to leave; it left, and may be answered */
 };
 
 static inline void engine_drain_init(struct engine_drain *d)

@@ -14,7 +14,7 @@
 #define HALF_KEEP_NS (2 * UCCL_NS_PER_S)
 
 /*
- * May one more become half-open? If there are too many, the oldest gives way, and is told: it may be alive, and late.
+ * May one more become half-open? If there are too many, the oldest gives way, and its peer gets CLOSE.
  * As long as that one is young the new one has to ask again. PROTOCOL R135
  */
 static bool half_room(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)

@@ -22,13 +22,13 @@
 #define UNREACH_START_NS (3 * UCCL_NS_PER_S)
 /* The liveness connection broke and the peer stays silent, although no host says so. */
 #define GONE_SILENCE_NS (2 * UCCL_NS_PER_S)
-/* The time-out of a silent peer is made of at least so many looks, each of which found no answer. */
+/* The time-out of a silent peer is made of at least so many scans, each of which found no answer. */
 #define PATIENCE_LOOKS 4
 
 /* INIT_ACK is repeated so often to a peer that has not answered our packets since it connected. */
 #define INIT_ACK_AGAIN_NS UCCL_NS_PER_S
 
-/* Between two looks at all peers. */
+/* Between two scans of all peers. */
 static uint64_t scan_every(const struct uccl_engine *e)
 {
 	uint64_t every = e->cfg.keepalive_ns ? e->cfg.keepalive_ns / 2 : UCCL_NS_PER_S;
@@ -255,7 +255,7 @@ static bool conn_overdue(struct conn *c, uint64_t now)
 		l->checked_ns = 0;
 		return false;
 	}
-	/* Its time begins with the first look that expects something of it: before that, nobody asked. */
+	/* The time begins with the first scan that expects something of the peer: before that, nobody asked. */
 	if (!l->checked_ns || c->peer.flow.rx.heard_ns > l->checked_ns)
 		l->unanswered_ns = 0;
 	else
@@ -330,7 +330,7 @@ void conn_scan(struct uccl_engine *e, uint64_t now)
 	struct conn *c, *after;
 
 	conns_reap(e);
-	/* Whoever fails here asks for a look, too. */
+	/* A connection that fails here asks for a scan, too. */
 	engine_scan_first(e, conns_forget(e, now));
 	for (c = TAILQ_FIRST(&e->conns.live); c; c = after) {
 		after = TAILQ_NEXT(c, state.all);

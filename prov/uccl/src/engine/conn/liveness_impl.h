@@ -18,13 +18,13 @@ struct conn_liveness {
 	uint64_t gone_ns;		/* the liveness connection broke */
 	uint64_t suspect_at;		/* next probe of a suspect */
 	uint64_t kept_ns;		/* last keepalive */
-	uint64_t checked_ns;		/* last look while something was expected of it; 0: nothing is */
+	uint64_t checked_ns;		/* last scan while something was expected of it; 0: nothing is */
 	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
 	uint64_t init_ack_ns;		/* when INIT_ACK was sent last */
 	int broken;			/* see conn_broken(); 0: it is not */
 };
 
-/* From now on somebody looks whether it is there. */
+/* From now on scans find out whether the peer is there. */
 void conn_watch(struct conn *c, uint64_t now);
 /* The liveness connection to the process at `at` ended. */
 void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now);

@@ -143,8 +143,8 @@ static void engine_push(struct uccl_engine *e, uint64_t now)
 }
 
 /*
- * A program that sends for long without a look hears of no loss meanwhile, and what is behind it waits at the peer. A
- * look costs some us, so it is worth as much as a message of so many bytes. PROTOCOL R245
+ * A program that sends for long without a round hears of no loss meanwhile, and what is behind it waits at the peer. A
+ * round costs some us, so it is worth as much as a message of so many bytes. PROTOCOL R245
  */
 #define UNREAD_BYTES (1u << 20)
 
@@ -177,8 +177,8 @@ static void send_late(struct uccl_engine *e)
 }
 
 /*
- * A message of so many bytes was submitted, in several packets. The peer has enough to do, and who sends so much will
- * look for its acknowledgements: may it wait for others to fill a train? PROTOCOL R262
+ * A message of so many bytes was submitted, in several packets. The peer has enough to do, and a program that sends so
+ * much will read its acknowledgements: may it wait for others to fill a train? PROTOCOL R262
  */
 static bool send_gathers(struct conn *c, uint64_t len)
 {

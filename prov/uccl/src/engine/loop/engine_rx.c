@@ -383,7 +383,7 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	return 1;
 }
 
-/* One look at the NIC, and what is expected of it. */
+/* One read of the NIC, and what is expected of it. */
 struct rx_round {
 	int nplaces;			/* predicted places of payloads, */
 	int most;			/* so many packets are taken, */

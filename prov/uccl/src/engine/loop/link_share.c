@@ -3,7 +3,7 @@
 #include "base/units.h"
 #include "engine/impl.h"
 
-#define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
+#define SHARERS_NS UCCL_NS_PER_MS /* between two counts of those that share the line rate */
 
 void engine_share_init(struct engine_share *s, const struct uccl_engine_attr *attr)
 {

@@ -79,7 +79,7 @@ static void one_message(struct node *a, struct node *b, fi_addr_t to_b)
 	assert_memory_equal(src, dst, BYTES);
 }
 
-/* Two threads at each side carry what home did before, whoever drives home. */
+/* Two threads at each side carry what the primary did before, whatever thread drives the primary. */
 TEST(set__carries)
 {
 	static const enum fi_progress modes[] = {FI_PROGRESS_MANUAL, FI_PROGRESS_AUTO};
@@ -107,7 +107,7 @@ TEST(set__carries)
 		} while (carried_at_primary(&a) - before > BYTES / 4);
 		for (int i = 0; i < 20; i++)
 			one_message(&a, &b, to_b);
-		/* Of a message home carries a short unit at most, although a packet of the loopback holds more. */
+		/* Of a message the primary carries a short stripe, although a packet of the loopback holds more. */
 		before = carried_at_primary(&a);
 		one_message(&a, &b, to_b);
 		assert_true(carried_at_primary(&a) - before <= UCCL_LANES_FIRST + 4096);
@@ -295,7 +295,7 @@ TEST(heard__while_it_is_said)
 	world_rescue_on();
 }
 
-/* Who puts letters in, and who sleeps while there are none: as home and the thread of a lane. */
+/* One side puts commands in, the other sleeps while there are none: as the primary and the thread of a lane. */
 static struct {
 	struct uccl_mailbox box;
 	struct uccl_wait wait;
@@ -380,7 +380,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 	return make(thread, attr, run, arg);
 }
 
-/* A lane that cannot have a thread is none: what home says to it would wait for ever. */
+/* A lane that cannot have a thread is none: commands of the primary would wait for ever. */
 TEST(set__without_threads)
 {
 	struct world w;
@@ -406,13 +406,13 @@ TEST(set__without_threads)
 
 #ifdef HAVE_VERBS
 
-/* Two endpoints on RDMA NICs in memory: a thread for each lane, and this one for both homes. */
+/* Two endpoints on RDMA NICs in memory: a thread for each lane, and this one for both primaries. */
 static struct {
 	struct fake_verbs *fake;
 	enum ibv_qp_type kind;
 	uint8_t security;
 	struct side {
-		struct uccl_engine *home;
+		struct uccl_engine *primary;
 		struct uccl_nic *nic;
 		struct uccl_lane_set *lanes;
 		int done, err;
@@ -450,8 +450,8 @@ static void r_side_open(struct side *s)
 	cfg.security = r.security;
 	assert_int_equal(r_nic(s, false, &s->nic), 0);
 	attr.nic = s->nic;
-	assert_int_equal(uccl_engine_open(&attr, uccl_clock(), &s->home), 0);
-	s->lanes = uccl_lane_set_open(s->home, &attr, 2, r_lane_nic, s);
+	assert_int_equal(uccl_engine_open(&attr, uccl_clock(), &s->primary), 0);
+	s->lanes = uccl_lane_set_open(s->primary, &attr, 2, r_lane_nic, s);
 	assert_non_null(s->lanes);
 }
 
@@ -470,15 +470,15 @@ static void r_open(enum ibv_qp_type kind, uint8_t security)
 static void r_side_close(struct side *s)
 {
 	uccl_lane_set_close(s->lanes);
-	uccl_engine_close(s->home);
+	uccl_engine_close(s->primary);
 	uccl_lane_set_free(s->lanes);
-	s->home = NULL;
+	s->primary = NULL;
 }
 
 static void r_close(void)
 {
 	for (int i = 0; i < 2; i++)
-		if (r.side[i].home)
+		if (r.side[i].primary)
 			r_side_close(&r.side[i]);
 	assert_int_equal(fake_verbs_end(r.fake), 0);
 }
@@ -489,12 +489,12 @@ static void r_done(struct uccl_op *op)
 
 	s->done++;
 	s->err = op->err ? op->err : s->err;
-	uccl_op_put(s->home, op);
+	uccl_op_put(s->primary, op);
 }
 
 static void r_post(struct side *s, uint8_t type, void *buf, struct uccl_peer *to)
 {
-	struct uccl_op *op = uccl_op_get(s->home);
+	struct uccl_op *op = uccl_op_get(s->primary);
 
 	assert_non_null(op);
 	op->type = type;
@@ -504,7 +504,7 @@ static void r_post(struct side *s, uint8_t type, void *buf, struct uccl_peer *to
 	op->api = s;
 	op->done = r_done;
 	op->peer = to;
-	assert_int_equal((to ? uccl_engine_send : uccl_engine_recv)(s->home, op, uccl_clock()), 0);
+	assert_int_equal((to ? uccl_engine_send : uccl_engine_recv)(s->primary, op, uccl_clock()), 0);
 }
 
 static void r_begin(void)
@@ -513,16 +513,16 @@ static void r_begin(void)
 	r.side[0].done = r.side[1].done = 0;
 	r_post(&r.side[1], UCCL_OP_RECV, dst, NULL);
 	r_post(&r.side[0], UCCL_OP_SEND, src,
-	       uccl_engine_peer(r.side[0].home, uccl_engine_addr(r.side[1].home), true));
+	       uccl_engine_peer(r.side[0].primary, uccl_engine_addr(r.side[1].primary), true));
 }
 
 static void r_poll(void)
 {
 	for (int i = 0; i < 2; i++) {
-		if (!r.side[i].home)
+		if (!r.side[i].primary)
 			continue;
 		uccl_lane_set_heard(r.side[i].lanes);
-		uccl_engine_poll(r.side[i].home, uccl_clock());
+		uccl_engine_poll(r.side[i].primary, uccl_clock());
 	}
 }
 
@@ -539,7 +539,7 @@ static void r_wait(const struct side *s)
 
 static const struct uccl_stats *r_stats(int i)
 {
-	return uccl_engine_stats(r.side[i].home);
+	return uccl_engine_stats(r.side[i].primary);
 }
 
 /* One message; how much of it went over lanes. */
@@ -605,8 +605,8 @@ TEST(set__carries_over_verbs)
 }
 
 /*
- * What NICs write into memory home hands to them. A lane has no part in it: neither of the queue pairs, nor of the
- * receives for writes.
+ * What NICs write into memory the primary hands to them. A lane has no part in it: neither of the queue pairs, nor of
+ * the receives for writes.
  */
 TEST(set__leaves_writes_to_primary)
 {
@@ -675,7 +675,7 @@ TEST(set__peer_ends_over_verbs)
 			r_open(r_kinds[k].kind, r_kinds[k].security);
 			r_meet();
 			for (int s = 0; s < 2; s++)
-				home[s] = uccl_engine_addr(r.side[s].home)->nic.scope & 0xffffff;
+				home[s] = uccl_engine_addr(r.side[s].primary)->nic.scope & 0xffffff;
 			fake_verbs_lock();
 			r.fake->hook = r_late;
 			r.fake->hook_arg = home;
