@@ -21,8 +21,6 @@
 /* UD: the DETH. */
 #define UCCL_FAB_DETH_BYTES 8
 
-#define UCCL_FAB_GROUPS 4
-
 struct uccl_fab_op {
 	uint64_t bytes;
 	uint64_t start_ns;

@@ -962,14 +962,6 @@ uint32_t uccl_sim_nic_queued(const struct uccl_nic *nic)
 	return sim_nic(nic)->count;
 }
 
-void uccl_sim_nic_tell(struct uccl_nic *nic, enum uccl_rx_kind kind, uint8_t node)
-{
-	struct sim_nic *s = sim_nic(nic);
-
-	if (!s->dead)
-		tell(s, kind, node, 0, s->net->now);
-}
-
 void uccl_sim_nic_break(struct uccl_nic *nic, uint8_t node, uint16_t path)
 {
 	struct sim_nic *s = sim_nic(nic);

@@ -83,8 +83,6 @@ const struct uccl_sim_nic_stats *uccl_sim_nic_stats(const struct uccl_nic *nic);
 uint32_t uccl_sim_nic_queued(const struct uccl_nic *nic);
 /* The process behind the NIC dies: nothing more is read or written, and nobody gets to clean up. Then close it. */
 void uccl_sim_nic_kill(struct uccl_nic *nic);
-/* Tell this NIC something of a node, such as that the process ended there (UCCL_RX_GONE). */
-void uccl_sim_nic_tell(struct uccl_nic *nic, enum uccl_rx_kind kind, uint8_t node);
 /* Break a path of every peer handle for `node`: writes on their way are lost, UCCL_RX_PATH_ERR is told. */
 void uccl_sim_nic_break(struct uccl_nic *nic, uint8_t node, uint16_t path);
 

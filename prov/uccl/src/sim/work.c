@@ -81,19 +81,9 @@ static bool both_alive(const struct sim_msg *m)
 	return life_alive(m->w, m->src, m->src_life) && life_alive(m->w, m->dst, m->dst_life);
 }
 
-bool uccl_sim_msg_received(const struct sim_msg *m)
-{
-	return m->received;
-}
-
 int uccl_sim_msg_result(const struct sim_msg *m)
 {
 	return m->state == MSG_DONE ? m->err : -1;
-}
-
-uint64_t uccl_sim_msg_done_ns(const struct sim_msg *m)
-{
-	return m->done_ns;
 }
 
 /* An array of n pointers, with room for one more. NULL: out of memory, and it is as it was. */

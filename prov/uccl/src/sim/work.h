@@ -23,12 +23,8 @@ struct uccl_sim_plan {
 struct sim_msg *uccl_sim_plan(struct uccl_sim_world *w, const struct uccl_sim_plan *p);
 void uccl_sim_plan_random(struct uccl_sim_world *w, uint32_t count, uint64_t from_ns, uint64_t window_ns);
 
-/* What became of a message. */
-bool uccl_sim_msg_received(const struct sim_msg *m);
-/* -1: its send is not complete; else 0 or a positive FI_Exxx. */
+/* What became of a message. -1: its send is not complete; else 0 or a positive FI_Exxx. */
 int uccl_sim_msg_result(const struct sim_msg *m);
-/* When the send completed. */
-uint64_t uccl_sim_msg_done_ns(const struct sim_msg *m);
 
 /* For world.c: an endpoint begins, or has died; the end of a run. */
 void sim_life_init(struct uccl_sim_life *n);

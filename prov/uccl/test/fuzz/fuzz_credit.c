@@ -127,7 +127,7 @@ static void check(void)
 			assert(u->list == l);
 			assert(++listed <= there);
 			ranked += l == UCCL_PULL_ACTIVE && pacer.rank;
-			assert(!u->place.index == !(l == UCCL_PULL_ACTIVE && pacer.rank));
+			assert(!u->rank.place.index == !(l == UCCL_PULL_ACTIVE && pacer.rank));
 		}
 	assert(pacer.ranked.n == ranked && pacer.pulls == there);
 	listed = 0;

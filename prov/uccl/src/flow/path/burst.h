@@ -29,13 +29,10 @@ static inline void uccl_burst_end(struct uccl_burst *b)
 	b->left = 0;
 }
 
-/* The next ones are of so many bytes; 0: as usual. */
-static inline void uccl_burst_plan(struct uccl_burst *b, uint32_t bytes)
-{
-	b->bytes = bytes;
-}
-
-/* Likewise, and the one under way goes on only if it holds `need`, and for no more than such a burst. */
+/*
+ * The next ones are of so many bytes; 0: as usual. The one under way goes on only if it holds `need`, and for no more
+ * than such a burst.
+ */
 static inline void uccl_burst_align(struct uccl_burst *b, uint32_t bytes, uint64_t need)
 {
 	b->bytes = bytes;

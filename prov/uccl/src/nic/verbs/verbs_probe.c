@@ -18,7 +18,6 @@
 #define TRIES 5
 #define WAIT_NS (2 * UCCL_NS_PER_S)	/* most time for a completion that must come */
 #define QUIET_NS (200 * UCCL_NS_PER_MS) /* after this time without one, no completion comes */
-#define PSN_MASK 0xffffffu
 #define BEFORE 0xa5 /* content of the target memory before writes */
 
 /* Two queue pairs of one port, the first of which writes to the second. */

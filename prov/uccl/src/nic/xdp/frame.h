@@ -21,7 +21,6 @@ enum uccl_frame_fault {
 	UCCL_FRAME_LENGTHS,  /* a length field contradicts the frame or another header */
 	UCCL_FRAME_CHECKSUM, /* wrong checksum of the IPv4 header or of UDP */
 	UCCL_FRAME_SOURCE,   /* impossible source address: multicast, unspecified, IPv4 inside IPv6, port 0 */
-	UCCL_FRAME_FAULTS,
 };
 
 /* A parsed frame. */

@@ -522,7 +522,7 @@ TEST(burst__one_choice_for_many)
 		assert_int_equal(uccl_burst_take(&b, 8), 7);
 	}
 	assert_true(uccl_burst_over(&b, 8));
-	uccl_burst_plan(&b, 3000);
+	uccl_burst_align(&b, 3000, 0);
 	assert_int_equal(uccl_burst_size(&b, 8192), 3000);
 	uccl_burst_begin(&b, 1, 3000, false);
 	uccl_burst_align(&b, 2000, 2500);

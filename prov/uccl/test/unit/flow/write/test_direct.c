@@ -107,6 +107,18 @@ static void delay_nth_descriptor(struct pair *q, struct pair_pkt *k)
 		k->due += 60 * US;
 }
 
+/* The n-th packet of a transfer meets this fate; it counts from 1. */
+static void start_nth(struct pair_cfg c, void (*filter)(struct pair *q, struct pair_pkt *k), uint32_t n, uint64_t bytes)
+{
+	static uint32_t nth;
+
+	nth = n;
+	start(c);
+	p.filter = filter;
+	p.arg = &nth;
+	pair_bulk(&p, 0, bytes);
+}
+
 TEST_IN(rx_write__in_order, NULL, end)
 {
 	start(pair_direct());
@@ -170,66 +182,52 @@ TEST_IN(rx_write__before_its_descriptor, NULL, end)
 	assert_int_equal(p.side[1].stats.dup_writes, 0);
 }
 
-/* One lost write is one retransmission, in segments, and one doubt, which a fence settles. */
+/*
+ * One lost write is one doubt, which a fence settles, also if the doubtful chunk is the last to come, and if the fence
+ * is over at once. With FIFO paths a later write that was seen before settles it, while no fence is answered.
+ */
 TEST_IN(rx_write__lost, NULL, end)
 {
-	uint32_t n = 5;
+	static const struct {
+		uint32_t n, kib;
+		bool fifo, fence_sync;
+		bool proof; /* a later packet of its path proves the loss */
+	} t[] = {
+		{5, 128, false, false, true},
+		{16, 64, false, false, false},
+		{1, 4, false, true, false},
+		{5, 64, true, false, true},
+	};
 
-	start(pair_direct());
-	p.filter = lose_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 128 * KIB);
-	assert_true(pair_finish(&p, 20 * MS));
-	assert_int_equal(p.side[0].stats.rtx_packets, 4);
-	assert_int_equal(p.side[0].stats.rtx_bytes, 4 * KIB);
-	assert_int_equal(p.side[0].stats.lost_proof, 1);
-	assert_int_equal(p.side[1].stats.doubtful, 1);
-	assert_int_equal(p.side[1].stats.fences, 1);
-	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(p.side[1].f.rx.write.ndoubts, 0);
-	assert_int_equal(p.side[1].stats.rx_bytes, 128 * KIB);
-	assert_false(p.side[1].f.rx.write.off);
-}
+	for (size_t i = 0; i < uccl_array_len(t); i++) {
+		struct pair_cfg c = t[i].fifo ? direct_fifo() : pair_direct();
 
-/* The doubtful chunk is the last to come: the fence must be asked for all the same. */
-TEST_IN(rx_write__last_one_lost, NULL, end)
-{
-	uint32_t n = 16;
-
-	start(pair_direct());
-	p.filter = lose_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 64 * KIB);
-	assert_true(pair_finish(&p, 20 * MS));
-	assert_int_equal(p.side[1].fences, 1);
-}
-
-TEST_IN(rx_write__only_one_lost_fence_at_once, NULL, end)
-{
-	struct pair_cfg c = pair_direct();
-	uint32_t n = 1;
-
-	c.fence_sync = true;
-	start(c);
-	p.filter = lose_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 4 * KIB);
-	assert_true(pair_finish(&p, 20 * MS));
-	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(p.side[1].f.rx.write.ndoubts, 0);
+		c.fence_sync = t[i].fence_sync;
+		c.fence_never = t[i].fifo;
+		start_nth(c, lose_nth_write, t[i].n, t[i].kib * KIB);
+		assert_true(pair_finish(&p, 20 * MS));
+		/* It comes again once, in segments. */
+		assert_int_equal(p.side[0].stats.rtx_packets, 4);
+		assert_int_equal(p.side[0].stats.rtx_bytes, 4 * KIB);
+		assert_int_equal(p.side[0].stats.lost_proof, t[i].proof);
+		assert_int_equal(p.side[1].stats.rx_bytes, t[i].kib * KIB);
+		assert_int_equal(p.side[1].stats.doubtful, 1);
+		assert_int_equal(p.side[1].stats.fences, 1);
+		assert_int_equal(p.side[1].fences, 1);
+		assert_int_equal(p.side[1].settled, 1);
+		assert_int_equal(p.side[1].f.rx.write.ndoubts, 0);
+		assert_false(p.side[1].f.rx.write.off);
+		pair_fini(&p);
+	}
 }
 
 /* Completion is held until the late write is in; then neither a fence nor a further write is needed. */
 TEST_IN(rx_write__late_original_settles, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
-	uint32_t n = 5;
 
 	c.fence_never = true;
-	start(c);
-	p.filter = delay_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 64 * KIB);
+	start_nth(c, delay_nth_write, 5, 64 * KIB);
 	pair_run(&p, p.now + 4 * MS);
 	assert_int_equal(p.side[0].acked, 1);
 	assert_int_equal(p.side[1].doubtful, 1);
@@ -247,13 +245,9 @@ TEST_IN(rx_write__late_original_settles, NULL, end)
 TEST_IN(rx_write__doubt_holds_completion, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
-	uint32_t n = 5;
 
 	c.fence_never = true;
-	start(c);
-	p.filter = lose_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 64 * KIB);
+	start_nth(c, lose_nth_write, 5, 64 * KIB);
 	pair_run(&p, p.now + 200 * MS);
 	/* More writes on all paths: worth nothing while paths are not declared FIFO. */
 	pair_bulk(&p, 0, 64 * KIB);
@@ -266,13 +260,9 @@ TEST_IN(rx_write__doubt_holds_completion, NULL, end)
 TEST_IN(rx_write__fifo_later_write_settles, NULL, end)
 {
 	struct pair_cfg c = direct_fifo();
-	uint32_t n = 16;
 
 	c.fence_never = true;
-	start(c);
-	p.filter = lose_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 64 * KIB);
+	start_nth(c, lose_nth_write, 16, 64 * KIB);
 	pair_run(&p, p.now + 100 * MS);
 	assert_int_equal(p.side[1].complete, 0);
 	assert_int_equal(p.side[1].f.rx.write.ndoubts, 1);
@@ -280,21 +270,6 @@ TEST_IN(rx_write__fifo_later_write_settles, NULL, end)
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[1].settled, 1);
 	assert_true(p.side[1].f.rx.write.fifo);
-}
-
-TEST_IN(rx_write__fifo_later_write_was_seen, NULL, end)
-{
-	struct pair_cfg c = direct_fifo();
-	uint32_t n = 5;
-
-	c.fence_never = true;
-	start(c);
-	p.filter = lose_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 64 * KIB);
-	assert_true(pair_finish(&p, 20 * MS));
-	assert_int_equal(p.side[1].doubtful, 1);
-	assert_int_equal(p.side[1].settled, 1);
 }
 
 /* A later write on another path proves nothing. */
@@ -335,12 +310,7 @@ TEST_IN(rx_write__fifo_ends, NULL, end)
 
 TEST_IN(rx_write__doubled, NULL, end)
 {
-	uint32_t n = 3;
-
-	start(pair_direct());
-	p.filter = double_nth_write;
-	p.arg = &n;
-	pair_bulk(&p, 0, 64 * KIB);
+	start_nth(pair_direct(), double_nth_write, 3, 64 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_true(p.side[1].f.rx.write.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
