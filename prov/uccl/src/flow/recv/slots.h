@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Who may fill the receive queue: the receive slots that an endpoint grants to its peers, by need.
+ * The receive slots that an endpoint grants to its peers, by need: how much of the receive queue each peer may fill.
  *
- * A grant is a promise: until a peer has heard of a smaller one, and has no more in flight than that, its packets need
- * their places. So what counts is `believed`, the most slots that a peer may still believe to have. It grows when more
- * is told, and shrinks when the peer says that it has met the smaller grant: grants are numbered by turns, a new one
- * for each that is smaller, and a peer echoes the turn that it has met (PROTOCOL R140 to R143).
+ * A grant is a promise: until a peer has heard of a smaller one, and has no more in flight than that, its packets
+ * need their places. So the sum is over `believed`, the most slots that a peer may still believe to have. It grows
+ * when more is told, and shrinks when the peer says that it has met the smaller grant. Smaller grants are numbered by
+ * turns, and a peer echoes the turn that it has met (PROTOCOL R140 to R143).
  *
  * A quarter of what is granted in all is for tokens: every connected peer has an equal part of it, at least one slot,
- * whether it sends or not, and begins with that. The rest goes in equal parts to peers that are busy: those that lately
- * sent half a token or more. While not all are busy, a quarter of a part stays free for the next one: its first
- * acknowledgement brings it that, and the rest comes as soon as others have heard of it.
+ * whether it sends or not, and begins with that. The rest goes in equal parts to busy peers: those that lately sent
+ * half a token or more. While not all peers are busy, a quarter of a part stays free for the next one: its first
+ * acknowledgement brings that quarter, and the rest comes as soon as the other busy peers have heard of theirs.
  *
- * With so many peers that not even one slot for each fits, some have none. Who has none and something to send asks
- * (`want`), waits in a line, and is given one slot when there is one (`serve`). While there is a line nobody is told
- * more than before; who says that nothing of its own waits gives all of it back; and if not all who send can have one,
- * they take turns. So the sum of what is told never exceeds the queue (PROTOCOL R177 to R179).
+ * With so many peers that not even one slot for each fits, some peers have none. Such a peer asks when it has
+ * something to send (`want`), waits in a line, and is given one slot when there is one (`serve`). While there is a
+ * line no peer is told more than before, a peer that has nothing more to send gives all of its slots back, and if
+ * there are fewer slots than senders, the senders take turns. So the sum of what is told never exceeds the queue
+ * (PROTOCOL R177 to R179).
  *
  * A slot costs as much of the queue as the longest packet that may come. But the first slot of a peer costs only as
- * much as what did come lately: so many peers that send short packets have one each where long ones would not fit, and
- * if they send long ones after all, it is one of each that may be lost (PROTOCOL R247).
+ * much as the packets that came lately. So many peers that send short packets have one slot each, where slots for
+ * long packets would not fit. If they send long packets after all, one packet of each may be lost (PROTOCOL R247).
  *
- * A peer may ask and never send (PROTOCOL R320). Each turn that passes unused is counted: its owner may ask anew only
- * after twice the time, up to 13 s. A turn begins anew a few times only, if nothing comes, and is short for who never
- * sent. A peer that goes on asking but does not meet what it is told is awake: what it was told is written off until it
- * does. Silence is no proof of that.
+ * A peer may ask and never send (PROTOCOL R320). Turns that pass unused are counted: after such turns the peer may
+ * ask anew only after twice the time, up to 13 s. A turn in which nothing comes begins anew a few times only, and the
+ * turn of a peer that never sent is short. A peer that goes on asking but does not meet what it is told is awake, so
+ * what it was told is written off until it does. Silence alone writes nothing off.
  *
- * Nobody is asked to give back what nobody needs. When a busy peer cannot have its part, busy ones that have more than
- * theirs are told less with their next acknowledgements, and quiet ones are asked, some of them every millisecond. Who
- * does not answer (it computes, or is hostile) keeps what it was told, and no more.
+ * Slots that no other peer needs are not taken back. When a busy peer cannot have its part, busy peers with more than
+ * their parts are told less with their next acknowledgements, and quiet peers are asked, some of them every
+ * millisecond. A peer that does not answer (it computes, or is hostile) keeps what it was told, and no more.
  *
- * Nothing here depends on how many peers there are, but opening and closing one when the NIC's queue changes.
+ * No call takes longer because there are more peers, but for `resize` of each peer when the NIC's queue changes.
+ *
+ * Parts: grant_share.h (what slots cost), grant_need.h (is a peer busy), grant_turn.h (turns).
  */
 #ifndef UCCL_FLOW_RECV_SLOTS_H
 #define UCCL_FLOW_RECV_SLOTS_H
@@ -71,31 +74,32 @@ struct uccl_grant {
 TAILQ_HEAD(uccl_grant_list, uccl_grant);
 
 struct uccl_slots {
-	struct uccl_grant_list busy, quiet; /* least recently busy first; quiet ones in the order of being looked at */
-	struct uccl_grant_list waiting;	    /* who waits for a slot, and is quiet: first come, first served */
+	struct uccl_grant_list busy, quiet; /* least recently busy first; in the order of their next question */
+	struct uccl_grant_list waiting;	    /* quiet peers that wait for a slot: first come, first served */
 	uint32_t npeers, nbusy, nwaiting;
 	uint32_t change;	/* counts changes of those three */
 	uint64_t used, quiet_used; /* what is told, in all and to quiet peers */
 	uint64_t floors;	/* one slot for each */
-	uint64_t short_ns;	/* when somebody could last not have its part */
-	uint64_t ask_at;	/* when uccl_slots_ask has something to do; UCCL_NEVER: nobody lacks anything */
-	uint32_t looked;
+	uint64_t short_ns;	/* when a peer could last not have its part */
+	uint64_t ask_at;	/* when uccl_slots_ask has something to do; UCCL_NEVER: no peer lacks slots */
+	uint32_t looked;	/* quiet peers that were considered in the present millisecond */
 	uint64_t asked, returned; /* counters: quiet peers that were asked, and grants that came back */
 };
 
 void uccl_slots_init(struct uccl_slots *s);
 
 /*
- * A peer that may send from now on, in packets of which the queue holds `room`, and of which it can have `max_slots` in
+ * A peer may send from now on. The queue holds `room` of its packets, and the peer can have `max_slots` of them in
  * flight. Its first grant is g->slots, perhaps 0.
  */
 void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t max_slots);
 /*
- * The queue holds another number of its packets, `room`, or of those that came lately, `usual`: as many or more. By
- * that counts one slot of each, so that many peers with short packets all have one.
+ * The queue holds another number of the peer's longest packets, `room`, or of packets such as came lately, `usual`,
+ * which is at least `room`. The first slot of a peer costs one of the latter, so that many peers with short packets
+ * have one.
  */
 void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual);
-/* It has ended. Harmless if it is not open. */
+/* The peer has ended. Harmless if the grant is not open. */
 void uccl_slots_close(struct uccl_grant *g);
 
 /*
@@ -109,18 +113,18 @@ static inline void uccl_slots_more(struct uccl_grant *g, bool more)
 	g->need.has_more = more;
 }
 /*
- * It has nothing left to send with, and something to send. False: it asked so short a time ago that its question is not
- * answered; it has been told (PROTOCOL R320).
+ * The peer asks: it has something to send, and no slot. False: its last question is so recent that this one is not
+ * answered; the peer has been told (PROTOCOL R320).
  */
 bool uccl_slots_want(struct uccl_grant *g, uint64_t now);
-/* It knows of no grant of 0: from now on it has one at least, whatever there is. */
+/* The peer knows of no grant of 0: from now on it has at least one slot, even if none is left. */
 void uccl_slots_least(struct uccl_grant *g);
 /* The newest block of the peer says that it has met this turn. */
 void uccl_slots_met(struct uccl_grant *g, uint8_t turn);
 
-/* Call from s->ask_at on, until NULL: the next peer to send a block to, as it is to give back what it does not use. */
+/* Call from s->ask_at on, until NULL: the next peer that needs a block, as it is to give back unused slots. */
 struct uccl_grant *uccl_slots_ask(struct uccl_slots *s, uint64_t now);
-/* Before that, until NULL: the next one that waited and has a slot now, to be told at once. */
+/* Call before that, until NULL: the next peer that waited and has a slot now; it is to be told at once. */
 struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now);
 
 #endif
