@@ -125,4 +125,57 @@ TEST(path_marked__news_only)
 	assert_int_equal(uccl_path_take_marks(&p), 0);
 }
 
+/* The first packet that is not reported counts, and a report of that one or a later one ends it. */
+TEST(path_asks_reported__first)
+{
+	struct uccl_path_asks a = {0};
+
+	uccl_path_asks_left(&a, 7, 100);
+	uccl_path_asks_left(&a, 9, 200);
+	assert_int_equal(a.since_ns, 100);
+	uccl_path_asks_reported(&a, 6);
+	assert_int_equal(a.since_ns, 100);
+	uccl_path_asks_reported(&a, 7);
+	assert_int_equal(a.since_ns, 0);
+}
+
+/* Of the last eight packets it is known which asked for no answer. PROTOCOL R99 */
+TEST(path_asks_quiet__eight)
+{
+	struct uccl_path_asks a = {0};
+
+	uccl_path_asks_quiet(&a, 20);
+	uccl_path_asks_quiet(&a, 22);
+	assert_true(uccl_path_asks_was_quiet(&a, 22) && uccl_path_asks_was_quiet(&a, 20));
+	assert_false(uccl_path_asks_was_quiet(&a, 21) || uccl_path_asks_was_quiet(&a, 23));
+	uccl_path_asks_quiet(&a, 28);
+	assert_true(uccl_path_asks_was_quiet(&a, 22));
+	assert_false(uccl_path_asks_was_quiet(&a, 20));
+	uccl_path_asks_quiet(&a, 60);
+	assert_true(uccl_path_asks_was_quiet(&a, 60));
+	assert_false(uccl_path_asks_was_quiet(&a, 59));
+}
+
+/* Only a write that leaves on trial is the trial; only news counts. PROTOCOL R84 */
+TEST(path_writes__trial)
+{
+	struct uccl_path_writes w = {0};
+
+	uccl_path_writes_left(&w, 4);
+	assert_int_equal(w.state, UCCL_WRITE_OFF);
+	uccl_path_writes_ready(&w, true, 100, 1000);
+	assert_true(uccl_path_writes_may(&w, 1000));
+	uccl_path_writes_left(&w, 5);
+	uccl_path_writes_left(&w, 6);
+	assert_true(w.state == UCCL_WRITE_TRYING && w.trial_csn == 5);
+	uccl_path_writes_hasten(&w);
+	assert_int_equal(w.trial_csn, 5);
+	uccl_path_writes_ready(&w, false, 100, 2000);
+	assert_int_equal(w.trial_csn, 5);
+	assert_false(uccl_path_writes_may(&w, 3000));
+	assert_true(uccl_path_writes_acked(&w, 5));
+	assert_false(uccl_path_writes_acked(&w, 5) || uccl_path_writes_acked(&w, 4));
+	assert_int_equal(w.acked_csn, 6);
+}
+
 TESTS_MAIN

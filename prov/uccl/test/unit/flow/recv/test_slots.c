@@ -914,4 +914,34 @@ TEST(all__by_chance)
 	}
 }
 
+/* Half a token within the time makes a peer busy; the list of busy peers is put in order now and then. PROTOCOL R253 */
+TEST(grant_need_came__counts)
+{
+	struct uccl_grant_need n = {0};
+	uint64_t t = UCCL_GRANT_QUIET_NS;
+
+	uccl_grant_need_init(&n);
+	assert_false(uccl_grant_need_came(&n, 3, 8, false, 0, t));
+	/* What came longer ago does not count. */
+	assert_false(uccl_grant_need_came(&n, 3, 8, false, 0, t + UCCL_GRANT_QUIET_NS));
+	t += UCCL_GRANT_QUIET_NS;
+	assert_true(uccl_grant_need_came(&n, 1, 8, false, 0, t));
+	assert_false(uccl_grant_need_came(&n, 8, 8, true, 0, t + n.quiet_ns / 4 - 1));
+	assert_true(uccl_grant_need_came(&n, 8, 8, true, 0, t + n.quiet_ns / 4));
+	assert_false(uccl_grant_need_over(&n, n.busy_ns + n.quiet_ns - 1));
+	assert_true(uccl_grant_need_over(&n, n.busy_ns + n.quiet_ns));
+}
+
+/* One turn that passed unused is forgiven. PROTOCOL R320 */
+TEST(grant_turn_barred__forgiven)
+{
+	struct uccl_grant_turn t = {0};
+
+	for (int i = 0; i < 3; i++) {
+		uccl_grant_turn_begin(&t, 1000);
+		assert_int_equal(uccl_grant_turn_barred(&t, 1000), i > 0);
+		assert_int_equal(t.again_ns, i ? 1000 + UCCL_GRANT_WASTED_NS * (uint64_t)i : 0);
+	}
+}
+
 TESTS_MAIN
