@@ -248,6 +248,8 @@ static void pacer_calm(struct uccl_pacer *p, uint64_t now)
 /* Something new has come of it. PROTOCOL R65 */
 static void pacer_converge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
 {
+	bool beyond;
+
 	if (!u->is_busy && u->demand <= u->granted && u->received - u->base <= u->cfg.idle)
 		return;
 	pull_busy(p, u, now);
@@ -257,9 +259,13 @@ static void pacer_converge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t n
 		pull_turn(p, u, 0);
 	if (uccl_pull_free(u))
 		return;
-	/* What was under way when it was held needs no grant. If it goes on, it has not heard of its turn. */
+	/*
+	 * What was under way when it was held needs no grant. If it goes on beyond that, it has not heard of its turn.
+	 * As long as it sends what it may, nothing tells whether it has.
+	 */
+	beyond = u->received > u->granted;
 	u->granted = uccl_max(u->granted, u->received);
-	u->tell |= !u->answered && now - u->turn_sent_ns >= u->cfg.quiet_ns;
+	u->tell |= beyond && !u->answered && now - u->turn_sent_ns >= u->cfg.quiet_ns;
 }
 
 void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)

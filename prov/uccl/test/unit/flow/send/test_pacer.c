@@ -543,6 +543,24 @@ TEST(converge__told_again)
 	}
 }
 
+/* One that stays within what it may send gives no sign of either: it is told once, and not with each message. R65 */
+TEST(converge__not_told_again)
+{
+	start(LINK, &converge);
+	for (int i = 0; i < 3; i++)
+		heard(i, 65 * KIB, 0);
+	assert_int_equal(told(), 7);
+	heard(0, 200 * KIB, 0);
+	u[0].granted = 300 * KIB;
+	for (int i = 0; i < 90; i++) {
+		now += converge.quiet_ns / 2;
+		heard(0, (uint64_t)(201 + i) * KIB, 0);
+		heard(1, (uint64_t)(300 + i) * KIB, 500 * KIB);
+		heard(2, (uint64_t)(300 + i) * KIB, 500 * KIB);
+		assert_int_equal(told() & 1, 0);
+	}
+}
+
 /* Who is asked for something gets its credit as if it had said so, and has heard no more than before. PROTOCOL R248 */
 TEST(asked__wants_it)
 {
