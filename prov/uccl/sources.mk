@@ -230,6 +230,7 @@ uccl_sources = \
 	prov/uccl/src/flow/ack/rack.c \
 	prov/uccl/src/flow/ack/rack.h \
 	prov/uccl/src/flow/ack/rate.h \
+	prov/uccl/src/flow/ack/reverse_gap.h \
 	prov/uccl/src/flow/ack/times.c \
 	prov/uccl/src/flow/ack/times.h \
 	prov/uccl/src/flow/closing.c \

@@ -124,6 +124,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/engine/test_config \
 	prov/uccl/test/unit/engine/test_engine \
 	prov/uccl/test/unit/engine/test_engine_verbs \
+	prov/uccl/test/unit/engine/test_group \
 	prov/uccl/test/unit/engine/test_hostile \
 	prov/uccl/test/unit/engine/test_nomem \
 	prov/uccl/test/unit/engine/test_security \
@@ -134,6 +135,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/flow/ack/test_pto \
 	prov/uccl/test/unit/flow/ack/test_rack \
 	prov/uccl/test/unit/flow/ack/test_rate \
+	prov/uccl/test/unit/flow/ack/test_reverse_gap \
 	prov/uccl/test/unit/flow/ack/test_times \
 	prov/uccl/test/unit/flow/observe/test_stall \
 	prov/uccl/test/unit/flow/observe/test_stats \
@@ -160,6 +162,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/flow/send/test_tx_new \
 	prov/uccl/test/unit/flow/send/test_tx_packet \
 	prov/uccl/test/unit/flow/send/test_tx_place \
+	prov/uccl/test/unit/flow/test_ack_ride \
 	prov/uccl/test/unit/flow/test_closing \
 	prov/uccl/test/unit/flow/test_conn_bfs \
 	prov/uccl/test/unit/flow/test_events \

@@ -225,6 +225,19 @@ void uccl_flow_close(struct uccl_flow *f, uint64_t now);
 uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
 /* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
 void uccl_flow_gathered(struct uccl_flow *f);
+/*
+ * The owner waits until all is acknowledged: if that might wait for payload of the peer, the peer is asked. PROTOCOL
+ * R340
+ */
+void uccl_flow_hurry(struct uccl_flow *f);
+/* While no more than this is in flight, nobody waits for an acknowledgement to free something. PROTOCOL R340 R341 */
+#define UCCL_LITTLE_BYTES 16384
+/* Nothing waits to be sent, and with `len` bytes more no more than UCCL_LITTLE_BYTES are in flight. */
+static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t len)
+{
+	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes + len <= UCCL_LITTLE_BYTES;
+}
+
 /* Everything submitted was acknowledged. */
 bool uccl_flow_idle(const struct uccl_flow *f);
 /* The time-out. */

@@ -50,6 +50,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	struct uccl_paths_cfg paths = {
 		.n = cfg->paths_tx,
 		.labels = cfg->labels,
+		.first_label = cfg->wire.first_label % cfg->labels,
 		.writes = cfg->write.bytes,
 		.write_later = cfg->write.later,
 		.write_brittle = cfg->write.brittle,
@@ -75,8 +76,6 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->user = user;
 	uccl_sendq_init(&f->sendq, cfg->policy.credit->shortest);
 	uccl_rng_seed(&f->rng, cfg->seed);
-	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
-	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
 	if (!uccl_sent_init(&f->sent, cfg->window, cfg->wire.csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
 	    !uccl_flow_rx_init(&f->rx, &write_rx, cfg->wire.csn_rx, cfg->packet.mtu_rx - UCCL_HDR_LEN, now))
 		goto nomem;
@@ -242,6 +241,14 @@ void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 {
 	uccl_event_asked(f, bytes, now);
+}
+
+void uccl_flow_hurry(struct uccl_flow *f)
+{
+	if (!uccl_sent_outstanding(&f->sent) || !f->loss.pto.delayed)
+		return;
+	uccl_pto_ack_requested(&f->loss.pto);
+	uccl_paths_probe(&f->paths, uccl_sent_at(&f->sent, f->sent.nxt - 1)->path);
 }
 
 bool uccl_flow_idle(const struct uccl_flow *f)

@@ -54,6 +54,15 @@ static inline bool flow_more(const struct uccl_flow *f)
 	return !uccl_sendq_empty(&f->sendq) || uccl_sent_waits(&f->sent) || f->write_tx.item;
 }
 
+/*
+ * Does little payload stay on one path? Not with direct writes, which have paths enough in use that are known to be
+ * quick. PROTOCOL R341
+ */
+static inline bool flow_warm(const struct uccl_flow *f)
+{
+	return f->cfg.policy.pathsel->warm && !f->cfg.write.bytes;
+}
+
 /* What the layer above says of a chunk: is it taken? See uccl_flow_ops.deliver. */
 static inline bool flow_took(enum uccl_drop reason)
 {
@@ -90,8 +99,8 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 /* received.c */
 /* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now);
-/* `packets` of it came; `ar`: and its sender asks. */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, uint64_t now);
+/* `packets` of it came, with these flags: UCCL_FLAG_AR, UCCL_FLAG_DELAY. */
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, uint8_t flags, uint64_t now);
 /* A chunk that is here already; see uccl_ack_tracker_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 

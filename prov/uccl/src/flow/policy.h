@@ -134,6 +134,7 @@ struct uccl_chunk_info {
 /* A path policy. `ps` is its state of UCCL_PATHSEL_STATE bytes. */
 struct uccl_path_ops {
 	const char *name;
+	bool warm; /* while little is in flight it is not asked: payload stays on one path that works (PROTOCOL R341) */
 	const struct uccl_constant *constants; /* its table; NULL: none */
 	void (*init)(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths);
 	/*

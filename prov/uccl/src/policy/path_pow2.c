@@ -47,5 +47,6 @@ static uint16_t pow2_select(void *ps, const struct uccl_path *paths, const uint1
 
 const struct uccl_path_ops uccl_path_pow2 = {
 	.name = "pow2",
+	.warm = true,
 	.select = pow2_select,
 };

@@ -250,6 +250,7 @@ static void reps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint
 
 const struct uccl_path_ops uccl_path_reps = {
 	.name = "reps",
+	.warm = true,
 	.constants = reps_constants,
 	.init = reps_init,
 	.select = reps_select,

@@ -419,6 +419,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	uint32_t train = c->chunk ? 0 : c->train / c->mtu * chunk;
 	/* There and back through the empty network, as a handshake before all traffic would have it. */
 	uint64_t rtt = 2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS;
+	uint64_t seed = c->seed ^ (unit << 48 ^ (uint64_t)h->id << 32 ^ to) * 0x9e3779b97f4a7c15ull;
 	const struct uccl_flow_cfg cfg = {
 		.policy.cc = st->cc,
 		.policy.pathsel = st->pathsel,
@@ -432,6 +433,8 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.wire.token_rx = 1,
 		.wire.csn_tx = 1000,
 		.wire.csn_rx = 1000,
+		.wire.delays_tx = true,
+		.wire.first_label = (uint16_t)(seed >> 40),
 		.packet.chunk_bytes = chunk,
 		.write.bytes = c->chunk,
 		.write.brittle = c->brittle,
@@ -453,7 +456,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.delay_ns = c->told.delay_ns ? c->told.delay_ns : rtt,
 		.rto_min_ns = c->told.rto_min_ns,
 		.first_rtt_ns = rtt,
-		.seed = c->seed ^ (unit << 48 ^ (uint64_t)h->id << 32 ^ to) * 0x9e3779b97f4a7c15ull,
+		.seed = seed,
 	};
 
 	*out = ff;

@@ -502,7 +502,7 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"hole-half", "half of the routes die in the direction of the acknowledgements",
 	 "routes=8 paths=16 rate_mbps=1000", .seeds = 5, .run = run_hole, .arg = &(const struct dying){1, 0, 3, 200}},
 	{"hole-back", "seven of eight routes die in the direction of the acknowledgements",
-	 "routes=8 paths=16 rate_mbps=1000", .seeds = 5, .run = run_hole, .arg = &(const struct dying){1, 0, 6, 1000}},
+	 "routes=8 paths=16 rate_mbps=1000", .seeds = 5, .run = run_hole, .arg = &(const struct dying){1, 0, 6, 2000}},
 	/* One in 64 questions and answers comes through, and they become seldom: it may take seconds. */
 	{"hole-most", "seven of eight routes die", "routes=8 paths=16 rate_mbps=1000", .seeds = 5, .run = run_hole,
 	 .arg = &(const struct dying){-1, 0, 6, 12000}},

@@ -47,6 +47,7 @@ void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 		.brittle = e->nic->caps.write_brittle,
 		.unsolicited = true,
 		.lanes_unsolicited = true,
+		.delays = true,
 	};
 	if (p->security)
 		engine_random(&e->identity, p->key, sizeof(p->key));

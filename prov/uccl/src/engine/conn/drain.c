@@ -52,8 +52,13 @@ void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
 	e->drain.began_ns = now ? now : 1;
 	conns_half_end(e, now);
 	TAILQ_FOREACH(c, &e->conns.live, state.all)
-		if (c->hs.state != UCCL_CONN_IDLE)
+		if (c->hs.state != UCCL_CONN_IDLE) {
 			conn_drain_set(c, &e->drain.close_unsent);
+			if (c->peer.open) {
+				uccl_flow_hurry(&c->peer.flow);
+				engine_ready(c);
+			}
+		}
 	engine_drain_step(e, now);
 	engine_tx(e, now);
 }

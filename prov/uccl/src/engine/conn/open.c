@@ -47,6 +47,9 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.msg_limit_tx = t->msg_limit,
 		.wire.epoch_tx = c->hs.mine.epoch,
 		.wire.epoch_rx = t->epoch,
+		.wire.delays_tx = t->delays,
+		/* The same for all peers, so that little payload leaves by few sockets; endpoints differ. */
+		.wire.first_label = (uint16_t)(e->identity.listener.local.incarnation >> 16),
 		.tx_sync = caps->tx_sync,
 		.write.async = caps->write_async,
 		.write.later = e->nic->ops->offer,

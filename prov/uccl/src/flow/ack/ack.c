@@ -10,6 +10,8 @@
 
 /* What arrives from a peer that we owe nothing is reported this often at most, and not more than once per RTT. */
 #define REPORT_NS UCCL_NS_PER_MS
+/* So long a report waits for payload to ride on. */
+#define REPORT_RIDE_NS (4 * UCCL_NS_PER_MS)
 
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
@@ -67,6 +69,9 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		path_landed(f, e->path, e->flying, now);
 	if (e->ntx == 1)
 		uccl_rack_came(&f->loss.rack, csn, e->sent_ns);
+	/* Also if the peer was asked: what comes without that takes no less. */
+	if (e->packet.delayed && e->ntx == 1)
+		uccl_times_ride(&f->loss.times, now - e->sent_ns);
 	uccl_rate_acked(&f->loss.rate, &e->rate, e->sent_ns, bytes);
 	uccl_persistent_loss_came(&f->loss.persistent_loss);
 	ack_unlost(f, e, bytes - e->flying);
@@ -279,6 +284,25 @@ static void ack_trains(struct uccl_flow *f)
 		uccl_train_see(&f->train, f->train_bytes, &s);
 }
 
+/*
+ * A peer that only listens would never know which of its paths bring its acknowledgements here. One that sends little
+ * hears of them by the blocks that its own payload gets. PROTOCOL R58
+ */
+static void ack_report(struct uccl_flow *f, uint64_t bytes, uint64_t now)
+{
+	struct uccl_ack_tracker *o = &f->rx.ack_tracker;
+
+	if (f->cfg.paths_rx <= 1)
+		return;
+	if (!uccl_pto_repeated(&f->loss.pto) &&
+	    !(bytes && now - o->sent_ns >= uccl_max(REPORT_NS, f->loss.times.srtt_ns)))
+		return;
+	if (f->rx.delays && !uccl_pto_repeated(&f->loss.pto))
+		uccl_ack_tracker_until(o, now + REPORT_RIDE_NS);
+	else
+		uccl_ack_tracker_at_once(o);
+}
+
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
@@ -313,11 +337,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	uccl_rack_learn(&f->loss.rack, f->sent.una, f->loss.times.srtt_ns, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->loss.rack, a->dups, f->loss.times.srtt_ns, now);
-	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
-	if (f->cfg.paths_rx > 1 &&
-	    (uccl_pto_repeated(&f->loss.pto) ||
-	     (info.bytes && now - f->rx.ack_tracker.sent_ns >= uccl_max(REPORT_NS, f->loss.times.srtt_ns))))
-		uccl_ack_tracker_at_once(&f->rx.ack_tracker);
+	ack_report(f, info.bytes, now);
 	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
 	if (f->loss.pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
 		uccl_pto_answered(&f->loss.pto, &f->loss.times, uccl_sent_outstanding(&f->sent),

@@ -125,6 +125,12 @@ static inline void uccl_ack_tracker_at_once(struct uccl_ack_tracker *o)
 	o->now = true;
 }
 
+/* Is there something that a packet which leaves anyway should tell? */
+static inline bool uccl_ack_tracker_due(const struct uccl_ack_tracker *o)
+{
+	return o->chunks || o->now || o->at != UCCL_NEVER;
+}
+
 /* Not later than that. */
 static inline void uccl_ack_tracker_until(struct uccl_ack_tracker *o, uint64_t at)
 {

@@ -29,7 +29,7 @@ void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, ui
 	if (!waits)
 		s->at = UCCL_NEVER;
 	else if (!s->backoff)
-		s->at = now + uccl_times_pto(t);
+		s->at = now + (s->delayed ? uccl_times_pto_ride(t) : uccl_times_pto(t));
 	/* Probe or answer may be lost, too: the second question comes after twice as long (RFC 9002 section 6.2.1). */
 	else if (s->backoff == 1)
 		s->at = now + uccl_min(2 * uccl_times_pto(t), uccl_times_rto(t));
@@ -37,22 +37,26 @@ void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, ui
 		s->at = now + uccl_min(uccl_times_rto(t) << doublings(s), UCCL_RTO_MAX_NS);
 }
 
-void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns, uint64_t now)
+/* Likewise after an answer. */
+static uint64_t pto_next(const struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns)
 {
 	uint64_t later = s->left_ns > reported_ns ? s->left_ns - reported_ns : 0;
 
+	return s->delayed ? uccl_times_pto_ride(t) : uccl_times_pto_next(t, later, s->ar);
+}
+
+void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns, uint64_t now)
+{
 	s->backoff = 0;
 	/* What leaves from now on begins anew. */
 	s->armed_ns = 0;
-	s->at = waits ? now + uccl_times_pto_next(t, later, s->ar) : UCCL_NEVER;
+	s->at = waits ? now + pto_next(s, t, reported_ns) : UCCL_NEVER;
 }
 
 void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now)
 {
-	uint64_t later = s->left_ns > reported_ns ? s->left_ns - reported_ns : 0;
-
 	if (s->at != UCCL_NEVER)
-		s->at = uccl_min(s->at, now + uccl_times_pto_next(t, later, s->ar));
+		s->at = uccl_min(s->at, now + pto_next(s, t, reported_ns));
 }
 
 void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t chunks, uint64_t now)

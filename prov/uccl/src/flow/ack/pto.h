@@ -20,7 +20,8 @@ struct uccl_pto {
 	uint64_t at;		/* when to ask; UCCL_NEVER: nothing is in flight */
 	uint64_t armed_ns;	/* when that was set, as something left; 0: as the peer answered */
 	uint64_t left_ns;	/* when something left last */
-	bool ar;		/* it wants to be acknowledged at once */
+	bool ar;		/* it wants to be acknowledged at once, */
+	bool delayed;		/* or its acknowledgement may wait for payload */
 	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
 	uint64_t asked_ns;	/* when the latest of them left, as coarse as its answer's echo; 0: none did */
 	uint64_t first_timeout_ns;	       /* likewise the first time-out of the latest row; 0: there was none */
@@ -62,7 +63,7 @@ bool uccl_pto_proven(struct uccl_pto *s, uint64_t sent_ns);
 static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t, bool first, uint64_t now)
 {
 	s->left_ns = now;
-	s->ar = false;
+	s->ar = s->delayed = false;
 	if (first)
 		s->backoff = 0;
 	/* The packets of a train leave in one instant, so the timer is right already. */
@@ -75,6 +76,7 @@ static inline void uccl_pto_resent(struct uccl_pto *s, const struct uccl_times *
 {
 	s->left_ns = now;
 	s->ar = true;
+	s->delayed = false;
 	if (!s->backoff)
 		uccl_pto_arm(s, t, true, now);
 }
@@ -83,6 +85,15 @@ static inline void uccl_pto_resent(struct uccl_pto *s, const struct uccl_times *
 static inline void uccl_pto_ack_requested(struct uccl_pto *s)
 {
 	s->ar = true;
+	s->delayed = false;
+}
+
+/* The acknowledgement of what left last, and asks for nothing, may wait for payload. PROTOCOL R340 */
+static inline void uccl_pto_ack_delayed(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
+{
+	s->delayed = true;
+	if (!s->backoff)
+		uccl_pto_arm(s, t, true, now);
 }
 
 /* A time-out struck and was not answered. One unanswered question may be a lost packet. */

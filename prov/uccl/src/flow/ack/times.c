@@ -32,3 +32,8 @@ void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now)
 	t->hostvar_ns = t->hostvar_ns - t->hostvar_ns / 4 + off / 4;
 	t->host_ns = t->host_ns - t->host_ns / 8 + host / 8;
 }
+
+void uccl_times_ride(struct uccl_times *t, uint64_t took_ns)
+{
+	uccl_rtt_smooth(&t->ride_ns, &t->ridevar_ns, uccl_clamp(took_ns, 1, 2 * UCCL_RIDE_MAX_NS));
+}

@@ -15,6 +15,8 @@
 
 /* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
 #define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
+/* No acknowledgement waits longer than this for payload that it can ride on. PROTOCOL R340 */
+#define UCCL_RIDE_MAX_NS UCCL_NS_PER_MS
 /* Longest time between two probes of a silent peer. */
 #define UCCL_RTO_MAX_NS (200 * UCCL_NS_PER_MS)
 
@@ -23,6 +25,8 @@ struct uccl_times {
 	uint64_t first_ns;		/* round trip before any sample, with the host's part; 0: not known */
 	/* The fabric: smoothed over all paths (0: no sample yet), the shortest (UCCL_NEVER: none), the latest. */
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
+	/* From a chunk whose acknowledgement may wait, to that: mean (0: none yet) and mean deviation. PROTOCOL R340 */
+	uint64_t ride_ns, ridevar_ns;
 	/* The peer's host: mean and mean deviation. PROTOCOL R99 */
 	uint64_t host_ns, hostvar_ns;
 	uint64_t host_heard_ns;		/* when its last sample came */
@@ -34,6 +38,9 @@ void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_n
 void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns);
 /* The peer's host took so long. */
 void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now);
+
+/* The acknowledgement of a chunk for which it might wait for payload came so long after that. */
+void uccl_times_ride(struct uccl_times *t, uint64_t took_ns);
 
 /* What the peer's host may take before silence says anything. PROTOCOL R99 */
 static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
@@ -75,6 +82,17 @@ static inline uint64_t uccl_times_pto(const struct uccl_times *t)
 		return uccl_times_rto(t);
 	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +
 			uccl_times_host_wait(t), uccl_times_rto(t));
+}
+
+/*
+ * The same of what the peer may acknowledge with its next payload: what that took lately, and no later than
+ * UCCL_RIDE_MAX_NS after any other. PROTOCOL R340
+ */
+static inline uint64_t uccl_times_pto_ride(const struct uccl_times *t)
+{
+	uint64_t pto = uccl_times_pto(t);
+
+	return uccl_clamp(t->ride_ns + 4 * t->ridevar_ns, pto, pto + UCCL_RIDE_MAX_NS);
 }
 
 /*

@@ -29,6 +29,9 @@
  * more the last would be asked minutes later. PROTOCOL R55
  */
 #define ASKED_ENOUGH 8
+/* So many paths are compared before one is kept for little payload: the same for all peers, so that they share sockets.
+ */
+#define WARM_TRIES 3
 /* One in so many control packets leaves on any path in service. */
 #define CONTROL_OTHERS 8
 /* New labels for each answer that was lost: flow_rx.c sends an answer on this many paths. */
@@ -388,9 +391,10 @@ uint16_t uccl_paths_control(struct uccl_paths *s)
 	return uccl_paths_next(s);
 }
 
-uint16_t uccl_paths_quick(struct uccl_paths *s)
+/* The quickest for packets of `path` and of those that the peer reported lately. */
+static uint16_t paths_quickest(const struct uccl_paths *s, uint16_t path)
 {
-	uint16_t path = uccl_paths_control(s), best = path;
+	uint16_t best = path;
 
 	for (uint8_t i = 0; i < s->ncontrol; i++) {
 		uint64_t rtt = s->list[s->control[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
@@ -398,7 +402,33 @@ uint16_t uccl_paths_quick(struct uccl_paths *s)
 		if (rtt && (!least || rtt < least))
 			best = s->control[i];
 	}
+	return best;
+}
+
+/* The same, unless `path` takes hardly longer. */
+static uint16_t paths_quicker(const struct uccl_paths *s, uint16_t path)
+{
+	uint16_t best = paths_quickest(s, path);
+
 	return s->list[path].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns ? best : path;
+}
+
+uint16_t uccl_paths_choose_warm(struct uccl_paths *s)
+{
+	const struct uccl_path *p;
+
+	while (s->ncontrol < WARM_TRIES && s->warm_tried < WARM_TRIES && s->warm_tried < s->n) {
+		p = &s->list[s->warm_tried++];
+		if (uccl_path_usable(p) && !p->losses)
+			return (uint16_t)(p - s->list);
+	}
+	s->warm = uccl_paths_warm_works(s) ? paths_quicker(s, s->warm) : paths_quickest(s, s->alive);
+	return uccl_paths_warm_works(s) ? s->warm : UCCL_PATHS_MAX;
+}
+
+uint16_t uccl_paths_quick(struct uccl_paths *s)
+{
+	return paths_quicker(s, uccl_paths_control(s));
 }
 
 uint16_t uccl_paths_control_next(struct uccl_paths *s)

@@ -56,6 +56,8 @@ struct uccl_paths {
 	uint16_t control_rr;	/* one after the other */
 	uint16_t control[UCCL_CONTROL_PATHS]; /* paths in service that the peer reported lately */
 	uint16_t alive;		/* reported last */
+	uint16_t warm;		/* payload leaves on it while little is in flight */
+	uint8_t warm_tried;	/* so many were tried for that */
 	uint16_t probes_due;	/* paths with a probe to send */
 	uint16_t write_rr;	/* where the next path that may carry writes is looked for */
 	uint32_t unheard;	/* answers in a row that the peer does not know of */
@@ -102,6 +104,26 @@ void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len);
 void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived);
 /* Paths that were out of service for their time. PROTOCOL R17 */
 void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now);
+
+/*
+ * The path for payload while little is in flight: at first one after the other of a few, then the same, `warm`. It is
+ * left for the quickest one that the peer reported lately, if it lost something or takes twice as long. UCCL_PATHS_MAX:
+ * none is known to work. PROTOCOL R341
+ */
+uint16_t uccl_paths_choose_warm(struct uccl_paths *s);
+/* Payload leaves on this one from now on while little is in flight. */
+static inline void uccl_paths_set_warm(struct uccl_paths *s, uint16_t path)
+{
+	s->warm = path;
+}
+
+/* Is `warm` in service, and did it lose nothing since the peer reported it last? */
+static inline bool uccl_paths_warm_works(const struct uccl_paths *s)
+{
+	const struct uccl_path *p = &s->list[s->warm];
+
+	return uccl_path_usable(p) && !p->losses;
+}
 
 /* The next of those in service, one after the other. */
 uint16_t uccl_paths_next(struct uccl_paths *s);

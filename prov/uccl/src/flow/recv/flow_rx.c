@@ -47,7 +47,7 @@ static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uin
 	f->cfg.stats->rx_bytes += in->len;
 	flow_received(f, csn, in->len, whole, h->flags & UCCL_FLAG_RTX, now);
 	uccl_write_rx_age(&f->rx.write, csn, now);
-	flow_owe_ack(f, csn, in->segments, h->flags & UCCL_FLAG_AR, now);
+	flow_owe_ack(f, csn, in->segments, h->flags, now);
 }
 
 /* A segment, all of it. Of one that was sent as such, `in` is what counts; else it was put together. */
@@ -167,7 +167,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	f->cfg.stats->rx_bytes += in.len;
 	flow_received(f, csn, in.len, true, h->flags & UCCL_FLAG_RTX, now);
 	uccl_write_rx_age(&f->rx.write, csn, now);
-	flow_owe_ack(f, csn, 1, h->flags & UCCL_FLAG_AR, now);
+	flow_owe_ack(f, csn, 1, h->flags, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);
 }
@@ -175,7 +175,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 /* Of chunks those that ask for something say whether more waits for a slot. PROTOCOL R178 */
 static void rx_more(struct uccl_flow *f, const struct uccl_hdr *h)
 {
-	if (h->flags && f->cfg.grant)
+	if (h->flags & ~UCCL_FLAG_DELAY && f->cfg.grant)
 		uccl_slots_more(f->cfg.grant, h->flags & UCCL_FLAG_WANT);
 }
 

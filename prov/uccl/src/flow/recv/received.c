@@ -26,18 +26,26 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
 }
 
 /*
- * Who asks is answered in the same round: the sender's application waits for it, and ours may not come back to poll
- * before it has heard of that by other means.
+ * A sender that asks is answered in the same round: its application waits for that, and ours may not come back to poll
+ * before it has heard of that by other means. A sender that waits for nothing has slots left, so its packets are not
+ * counted against them. PROTOCOL R22 R340
  */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, uint64_t now)
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, uint8_t flags, uint64_t now)
 {
 	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
+	uint64_t wait = UCCL_ACK_DELAY_NS;
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
 	bool gap = csn > f->rx.arrived.nxt || csn + 1 < f->rx.arrived.high ||
 		   (f->rx.segments.n && csn == f->rx.arrived.nxt && flow_segments_gap(f, csn));
 
-	uccl_ack_tracker_chunk(&f->rx.ack_tracker, packets, ar ? 0 : every,
-			       now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));
+	uccl_flow_rx_delays(&f->rx, flags & UCCL_FLAG_DELAY, now);
+	if (f->rx.delays) {
+		every = ACK_EVERY_MAX;
+		wait = uccl_reverse_gap_limit(&f->rx.reverse_gap);
+	}
+	if (gap)
+		wait = ACK_REORDER_NS;
+	uccl_ack_tracker_chunk(&f->rx.ack_tracker, packets, flags & UCCL_FLAG_AR ? 0 : every, now + wait);
 }
 
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)

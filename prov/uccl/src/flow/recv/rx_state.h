@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "flow/ack/ack_tracker.h"
+#include "flow/ack/reverse_gap.h"
 #include "flow/recv/arrived.h"
 #include "flow/recv/rx_segments.h"
 #include "flow/recv/subsegments.h"
@@ -15,10 +16,12 @@
 struct uccl_flow_rx {
 	struct uccl_arrived arrived;
 	struct uccl_ack_tracker ack_tracker;
+	struct uccl_reverse_gap reverse_gap;  /* how long an acknowledgement may wait for payload */
 	struct uccl_subsegments subsegments;  /* incomplete segments */
 	struct uccl_rx_segments segments;     /* incomplete chunks */
 	struct uccl_write_rx write;	      /* direct writes */
 	uint64_t heard_ns;		      /* last accepted packet */
+	bool delays;			      /* nobody waits for the acknowledgement of the latest chunk */
 };
 
 /* first_csn: of the peer; `longest`: bytes of a record. False: no memory; fini frees what there is. */
@@ -39,6 +42,14 @@ static inline void uccl_flow_rx_fini(struct uccl_flow_rx *rx)
 	uccl_write_rx_fini(&rx->write);
 	uccl_subsegments_fini(&rx->subsegments);
 	uccl_rx_segments_fini(&rx->segments);
+}
+
+/* A chunk came; does anybody wait for its acknowledgement? */
+static inline void uccl_flow_rx_delays(struct uccl_flow_rx *rx, bool delays, uint64_t now)
+{
+	rx->delays = delays;
+	if (delays)
+		uccl_reverse_gap_owed(&rx->reverse_gap, now);
 }
 
 /* A packet was accepted. */

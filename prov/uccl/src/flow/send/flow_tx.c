@@ -62,7 +62,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (flow_tx_credit(f, tx, now))
 		return 1;
 	if (f->rx.ack_tracker.now)
-		return flow_tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, uccl_paths_control(&f->paths), true, now);
+		return flow_tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, flow_tx_control_path(f), true, now);
 	if (uccl_ack_tracker_take_answer(&f->rx.ack_tracker)) {
 		uccl_ack_tracker_again(&f->rx.ack_tracker, f->paths.reacted_ns);
 		path = f->paths.unheard > 1 ? uccl_paths_control(&f->paths) : uccl_paths_next(&f->paths);

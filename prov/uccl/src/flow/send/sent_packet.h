@@ -10,7 +10,14 @@ struct uccl_sent_packet {
 	uint32_t bytes;	/* of the longest packet of the latest transmission */
 	uint32_t pseq;	/* path sequence number of its last packet */
 	bool alone;	/* it was in no train */
+	bool delayed;	/* its acknowledgement may wait for payload of the peer (UCCL_FLAG_DELAY) */
 };
+
+/* It leaves for the first time, and its acknowledgement may wait for payload of the peer. */
+static inline void uccl_sent_packet_delayed(struct uccl_sent_packet *p)
+{
+	p->delayed = true;
+}
 
 /* It had this number on its path. */
 static inline void uccl_sent_packet_left(struct uccl_sent_packet *p, uint32_t pseq)

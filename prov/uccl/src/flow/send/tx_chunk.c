@@ -7,6 +7,8 @@
 
 /* Payload that is one long piece comes by itself. */
 #define PREFETCH_MAX 4096
+/* So many chunks in flight at most have acknowledgements that may wait. */
+#define DELAY_CHUNKS 16
 
 struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
 				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
@@ -17,6 +19,7 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 	uccl_rate_sent(&f->loss.rate, &e->rate, was_idle, now);
 	uccl_path_fly(&f->paths.list[path], len);
 	f->cfg.stats->tx_bytes += len;
+	f->cfg.stats->chunks_tx++;
 	uccl_pto_sent(&f->loss.pto, &f->loss.times, was_idle, now);
 	return e;
 }
@@ -28,12 +31,28 @@ static bool tx_window_full(struct uccl_flow *f, uint64_t now)
 	       !flow_tx_allowed(f, f->chunk_bytes, now);
 }
 
-uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
+/*
+ * Nobody waits for the acknowledgement of the chunk that was entered last: no operation ends with it, little is in
+ * flight, half of the slots are free, nothing waits to be sent, and its path is known. PROTOCOL R340
+ */
+static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item, const struct uccl_sent *e)
+{
+	return f->sent.inflight_bytes <= UCCL_LITTLE_BYTES && !item->want_ack && !flow_more(f) &&
+	       f->cfg.wire.delays_tx && !f->loss.pto.backoff && f->sent.inflight_chunks <= DELAY_CHUNKS &&
+	       2 * uccl_sent_packets(&f->sent) <= f->limits.slots && f->paths.list[e->path].srtt_ns;
+}
+
+uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now)
 {
 	/* What was acknowledged meanwhile needs no question. */
 	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
+	if (tx_may_delay(f, e->item, e)) {
+		uccl_sent_packet_delayed(&e->packet);
+		uccl_pto_ack_delayed(&f->loss.pto, &f->loss.times, now);
+		return UCCL_FLAG_DELAY;
+	}
 	if (f->since_ar < flow_tx_ask_bytes(f) && uccl_sent_packets(&f->sent) + 1 < f->limits.slots &&
-	    !(last && item->want_ack) && !tx_window_full(f, now))
+	    !(last && e->item->want_ack) && !tx_window_full(f, now))
 		return 0;
 	f->since_ar = 0;
 	uccl_pto_ack_requested(&f->loss.pto);
@@ -104,6 +123,9 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		memset(tx->tail, 0, h.tail_len);
 	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_NEVER : FLOW_BLOCK_DUE, now);
 	tx->queue = queue;
+	/* When it is reported says nothing of the peer's host. PROTOCOL R99 */
+	if (flags & UCCL_FLAG_DELAY)
+		uccl_path_quiet(&f->paths.list[e->path]);
 	uccl_sent_packet_left(&e->packet, h.pseq);
 	uccl_sent_packet_long(&e->packet, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train.bytes);
 }

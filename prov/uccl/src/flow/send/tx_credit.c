@@ -40,7 +40,7 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_put64(rec + 8, f->credit.lost);
 		/* Of no message: 0. PROTOCOL R198 */
 		uccl_put64(rec + 16, left ? f->credit.message : 0);
-		return flow_tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, uccl_paths_control(&f->paths), false, now);
+		return flow_tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, flow_tx_control_path(f), false, now);
 	}
 	return 0;
 }
@@ -62,8 +62,7 @@ int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 			uccl_put64(rec, grant);
 			uccl_put64(rec + 8, turn);
-			return flow_tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, uccl_paths_control(&f->paths), false,
-					       now);
+			return flow_tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, flow_tx_control_path(f), false, now);
 		}
 	}
 	return tx_demand(f, tx, now);

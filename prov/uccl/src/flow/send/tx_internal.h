@@ -35,6 +35,11 @@ void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len);
 /* The path for payload, of a message that has so much left: a new choice per chunk, or per burst of small packets. */
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
+/*
+ * The path of an acknowledgement, or of credit. As long as the peer sends little, that is the path of our payload, if
+ * the peer reported it lately and knows of our answers. PROTOCOL R341
+ */
+uint16_t flow_tx_control_path(struct uccl_flow *f);
 /* Bytes of the burst under way, if the next packet belongs to it, or of the next burst. */
 uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
@@ -62,8 +67,11 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 /* The next chunk leaves: it is in flight. Returns its entry in the log. */
 struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
 				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now);
-/* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
-uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now);
+/*
+ * What the chunk of `e`, which was entered last, says of its acknowledgement: UCCL_FLAG_AR, UCCL_FLAG_DELAY, or 0.
+ * `last`: the item ends with it.
+ */
+uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now);
 /* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
 void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len);
 /* Send the chunk of log entry `e` as a packet: first time or again. */

@@ -61,7 +61,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
 	else if (flow_tx_long(f, e->len))
 		return flow_tx_wait(f, tx, e, now);
-	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, true, e->len, now), now);
+	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ack_flags(f, e, true, e->len, now), now);
 	return 1;
 }
 
@@ -168,7 +168,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.packet.chunk_bytes ? UCCL_HDR_LEN + len : trial);
 	last = item->off == item->len;
 	followed = last && tx_followed(f, item, now);
-	flags = flow_tx_ar(f, item, last && !followed, len, now);
+	flags = flow_tx_ack_flags(f, e, last && !followed, len, now);
 	if (len > packet)
 		return flow_tx_train(f, tx, e, packet, flags, now);
 	packet = flow_tx_each(f, item);

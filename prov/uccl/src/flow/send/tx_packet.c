@@ -51,12 +51,14 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	tx->tail_len = h->tail_len;
 	/* Behind a full packet there is no room even for the shortest block. */
 	if ((block == FLOW_BLOCK_ALWAYS ||
-	     (block == FLOW_BLOCK_DUE && (f->rx.ack_tracker.chunks || f->rx.ack_tracker.now))) &&
+	     (block == FLOW_BLOCK_DUE && uccl_ack_tracker_due(&f->rx.ack_tracker))) &&
 	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
+	if (block != FLOW_BLOCK_NEVER && h->type >= UCCL_PKT_CHUNK)
+		uccl_reverse_gap_left(&f->rx.reverse_gap, now);
 	/* PROTOCOL R178 R246 */
-	if (h->flags && h->type >= UCCL_PKT_CHUNK) {
+	if (h->flags & ~UCCL_FLAG_DELAY && h->type >= UCCL_PKT_CHUNK) {
 		if (flow_more(f) || uccl_peer_limits_expects(&f->limits))
 			h->flags |= UCCL_FLAG_WANT;
 		if (!flow_more(f))
@@ -89,6 +91,7 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 	tx->cookie = UCCL_NEVER;
 	flow_tx_packet(f, tx, &h, path, want_ack ? FLOW_BLOCK_ALWAYS : FLOW_BLOCK_DUE, now);
 	uccl_path_asked(&f->paths.list[path], now);
+	f->cfg.stats->acks_alone += type == UCCL_PKT_ACK;
 	if (type != UCCL_PKT_PROBE)
 		uccl_path_quiet(&f->paths.list[path]);
 	return 1;

@@ -71,15 +71,39 @@ bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct
 	       flow_tx_burst_left(f, first) >= bytes + 2ull * f->chunk_bytes;
 }
 
+/*
+ * The path of a burst of `size` bytes. While little is in flight it stays the same: a new one would find its sockets,
+ * routes and counters out of all caches, and could carry no more. One that lost something, or has become slow, is left.
+ * PROTOCOL R341
+ */
+static uint16_t tx_burst_path(struct uccl_flow *f, uint32_t size, uint32_t bytes, uint64_t left, uint64_t now)
+{
+	bool warm = f->sent.inflight_bytes + uccl_max(bytes, left) <= UCCL_LITTLE_BYTES && !f->loss.pto.backoff &&
+		    flow_warm(f);
+	uint16_t path = warm ? uccl_paths_choose_warm(&f->paths) : UCCL_PATHS_MAX;
+
+	if (path != UCCL_PATHS_MAX)
+		return path;
+	path = uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), left, now);
+	if (warm)
+		uccl_paths_set_warm(&f->paths, path);
+	return path;
+}
+
+/* The burst is on the path for little payload, which lost something: it ends. */
+static bool tx_warm_fails(const struct uccl_flow *f, const struct uccl_burst *b)
+{
+	return b->path == f->paths.warm && flow_warm(f) && !uccl_paths_warm_works(&f->paths);
+}
+
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	struct uccl_burst *b = &f->paths.burst;
 
-	if (uccl_burst_over(b, bytes)) {
+	if (uccl_burst_over(b, bytes) || tx_warm_fails(f, b)) {
 		uint32_t size = uccl_burst_size(b, tx_burst(f));
 
-		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), left, now), size,
-				 f->cfg.train.bytes > 0);
+		uccl_burst_begin(b, tx_burst_path(f, size, bytes, left, now), size, f->cfg.train.bytes > 0);
 	}
 	return uccl_burst_take(b, bytes);
 }
@@ -105,4 +129,13 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 	if ((f->limits.slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)
 		return 0;
 	return (uint32_t)train;
+}
+
+uint16_t flow_tx_control_path(struct uccl_flow *f)
+{
+	const struct uccl_paths *s = &f->paths;
+
+	if (f->rx.delays && flow_warm(f) && s->unheard <= 1 && s->list[s->warm].control && uccl_paths_warm_works(s))
+		return s->warm;
+	return uccl_paths_control(&f->paths);
 }

@@ -42,6 +42,7 @@ struct uccl_conn_params {
 	bool brittle;		/* its path ends with the loss of a part of a write of several packets */
 	bool unsolicited;	/* it takes heads of messages */
 	bool lanes_unsolicited; /* its lanes take them, too */
+	bool delays;		/* it knows UCCL_FLAG_DELAY */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

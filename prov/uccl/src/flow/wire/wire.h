@@ -47,8 +47,9 @@ enum uccl_pkt_type {
 #define UCCL_FLAG_WANT (1u << 2)  /* more waits to be sent; PROBE: and there is no slot for it */
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
 #define UCCL_FLAG_PADDED (1u << 4) /* CHUNK: the tail is zeros, which mean nothing */
+#define UCCL_FLAG_DELAY (1u << 5)  /* nobody waits for the acknowledgement: it may wait for payload (R340) */
 /* Those in which segments of a row may differ. */
-#define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT)
+#define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT | UCCL_FLAG_DELAY)
 
 /* Decoded fixed header. `rec` points into the packet. */
 struct uccl_hdr {
@@ -279,6 +280,8 @@ struct uccl_wire_cfg {
 	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
 	uint64_t csn_tx, csn_rx;     /* first CSN each way */
 	uint8_t epoch_tx, epoch_rx;
+	bool delays_tx; /* the peer knows UCCL_FLAG_DELAY */
+	uint16_t first_label; /* of path 0, modulo the NIC's labels; the other paths have those that follow */
 };
 
 #endif

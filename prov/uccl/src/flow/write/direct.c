@@ -53,6 +53,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	const struct uccl_segment_map *segments = flow_segment_map(f, csn);
 	enum uccl_drop reason;
 	uint64_t off;
+	bool asks;
 
 	if (uccl_write_rx_chunk(d, csn, &off) != len) {
 		/* Not what was announced: it counts as lost, and comes again as packets. */
@@ -70,10 +71,9 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		      false, now);
 	uccl_write_rx_age(&f->rx.write, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
-	flow_owe_ack(f, csn, 1,
-		     !uccl_write_rx_desc(&f->rx.write, csn + 1) ||
-			     (f->rx.ack_tracker.chunks + 1ull) * len >= ACK_EARLY_BYTES,
-		     now);
+	asks = !uccl_write_rx_desc(&f->rx.write, csn + 1) ||
+	       (f->rx.ack_tracker.chunks + 1ull) * len >= ACK_EARLY_BYTES;
+	flow_owe_ack(f, csn, 1, asks ? UCCL_FLAG_AR : 0, now);
 }
 
 void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now)

@@ -193,8 +193,12 @@ void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	} else {
 		op->tx.mseq = m->tx.posts++;
 		TAILQ_INSERT_TAIL(&p->tx.pending, op, link);
-		if (!p->open)
+		if (!p->open) {
 			m->ops->connect(p, now);
+		} else if (op->flags & UCCL_OPF_FENCE) {
+			uccl_flow_hurry(&p->flow);
+			m->ops->ready(p);
+		}
 	}
 }
 

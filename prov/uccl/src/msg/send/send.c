@@ -67,14 +67,14 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 }
 
 /*
- * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while nothing else is
+ * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while little else is
  * under way, when the sender waits for just this completion: among many, one acknowledgement completes several.
  */
 static bool copy_pays(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
 
-	return op->len <= COPY_ALWAYS || (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_idle(&p->flow));
+	return op->len <= COPY_ALWAYS || (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_little(&p->flow, op->len));
 }
 
 /* It is complete at once: copied, and nobody asked to wait for more than that. */

@@ -254,6 +254,8 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.train.segments_tx = cfg->segments ? UCCL_SEGMENT_COUNT : 0,
 			.train.segments_rx = cfg->segments,
 			.train.pads_tx = cfg->pads,
+			.wire.delays_tx = cfg->delays,
+			.wire.first_label = (uint16_t)(cfg->seed * 7),
 			.window = cfg->window,
 			.paths_tx = cfg->paths,
 			.paths_rx = cfg->paths,

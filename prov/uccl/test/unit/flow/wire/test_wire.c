@@ -596,7 +596,7 @@ TEST(segment_row__every_bit)
 
 	for (uint32_t bit = 0; bit < 8 * UCCL_HDR_LEN; bit++)
 		for (uint32_t i = 1; i < 5; i++) {
-			uint8_t flag = bit == 32 ? UCCL_FLAG_AR : bit == 34 ? UCCL_FLAG_WANT : 0;
+			uint8_t flag = bit >= 32 && bit < 40 ? (uint8_t)(1u << (bit - 32) & UCCL_FLAGS_ROW) : 0;
 
 			h = row_make(data, 0);
 			data[i * ROW_EACH + bit / 8] ^= (uint8_t)(1u << bit % 8);
