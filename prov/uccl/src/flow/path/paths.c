@@ -164,38 +164,38 @@ void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
 
 static void control_add(struct uccl_paths *s, uint16_t path)
 {
-	uint8_t i = s->control_old;
+	uint8_t i = s->control.old;
 
-	if (s->ncontrol < UCCL_CONTROL_PATHS) {
-		i = s->ncontrol++;
+	if (s->control.n < UCCL_CONTROL_PATHS) {
+		i = s->control.n++;
 	} else {
-		s->list[s->control[i]].control = false;
-		s->control_old = (uint8_t)((i + 1) % UCCL_CONTROL_PATHS);
+		s->list[s->control.list[i]].control = false;
+		s->control.old = (uint8_t)((i + 1) % UCCL_CONTROL_PATHS);
 	}
-	s->control[i] = path;
+	s->control.list[i] = path;
 	s->list[path].control = true;
 }
 
 static void control_remove(struct uccl_paths *s, uint16_t path)
 {
-	for (uint8_t i = 0; s->list[path].control && i < s->ncontrol; i++)
-		if (s->control[i] == path) {
-			s->control[i] = s->control[--s->ncontrol];
+	for (uint8_t i = 0; s->list[path].control && i < s->control.n; i++)
+		if (s->control.list[i] == path) {
+			s->control.list[i] = s->control.list[--s->control.n];
 			s->list[path].control = false;
 		}
 }
 
 void uccl_paths_forget(struct uccl_paths *s)
 {
-	while (s->ncontrol)
-		control_remove(s, s->control[0]);
+	while (s->control.n)
+		control_remove(s, s->control.list[0]);
 }
 
 void uccl_paths_unheard(struct uccl_paths *s)
 {
 	if (s->unheard < UINT16_MAX)
 		s->unheard++;
-	s->control_rolls = 0;
+	s->control.rolls = 0;
 	if (s->unheard > 1)
 		uccl_paths_forget(s);
 }
@@ -244,7 +244,7 @@ static void path_losses(struct uccl_paths *s, uint16_t path, uint32_t n, uint32_
 
 void uccl_paths_overdue(struct uccl_paths *s, uint64_t reported_ns, uint64_t rto_ns, uint64_t now)
 {
-	s->control_at = reported_ns + rto_ns / 2;
+	s->control.at = reported_ns + rto_ns / 2;
 	for (uint16_t i = 0; i < s->n; i++) {
 		struct uccl_path *p = &s->list[i];
 
@@ -347,14 +347,14 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 
 uint16_t uccl_paths_next(struct uccl_paths *s)
 {
-	s->control_rr = (uint16_t)((s->control_rr + 1) % s->nusable);
-	return s->usable[s->control_rr];
+	s->control.rr = (uint16_t)((s->control.rr + 1) % s->nusable);
+	return s->usable[s->control.rr];
 }
 
 void uccl_paths_keepalive(struct uccl_paths *s)
 {
-	s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
-	uccl_paths_probe(s, s->control_rr);
+	s->control.rr = (uint16_t)((s->control.rr + 1) % s->n);
+	uccl_paths_probe(s, s->control.rr);
 }
 
 uint16_t uccl_paths_take_probe(struct uccl_paths *s)
@@ -378,15 +378,15 @@ uint16_t uccl_paths_control(struct uccl_paths *s)
 {
 	if (s->unheard > 1) {
 		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
-		s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
+		s->control.rr = (uint16_t)((s->control.rr + 1) % s->n);
 		/* Each answer that was lost is worth as many labels as it had packets, however often it is asked. */
-		if (labels_fail(s, s->unheard - 1) && s->control_rolls < CONTROL_ROLLS) {
-			s->control_rolls++;
-			uccl_paths_reroll(s, s->control_rr);
+		if (labels_fail(s, s->unheard - 1) && s->control.rolls < CONTROL_ROLLS) {
+			s->control.rolls++;
+			uccl_paths_reroll(s, s->control.rr);
 		}
-		return s->control_rr;
+		return s->control.rr;
 	}
-	if (s->ncontrol && ++s->control_turn % CONTROL_OTHERS)
+	if (s->control.n && ++s->control.turn % CONTROL_OTHERS)
 		return uccl_paths_control_next(s);
 	return uccl_paths_next(s);
 }
@@ -396,11 +396,11 @@ static uint16_t paths_quickest(const struct uccl_paths *s, uint16_t path)
 {
 	uint16_t best = path;
 
-	for (uint8_t i = 0; i < s->ncontrol; i++) {
-		uint64_t rtt = s->list[s->control[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
+	for (uint8_t i = 0; i < s->control.n; i++) {
+		uint64_t rtt = s->list[s->control.list[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
 
 		if (rtt && (!least || rtt < least))
-			best = s->control[i];
+			best = s->control.list[i];
 	}
 	return best;
 }
@@ -417,7 +417,7 @@ uint16_t uccl_paths_choose_warm(struct uccl_paths *s)
 {
 	const struct uccl_path *p;
 
-	while (s->ncontrol < WARM_TRIES && s->warm_tried < WARM_TRIES && s->warm_tried < s->n) {
+	while (s->control.n < WARM_TRIES && s->warm_tried < WARM_TRIES && s->warm_tried < s->n) {
 		p = &s->list[s->warm_tried++];
 		if (uccl_path_usable(p) && !p->losses)
 			return (uint16_t)(p - s->list);
@@ -433,8 +433,8 @@ uint16_t uccl_paths_quick(struct uccl_paths *s)
 
 uint16_t uccl_paths_control_next(struct uccl_paths *s)
 {
-	s->control_next = (uint8_t)((s->control_next + 1) % s->ncontrol);
-	return s->control[s->control_next];
+	s->control.next = (uint8_t)((s->control.next + 1) % s->control.n);
+	return s->control.list[s->control.next];
 }
 
 static void ask_on(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
@@ -506,10 +506,10 @@ const char *uccl_paths_check(const struct uccl_paths *s)
 		if (p->state != UCCL_PATH_ACTIVE && (p->control || p->until < s->at))
 			return "a path out of service is used, or has no timer";
 	}
-	for (uint8_t i = 0; i < s->ncontrol; i++)
-		if (!s->list[s->control[i]].control)
+	for (uint8_t i = 0; i < s->control.n; i++)
+		if (!s->list[s->control.list[i]].control)
 			return "list of paths for control";
-	if (due != s->probes_due || control != s->ncontrol)
+	if (due != s->probes_due || control != s->control.n)
 		return "count of probes or of paths for control";
 	if (!s->nusable || (active && active != s->nusable))
 		return "paths in service";

@@ -42,6 +42,18 @@ struct uccl_paths_cfg {
 	const struct uccl_paths_ops *ops;
 };
 
+/* The paths that control packets prefer. paths.c writes it. */
+struct uccl_control_paths {
+	uint16_t list[UCCL_CONTROL_PATHS]; /* in service, and the peer reported them lately */
+	uint8_t n;
+	uint8_t old;	/* the next of them to make room */
+	uint8_t next;	/* the next of them to carry something */
+	uint8_t turn;	/* now and then another path is tried, */
+	uint16_t rr;	/* one after the other */
+	uint8_t rolls;	/* new labels for acknowledgements since the last answer that the peer did not hear */
+	uint64_t at;	/* next look at control packets that were not reported */
+};
+
 struct uccl_paths {
 	struct uccl_path *list;
 	uint16_t *usable;	/* indices of those in service */
@@ -49,21 +61,14 @@ struct uccl_paths {
 	uint16_t labels, next_label;
 	bool write_later;
 	uint8_t write_tries;	/* in vain, after which one that was left for lost writes gets another way */
-	uint8_t ncontrol;
-	uint8_t control_old;	/* the next of `control` to make room */
-	uint8_t control_next;	/* the next of them to carry something */
-	uint8_t control_turn;	/* now and then another path is tried, */
-	uint16_t control_rr;	/* one after the other */
-	uint16_t control[UCCL_CONTROL_PATHS]; /* paths in service that the peer reported lately */
+	struct uccl_control_paths control;
 	uint16_t alive;		/* reported last */
 	uint16_t warm;		/* payload leaves on it while little is in flight */
 	uint8_t warm_tried;	/* so many were tried for that */
 	uint16_t probes_due;	/* paths with a probe to send */
 	uint16_t write_rr;	/* where the next path that may carry writes is looked for */
 	uint32_t unheard;	/* answers in a row that the peer does not know of */
-	uint8_t control_rolls;	/* new labels for acknowledgements since the last of those */
 	uint64_t reacted_ns;	/* the peer reported something new of ours */
-	uint64_t control_at;	/* next look at control packets that were not reported */
 	uint64_t at;		/* earliest end of a quarantine or probation */
 	struct uccl_burst burst;
 	struct uccl_stats *stats;
@@ -156,7 +161,7 @@ uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now)
 /* Is something reported that left so late? All paths are looked at, but only now and then. */
 static inline bool uccl_paths_look(const struct uccl_paths *s, uint64_t reported_ns)
 {
-	return reported_ns >= s->control_at;
+	return reported_ns >= s->control.at;
 }
 
 /* A text if something that must always hold does not, else NULL. For tests. */

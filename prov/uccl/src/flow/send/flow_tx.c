@@ -67,7 +67,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_ack_tracker_again(&f->rx.ack_tracker, f->paths.reacted_ns);
 		path = f->paths.unheard > 1 ? uccl_paths_control(&f->paths) : uccl_paths_next(&f->paths);
 		/* One after the other, but the first answer may have taken the same by preference. */
-		if (f->paths.ncontrol && path == f->paths.control[f->paths.control_next % f->paths.ncontrol])
+		if (f->paths.control.n && path == f->paths.control.list[f->paths.control.next % f->paths.control.n])
 			path = uccl_paths_next(&f->paths);
 		return flow_tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, path, true, now);
 	}

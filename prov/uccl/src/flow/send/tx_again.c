@@ -18,7 +18,7 @@ static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint
 
 	if (e->timed_out && uccl_path_usable(p) && p->inflight < ALIVE_BYTES)
 		return f->paths.alive;
-	if (f->paths.ncontrol) {
+	if (f->paths.control.n) {
 		uint16_t path = uccl_paths_control_next(&f->paths);
 
 		if (f->paths.list[path].inflight < ALIVE_BYTES)

@@ -1014,8 +1014,8 @@ TEST_IN(path_alive__another_label, NULL, end)
 	a.paths[1] = (struct uccl_ack_path){.path = 1, .seq = 1, .echo = uccl_ts(p.now)};
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(tx()->paths.alive, 2);
-	assert_int_equal(tx()->paths.ncontrol, 1);
-	assert_int_equal(tx()->paths.control[0], 2);
+	assert_int_equal(tx()->paths.control.n, 1);
+	assert_int_equal(tx()->paths.control.list[0], 2);
 }
 
 /* The newest eight; who leaves service leaves them. */
@@ -1027,13 +1027,13 @@ TEST_IN(path_alive__control_list, NULL, end)
 	start(c);
 	for (uint16_t i = 0; i < 12; i++)
 		uccl_paths_alive(&tx()->paths, i, p.now);
-	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS);
+	assert_int_equal(tx()->paths.control.n, UCCL_CONTROL_PATHS);
 	for (int i = 0; i < 4; i++)
 		assert_false(tx()->paths.list[i].control);
 	uccl_paths_alive(&tx()->paths, 11, p.now);
-	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS);
+	assert_int_equal(tx()->paths.control.n, UCCL_CONTROL_PATHS);
 	suspected(7);
-	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS - 1);
+	assert_int_equal(tx()->paths.control.n, UCCL_CONTROL_PATHS - 1);
 	assert_null(uccl_flow_check(tx()));
 }
 
@@ -1066,12 +1066,12 @@ TEST_IN(control_check__unreported, NULL, end)
 		q->losses = (uint8_t)i;
 		q->asks.since_ns = p.now;
 		tx()->loss.rack.reported_ns = p.now + uccl_flow_rto(tx()) - 1;
-		tx()->paths.control_at = 0;
+		tx()->paths.control.at = 0;
 		uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_int_equal(q->losses, i);
 		assert_true(q->control);
 		tx()->loss.rack.reported_ns++;
-		tx()->paths.control_at = 0;
+		tx()->paths.control.at = 0;
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
 		uccl_paths_overdue(&tx()->paths, tx()->loss.rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_false(q->control);
@@ -1176,7 +1176,7 @@ TEST_IN(probe__last_answer_first, NULL, end)
 	assert_int_equal(p.wire[0]->path, 0);
 	assert_int_equal(p.wire[1]->path, 2);
 	/* Nothing is known to work any more. */
-	assert_int_equal(tx()->paths.ncontrol, 0);
+	assert_int_equal(tx()->paths.control.n, 0);
 }
 
 /* Direct writes that a NIC makes ready path by path. */

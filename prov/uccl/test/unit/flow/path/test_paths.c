@@ -225,14 +225,14 @@ TEST(control__reported_ones)
 	begin(false, false);
 	for (uint16_t i = 0; i < UCCL_CONTROL_PATHS + 2; i++)
 		answer(i, MS);
-	assert_int_equal(s.ncontrol, UCCL_CONTROL_PATHS);
+	assert_int_equal(s.control.n, UCCL_CONTROL_PATHS);
 	assert_false(s.list[0].control || s.list[1].control);
 	assert_true(s.list[2].control);
 	for (int i = 0; i < 800; i++)
 		others += !s.list[uccl_paths_control(&s)].control;
 	assert_in_range(others, 20, 100);
 	uccl_paths_forget(&s);
-	assert_int_equal(s.ncontrol, 0);
+	assert_int_equal(s.control.n, 0);
 	end();
 }
 
@@ -297,7 +297,7 @@ TEST(ask__its_path_and_another)
 	begin(false, false);
 	answer(5, MS);
 	asked(3, 0, 3, 5);
-	assert_int_equal(s.ncontrol, 1);
+	assert_int_equal(s.control.n, 1);
 	/* It is the path in question, or out of service: then the next one. */
 	asked(5, 0, 5, 1);
 	uccl_paths_loss(&s, 5, true, RTO, 2 * MS);
@@ -313,7 +313,7 @@ TEST(ask__path_after_path)
 	begin(false, false);
 	answer(5, MS);
 	asked(3, 1, 5, 5 + N / 2);
-	assert_int_equal(s.ncontrol, 0);
+	assert_int_equal(s.control.n, 0);
 	asked(5, 1, 6, 6 + N / 2);
 	for (uint32_t i = 2; i < N / 2 + 2; i++)
 		asked(3, i, (uint16_t)((3 + i) % N), (uint16_t)((3 + i + N / 2) % N));
@@ -361,9 +361,9 @@ TEST(unheard__any_path)
 	begin(false, false);
 	answer(5, MS);
 	uccl_paths_unheard(&s);
-	assert_int_equal(s.ncontrol, 1);
+	assert_int_equal(s.control.n, 1);
 	uccl_paths_unheard(&s);
-	assert_int_equal(s.ncontrol, 0);
+	assert_int_equal(s.control.n, 0);
 	for (int i = 0; i < N; i++)
 		met |= 1ull << uccl_paths_control(&s);
 	assert_int_equal(met, (1ull << N) - 1);

@@ -565,7 +565,7 @@ TEST_IN(rx_probe__unheard, NULL, end)
 	p.now += 3 * MS;
 	assert_int_equal(answers(NULL, &paths), 2);
 	assert_int_equal(__builtin_popcount(paths), 2);
-	assert_int_equal(rx()->paths.ncontrol, 0);
+	assert_int_equal(rx()->paths.control.n, 0);
 	assert_int_equal(p.side[1].stats.rerolled, 0);
 	for (int i = 0; i < 8; i++) {
 		/* Asked sooner than the time before: one answer, and no new label. PROTOCOL R321 */
@@ -594,8 +594,8 @@ TEST_IN(rx_probe__unheard, NULL, end)
 	rx()->paths.list[3].fresh_seq = 1;
 	assert_int_equal(answers(&a, &paths), 1);
 	assert_int_equal(rx()->paths.unheard, 0);
-	assert_int_equal(rx()->paths.ncontrol, 1);
-	assert_int_equal(rx()->paths.control[0], 3);
+	assert_int_equal(rx()->paths.control.n, 1);
+	assert_int_equal(rx()->paths.control.list[0], 3);
 }
 
 /* What it told of last may be older than our answer by nothing: the answer was not heard of all the same. */

@@ -577,7 +577,7 @@ TEST_IN(tx_rtx_path__lately_answered, NULL, end)
 	do {
 		/* Several events may fall into one tick of the clock, each with news of other paths. */
 		for (uint32_t i = 0; i < c.paths; i++)
-			if (f->paths.list[i].control || !f->paths.ncontrol)
+			if (f->paths.list[i].control || !f->paths.control.n)
 				control[i] = uccl_ts(p.now);
 		assert_true(pair_step(&p));
 		for (uint32_t i = 0; i < p.nwire; i++) {
@@ -585,7 +585,7 @@ TEST_IN(tx_rtx_path__lately_answered, NULL, end)
 
 			if (k->h.type != UCCL_PKT_CHUNK || !(k->h.flags & UCCL_FLAG_RTX) || k->h.ts != uccl_ts(p.now))
 				continue;
-			assert_true(f->paths.list[k->path].control || !f->paths.ncontrol ||
+			assert_true(f->paths.list[k->path].control || !f->paths.control.n ||
 				    control[k->path] == k->h.ts);
 			again++;
 		}

@@ -245,15 +245,15 @@ TEST_IN(tx_desc__on_the_quickest, NULL, end)
 	pair_bulk(&p, 0, 400000);
 	assert_true(pair_finish(&p, 10 * MS));
 	s = &p.side[0].f.paths;
-	assert_true(s->ncontrol >= 3);
+	assert_true(s->control.n >= 3);
 	for (uint16_t i = 0; i < s->n; i++)
 		s->list[i].packet_rtt_ns = 300 * MS;
-	s->list[s->control[1]].packet_rtt_ns = 10 * MS;
+	s->list[s->control.list[1]].packet_rtt_ns = 10 * MS;
 	pair_bulk(&p, 0, 400000);
 	pair_pump_one(&p, 0);
 	for (uint32_t i = 0; i < p.nwire; i++)
 		if (p.wire[i]->h.type == UCCL_PKT_DESC)
-			assert_int_equal(p.wire[i]->path, s->control[1]);
+			assert_int_equal(p.wire[i]->path, s->control.list[1]);
 }
 
 /* Large writes have a choice each, however many make 32 KiB. */
