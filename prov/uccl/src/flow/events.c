@@ -95,12 +95,26 @@ static uint64_t event_backlog(const struct uccl_flow *f)
 	return f->cfg.backlog ? *f->cfg.backlog : 0;
 }
 
+/*
+ * So many paths may be chosen from, the first ones in service: one for each choice of `bytes` that is in flight or
+ * about to leave, and at least two. More would carry no more, and leave caches and tables of the way cold. All of them
+ * after a question that was not answered. PROTOCOL R341
+ */
+static uint16_t event_paths(const struct uccl_flow *f, uint32_t bytes, uint64_t left)
+{
+	uint64_t choices = 1 + (f->sent.inflight_bytes + uccl_max(bytes, left)) / uccl_max(bytes, 1);
+
+	if (!flow_warm(f) || f->loss.pto.backoff)
+		return f->paths.nusable;
+	return (uint16_t)uccl_min(uccl_max(choices, 2), f->paths.nusable);
+}
+
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	const struct uccl_chunk_info chunk = { .bytes = bytes, .left = left, .backlog = event_backlog(f) };
 
-	return f->cfg.policy.pathsel->select(f->policy.path, f->paths.list, f->paths.usable, f->paths.nusable, &chunk,
-					     &f->rng, now);
+	return f->cfg.policy.pathsel->select(f->policy.path, f->paths.list, f->paths.usable,
+					     event_paths(f, bytes, left), &chunk, &f->rng, now);
 }
 
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now)

@@ -391,6 +391,13 @@ uint16_t uccl_paths_control(struct uccl_paths *s)
 	return uccl_paths_next(s);
 }
 
+uint16_t uccl_paths_control_warm(struct uccl_paths *s)
+{
+	if (!uccl_paths_warm_works(s))
+		return uccl_paths_control(s);
+	return s->list[s->warm].control || !s->control.n ? s->warm : s->control.list[0];
+}
+
 /* The quickest for packets of `path` and of those that the peer reported lately. */
 static uint16_t paths_quickest(const struct uccl_paths *s, uint16_t path)
 {

@@ -136,6 +136,11 @@ uint16_t uccl_paths_next(struct uccl_paths *s);
 uint16_t uccl_paths_control(struct uccl_paths *s);
 /* Likewise, but if that is slow the quickest of those reported lately: for what others wait for. PROTOCOL R210 */
 uint16_t uccl_paths_quick(struct uccl_paths *s);
+/*
+ * One of the paths that the peer reported lately, the same as long as it is one of them: `warm`, if that is one. If the
+ * peer reported none, `warm`, too. PROTOCOL R341
+ */
+uint16_t uccl_paths_control_warm(struct uccl_paths *s);
 /* The next of those that the peer reported lately; there must be one. */
 uint16_t uccl_paths_control_next(struct uccl_paths *s);
 /* No path is known to work any more. */

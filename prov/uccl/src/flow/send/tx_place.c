@@ -133,9 +133,7 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 
 uint16_t flow_tx_control_path(struct uccl_flow *f)
 {
-	const struct uccl_paths *s = &f->paths;
-
-	if (f->rx.delays && flow_warm(f) && s->unheard <= 1 && s->list[s->warm].control && uccl_paths_warm_works(s))
-		return s->warm;
+	if (f->rx.delays && flow_warm(f) && f->paths.unheard <= 1)
+		return uccl_paths_control_warm(&f->paths);
 	return uccl_paths_control(&f->paths);
 }
