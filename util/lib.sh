@@ -55,6 +55,12 @@ with_life() {
 # version: the number that configure.ac gives to all
 version() { sed -n 's/^AC_INIT(\[uccl\], \[\([^]]*\)\])$/\1/p' "$TOP/configure.ac"; }
 
+# Every script says its version; --help is its own.
+if [ "${1-}" = --version ]; then
+	printf '%s (uccl) %s\n' "${0##*/}" "$(version)"
+	exit 0
+fi
+
 # source_copy DIR: the source as it is now, changes included, without what was built: what git does not ignore, or all of it
 # where there is no git repository, as in an unpacked archive
 source_copy() {
@@ -104,10 +110,10 @@ counter() {
 	cat "$@" 2>/dev/null | grep -o "\"$name\": *[0-9]*" | awk -F: '{ s += $2 } END { print s + 0 }'
 }
 
-# paths_used FILE...: the most paths that carried packets to one peer, by the same reports
+# paths_used FILE...: the most paths that carried packets to one peer, by the same reports (FI_UCCL_STATS=FILE,paths=1)
 paths_used() {
 	cat "$@" 2>/dev/null | awk '
-		!/^  path / { n = 0 } # the paths of a peer stand in one piece
-		/^  path / && match($0, /packets [1-9]/) { if (++n > m) m = n }
+		/   path [0-9]+ label / { if (match($0, /packets [1-9]/) && ++n > m) m = n; next }
+		{ n = 0 }
 		END { print m + 0 }'
 }

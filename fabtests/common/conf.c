@@ -353,7 +353,7 @@ unsigned int conf_paths(uint64_t *bytes, unsigned int n)
 	unsigned int paths = 0;
 
 	while (paths < n && fgets(line, sizeof(line), f)) {
-		const char *at = strncmp(line, "  path ", 7) ? NULL : strstr(line, " bytes ");
+		const char *at = strstr(line, "   path ") ? strstr(line, " bytes ") : NULL;
 
 		if (at)
 			bytes[paths++] = strtoull(at + strlen(" bytes "), NULL, 10);

@@ -122,7 +122,7 @@ void conf_fill(uint8_t *v, size_t len, uint32_t key);
 bool conf_same(const uint8_t *v, size_t len, uint32_t key);
 
 /* Of the reports that endpoints of this process left (CONF_STATS in a case's environment): a counter's sum. */
-#define CONF_STATS "FI_UCCL_STATS=conf-stats"
+#define CONF_STATS "FI_UCCL_STATS=conf-stats,paths=1"
 uint64_t conf_counter(const char *name);
 /* Payload sent over each path to a peer, at most n of them; returns how many paths there were. */
 unsigned int conf_paths(uint64_t *bytes, unsigned int n);

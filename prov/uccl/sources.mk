@@ -137,6 +137,8 @@ uccl_sources = \
 	prov/uccl/src/api/transfer/xfer.h \
 	prov/uccl/src/api/watch/live.c \
 	prov/uccl/src/api/watch/live.h \
+	prov/uccl/src/api/watch/process.c \
+	prov/uccl/src/api/watch/process.h \
 	prov/uccl/src/api/watch/stats.c \
 	prov/uccl/src/api/watch/stats.h \
 	prov/uccl/src/api/watch/tracefile.c \

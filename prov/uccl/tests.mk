@@ -87,6 +87,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/api/transfer/test_rma \
 	prov/uccl/test/unit/api/transfer/test_trigger \
 	prov/uccl/test/unit/api/watch/test_live \
+	prov/uccl/test/unit/api/watch/test_process \
 	prov/uccl/test/unit/api/watch/test_stats \
 	prov/uccl/test/unit/api/watch/test_tracefile \
 	prov/uccl/test/unit/base/test_buf_cache \

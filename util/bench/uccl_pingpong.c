@@ -11,6 +11,7 @@
  * number of rounds and the end of each test travel over a TCP connection; its local address also says which interface
  * the endpoint is to use.
  */
+#include "../tool/tool.h"
 #include "uccl_pingpong.h"
 
 #include <errno.h>
@@ -339,6 +340,7 @@ static void usage(void)
 {
 	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
 	     "                     [-w WINDOW] [-T LIMIT] [-R SEED] [-e] [-r] [-6] [HOST]\n"
+	     "       uccl_pingpong --help | --version\n"
 	     "  Server without HOST, client with it; both need the same -p, -s, -m, -w and -6.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl); sockets: plain TCP, one connection;\n"
 	     "      sockets:N: N connections (1 to 16), each with threads that send and receive\n"
@@ -357,14 +359,16 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	static struct bench b = {.provider = "uccl", .port = "47592", .seconds = 0.3, .lat = true, .bw = true};
 	char sizes[] = "8,64,1k,8k,64k,256k,1m,4m";
 	unsigned int limit = 600;
 	const char *seed = NULL;
 	int c, i;
 
+	tool_begin("uccl_pingpong", argc, argv);
 	sizes_parse(&b, sizes);
-	while ((c = getopt(argc, argv, "6erp:P:s:t:m:w:T:R:h")) != -1) {
+	while ((c = getopt_long(argc, argv, "6erp:P:s:t:m:w:T:R:h", longs, NULL)) != -1) {
 		switch (c) {
 		case '6':
 			b.v6 = true;

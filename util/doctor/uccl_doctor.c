@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tool/tool.h"
 #include "base/units.h"
 #include "uccl_doctor_host.h"
 #include "uccl_doctor_math.h"
@@ -22,6 +23,7 @@ static struct {
 static int usage(FILE *f)
 {
 	fprintf(f, "usage: uccl_doctor [--json] [--peers N]            examine this host\n"
+		   "       uccl_doctor --help | --version\n"
 		   "       uccl_doctor --nics [--json]                 where its NICs are, and how far\n"
 		   "       uccl_doctor --listen [ADDRESS] [--port P] [--clients N] [--wait S]\n"
 		   "       uccl_doctor HOST [--json] [--port P] [--labels N] [--expect N]\n"
@@ -134,6 +136,7 @@ int main(int argc, char **argv)
 	struct doctor_report report = { 0 };
 	int status;
 
+	tool_begin("uccl_doctor", argc, argv);
 	options_read(argc, argv);
 	signal(SIGPIPE, SIG_IGN);
 	if (opt.nics)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Measurements and tests of our own, which users do not need: uccl_lab NAME. */
+#include "../tool/tool.h"
 #include "lab.h"
 
 #include <ctype.h>
@@ -26,7 +27,9 @@ static const struct {
 
 static int usage(FILE *f)
 {
-	fprintf(f, "usage: uccl_lab NAME [ARGUMENT...]\n       uccl_lab NAME --help\n");
+	fprintf(f, "usage: uccl_lab NAME [ARGUMENT...]\n"
+		   "       uccl_lab NAME --help\n"
+		   "       uccl_lab --help | --version\n");
 	for (size_t i = 0; i < uccl_array_len(programs); i++)
 		fprintf(f, "  %-8s %s\n", programs[i].name, programs[i].about);
 	return f == stdout ? 0 : 2;
@@ -144,6 +147,7 @@ int main(int argc, char **argv)
 {
 	static char name[32];
 
+	tool_begin("uccl_lab", argc, argv);
 	for (size_t i = 0; argc > 1 && i < uccl_array_len(programs); i++)
 		if (!strcmp(argv[1], programs[i].name)) {
 			snprintf(name, sizeof(name), "uccl_lab %s", programs[i].name);

@@ -47,7 +47,8 @@ const char *snapshot_check(const struct uccl_snapshot *v, size_t size)
 		return "written by another version of the provider";
 	if (size < sizeof(*v) || v->bytes % 8 || v->bytes < sizeof(*v) || v->bytes > size)
 		return "cut off";
-	if (!text_good(v->interface, sizeof(v->interface)) || !text_good(v->place, sizeof(v->place)) ||
+	if (!text_good(v->host, sizeof(v->host)) || !text_good(v->interface, sizeof(v->interface)) ||
+	    !text_good(v->place, sizeof(v->place)) ||
 	    !text_good(v->backend, sizeof(v->backend)) || !text_good(v->cc, sizeof(v->cc)) ||
 	    !text_good(v->path, sizeof(v->path)) || !text_good(v->credit, sizeof(v->credit)))
 		return "damaged: a text";

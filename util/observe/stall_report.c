@@ -90,6 +90,25 @@ static bool is_speed(uint8_t why)
 	return why == UCCL_STALL_WINDOW || why == UCCL_STALL_PACE;
 }
 
+/* May `ns` of `all` be blamed on the peer? See STALL_REPORT_SILENT_NS. */
+static bool stall_counts(const struct uccl_snapshot_peer *p, uint8_t why, uint64_t ns, uint64_t all)
+{
+	switch (why) {
+	case UCCL_STALL_NOT:
+	case UCCL_STALL_AWAY:
+		return false;
+	case UCCL_STALL_SILENT:
+		return (p->stall == why && p->heard_ago_ns >= STALL_REPORT_SILENT_NS) ||
+		       (ns >= STALL_REPORT_SILENT_NS && share_of(ns, all) >= STALL_REPORT_SILENT);
+	case UCCL_STALL_ANSWER:
+		return ns >= STALL_REPORT_SILENT_NS;
+	case UCCL_STALL_CONNECT:
+		return p->state == UCCL_SNAPSHOT_CONNECTING && ns >= STALL_REPORT_SILENT_NS;
+	default:
+		return true;
+	}
+}
+
 /* *away: share of the time in which this process was late for it. */
 static bool slow_peer(const struct uccl_snapshot *v, const struct uccl_snapshot_peer *p,
 		      const struct uccl_snapshot_peer *q, struct stall_report *s, double *away)
@@ -98,11 +117,12 @@ static bool slow_peer(const struct uccl_snapshot *v, const struct uccl_snapshot_
 	uint64_t all = 0, held = 0, most = 0, packets = 0, lost = 0;
 	uint8_t why = UCCL_STALL_NOT;
 
+	for (uint8_t w = 0; w < UCCL_STALL_COUNT; w++)
+		all += stall_grown(p, q, w);
 	for (uint8_t w = 0; w < UCCL_STALL_COUNT; w++) {
 		uint64_t ns = stall_grown(p, q, w);
 
-		all += ns;
-		if (w == UCCL_STALL_NOT || w == UCCL_STALL_AWAY)
+		if (!stall_counts(p, w, ns, all))
 			continue;
 		held += ns;
 		if (ns > most) {
@@ -183,7 +203,8 @@ static size_t slow_paths(const struct uccl_snapshot *v, const struct uccl_snapsh
 			s.share = 1;
 		else if (bad)
 			s.share = IN_SERVICE * (1 - loss / s.lost);
-		if (nrtts > 2 && s.times >= STALL_REPORT_RTT)
+		if (nrtts > 2 && s.times >= STALL_REPORT_RTT && sent >= STALL_REPORT_PACKETS &&
+		    (double)path[i].srtt_ns - rtt >= (double)STALL_REPORT_RTT_NS)
 			s.share = fmax(s.share, IN_SERVICE * (1 - 1 / s.times));
 		if (s.share > 0)
 			out[n++] = s;
@@ -376,20 +397,35 @@ static const char *const meaning[UCCL_STALL_COUNT] = {
 			    "calls meanwhile, has no processor, or is stopped",
 };
 
+/* The process as people know it. */
+static const char *process_text(char *buf, size_t size, const struct uccl_snapshot *v)
+{
+	if (v->rank < 0)
+		snprintf(buf, size, "process %lld", (long long)v->pid);
+	else
+		snprintf(buf, size, "rank %lld (process %lld)", (long long)v->rank, (long long)v->pid);
+	return buf;
+}
+
 void stall_report_sentence(const struct stall_report *s, size_t n, char *buf, size_t size)
 {
-	char ip[UCCL_SNAPSHOT_IP_TEXT];
+	char ip[UCCL_SNAPSHOT_IP_TEXT], me[64], figure[200];
 
-	if (n && s->peer)
-		uccl_snapshot_ip_text(s->peer->ip, ip, sizeof(ip));
-	if (!n)
+	if (!n) {
 		snprintf(buf, size, "Nothing is held back.");
-	else if (s->kind == STALL_REPORT_PATH)
-		snprintf(buf, size, "No peer is held back, but path %u to %s port %u is worse than the others.",
-			 s->path->index, ip, s->peer->port);
+		return;
+	}
+	process_text(me, sizeof(me), s->v);
+	stall_report_figure(s, figure, sizeof(figure));
+	if (s->peer)
+		uccl_snapshot_ip_text(s->peer->ip, ip, sizeof(ip));
+	if (s->kind == STALL_REPORT_PATH)
+		snprintf(buf, size,
+			 "No peer is held back, but path %u of %s to %s port %u is worse than the others: %s.",
+			 s->path->index, me, ip, s->peer->port, figure);
 	else if (s->peer)
-		snprintf(buf, size, "Worst: process %lld and its peer %s port %u: %s.", (long long)s->v->pid, ip,
-			 s->peer->port, meaning[s->why]);
+		snprintf(buf, size, "Worst: %s and its peer %s port %u: %s (%s).", me, ip, s->peer->port,
+			 meaning[s->why], figure);
 	else
-		snprintf(buf, size, "Worst: process %lld: %s.", (long long)s->v->pid, meaning[s->why]);
+		snprintf(buf, size, "Worst: %s: %s (%s).", me, meaning[s->why], figure);
 }

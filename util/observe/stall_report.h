@@ -16,6 +16,14 @@
 #define STALL_REPORT_LOST 0.01
 #define STALL_REPORT_RTT 3.0
 #define STALL_REPORT_LOSSES 3.0
+/*
+ * Shorter times are what a busy processor makes of a healthy peer, not worth a line either. A rank that computes does
+ * not call the provider for a while and does not answer then. So silence counts if the peer is silent now, and for
+ * long, or if it was silent most of the time.
+ */
+#define STALL_REPORT_SILENT_NS 200000000ull /* without a packet of the peer, or a receive of its program */
+#define STALL_REPORT_SILENT 0.5		    /* share of the time */
+#define STALL_REPORT_RTT_NS 1000000ull	    /* RTT of a path above the median: a host's own waiting is shorter */
 /* Fewer packets say nothing of a path. */
 #define STALL_REPORT_PACKETS 64
 /* An older snapshot means that nobody calls the provider. */

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tool/tool.h"
 #include "base/units.h"
 #include "nic/verbs/verbs_probe.h"
 
@@ -109,12 +110,13 @@ int main(int argc, char **argv)
 	bool overrun = false;
 	int i, n, worst = 0, asked = 0, opt;
 
+	tool_begin("uccl_probe", argc, argv);
 	while ((opt = getopt_long(argc, argv, "oh", longs, NULL)) != -1) {
 		if (opt == 'o') {
 			overrun = true;
 			continue;
 		}
-		fprintf(opt == 'h' ? stdout : stderr, "usage: uccl_probe [-o] [NIC]\n"
+		fprintf(opt == 'h' ? stdout : stderr, "usage: uccl_probe [-o] [NIC] | --help | --version\n"
 			"  Find out by trying what RDMA NICs of this host do, and print it.\n"
 			"  -o  let a completion queue run over too, which the kernel may tell in its log\n");
 		return opt == 'h' ? 0 : 2;
@@ -143,8 +145,13 @@ int main(int argc, char **argv)
 
 #else
 
-int main(void)
+int main(int argc, char **argv)
 {
+	tool_begin("uccl_probe", argc, argv);
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		puts("usage: uccl_probe: built without libibverbs, it can only say so | --help | --version");
+		return 0;
+	}
 	fprintf(stderr, "uccl_probe: built without libibverbs\n");
 	return 1;
 }

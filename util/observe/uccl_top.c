@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tool/tool.h"
 #include "base/units.h"
 #include "progress/shm_dir.h"
 #include "snapshot_file.h"
@@ -23,6 +24,11 @@
 
 #define ENDPOINTS_MAX 1024
 #define PEERS_SHOWN 20
+/* -w: lines of at most COLUMNS characters. */
+#define COLUMNS 80
+#define PEER_COLUMN 22
+#define HEAD "%5s %7s %-22s %6s %-19s %9s %6s\n"
+#define ROW "%5s %7" PRId64 " %-22s %6s %-19s %9s %6s\n"
 
 /* An endpoint: its latest snapshot and the one before. */
 struct endpoint {
@@ -135,8 +141,11 @@ static void show(const struct endpoint *e)
 	const struct uccl_stats *s = &v->stats, *o = b ? &b->stats : s;
 	double t = b && v->at_ns > b->at_ns ? (double)(v->at_ns - b->at_ns) / 1e9 : 0;
 
-	printf("%" PRId64 " %s on %s (%s), %s %s %s; snapshot %.1f s old\n", v->pid, v->place, v->interface, v->backend,
-	       v->cc, v->path, v->credit, (double)(clock_ns() - v->at_ns) / 1e9);
+	printf("%s:%" PRId64, v->host, v->pid);
+	if (v->rank >= 0)
+		printf(" rank %" PRId64, v->rank);
+	printf(", %s on %s (%s), %s %s %s; snapshot %.1f s old\n", v->place, v->interface, v->backend, v->cc, v->path,
+	       v->credit, (double)(clock_ns() - v->at_ns) / 1e9);
 	/* Rates are between two snapshots: there are none the first time, and while nobody writes a new one. */
 	if (t > 0)
 		printf("a second: sent %.1f MB, received %.1f MB, packets %.0f and %.0f; retransmitted %.0f, lost "
@@ -150,20 +159,17 @@ static void show(const struct endpoint *e)
 	uccl_snapshot_print(v, opt.peers, opt.paths, stdout);
 }
 
-/* How people name a finding's peer and path. */
+/* A finding's peer by its address, which JSON and long lines have. */
 static void slow_peer_text(const struct stall_report *s, char *buf, size_t size)
 {
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
-	int n;
 
 	if (!s->peer) {
 		snprintf(buf, size, "-");
 		return;
 	}
 	uccl_snapshot_ip_text(s->peer->ip, ip, sizeof(ip));
-	n = snprintf(buf, size, "%s:%u", ip, s->peer->port);
-	if (s->path)
-		snprintf(buf + n, size - (size_t)n, " path %u", s->path->index);
+	snprintf(buf, size, "%s:%u", ip, s->peer->port);
 }
 
 /* The endpoint that is this peer, if it is on this host and ours to see. */
@@ -187,30 +193,83 @@ static void json_text(const char *name, const char *text)
 	printf("\"");
 }
 
-static void show_slow(const struct stall_report *s)
+static void json_slow(const struct stall_report *s)
 {
 	static const char *const kind[] = { "endpoint", "peer", "path" };
-	const struct uccl_snapshot *v = s->kind == STALL_REPORT_PEER ? slow_other(s) : NULL;
-	char peer[80], figure[200], share[16] = "-", other[64] = "";
+	char peer[80], figure[200];
 
 	slow_peer_text(s, peer, sizeof(peer));
 	stall_report_figure(s, figure, sizeof(figure));
-	if (opt.json) {
-		printf("{\"kind\": \"%s\", \"pid\": %" PRId64, kind[s->kind], s->v->pid);
-		json_text("endpoint", s->v->place);
-		json_text("peer", peer);
-		json_text("why", uccl_stall_text(s->why));
-		json_text("figure", figure);
-		printf(", \"share\": %.4f, \"part\": %.4f, \"lost\": %.4f}\n", s->share, s->fraction, s->lost);
-		return;
-	}
+	printf("{\"kind\": \"%s\"", kind[s->kind]);
+	json_text("host", s->v->host);
+	printf(", \"pid\": %" PRId64 ", \"rank\": ", s->v->pid);
+	if (s->v->rank < 0)
+		printf("null");
+	else
+		printf("%" PRId64, s->v->rank);
+	json_text("endpoint", s->v->place);
+	json_text("peer", peer);
+	if (s->path)
+		printf(", \"path\": %u", s->path->index);
+	json_text("why", uccl_stall_text(s->why));
+	json_text("figure", figure);
+	printf(", \"share\": %.4f, \"part\": %.4f, \"lost\": %.4f}\n", s->share, s->fraction, s->lost);
+}
+
+/* The peer of a line: a process of this host by its rank and number, others by their address. */
+static void row_peer(const struct stall_report *s, char *buf, size_t size)
+{
+	const struct uccl_snapshot *v = slow_other(s);
+
+	if (!v || v->pid == s->v->pid)
+		slow_peer_text(s, buf, size);
+	else if (v->rank < 0)
+		snprintf(buf, size, "pid %" PRId64, v->pid);
+	else
+		snprintf(buf, size, "rank %" PRId64 ", pid %" PRId64, v->rank, v->pid);
+}
+
+/* One line of at most COLUMNS characters, each column in one unit; a peer whose name is long has a line above it. */
+static void row_print(const struct stall_report *s)
+{
+	char peer[80], rank[24] = "-", share[16] = "-", rtt[24] = "-", lost[16] = "-", by[32];
+
+	row_peer(s, peer, sizeof(peer));
+	if (s->v->rank >= 0)
+		snprintf(rank, sizeof(rank), "%" PRId64, s->v->rank);
 	if (s->kind != STALL_REPORT_PATH)
-		snprintf(share, sizeof(share), "%.0f %%", s->share * 100);
-	if (v && v->pid != s->v->pid)
-		snprintf(other, sizeof(other), "; it is process %" PRId64, v->pid);
-	printf("%8" PRId64 " %-24s %-30s %6s  %-24s %s%s\n", s->v->pid, s->v->place, peer, share,
-	       s->kind == STALL_REPORT_PATH && s->why == UCCL_STALL_NOT ? "slow path" : uccl_stall_text(s->why), figure,
-	       other);
+		snprintf(share, sizeof(share), "%.1f", s->share * 100);
+	if (s->peer) {
+		snprintf(rtt, sizeof(rtt), "%.1f", (double)(s->path ? s->path->srtt_ns : s->peer->srtt_ns) / 1e3);
+		snprintf(lost, sizeof(lost), "%.1f", s->lost * 100);
+	}
+	snprintf(by, sizeof(by), "%s", uccl_stall_text(s->why));
+	if (s->path)
+		snprintf(by, sizeof(by), "%s path %u", s->why == UCCL_STALL_NOT ? "slow" : uccl_stall_text(s->why),
+			 s->path->index);
+	if (strlen(peer) > PEER_COLUMN) {
+		printf("%13s %s\n", "", peer);
+		peer[0] = '\0';
+	}
+	printf(ROW, rank, s->v->pid, peer, share, by, rtt, lost);
+}
+
+/* A text in lines of at most COLUMNS characters, cut between words. */
+static void wrapped_print(const char *text)
+{
+	size_t at = 0;
+
+	while (*text) {
+		size_t word = strcspn(text, " ");
+
+		if (at && at + 1 + word > COLUMNS) {
+			printf("\n");
+			at = 0;
+		}
+		at += (size_t)printf("%s%.*s", at ? " " : "", (int)word, text);
+		text += word + (text[word] == ' ');
+	}
+	printf("\n");
 }
 
 /* Who is slow, over all endpoints. */
@@ -218,7 +277,7 @@ static void show_who(void)
 {
 	size_t n = 0, max = 1, shown;
 	struct stall_report *all;
-	char text[400];
+	char text[800];
 
 	for (int i = 0; i < nendpoints; i++)
 		max += endpoints[i].now->bytes / sizeof(struct uccl_snapshot_path) + 2;
@@ -231,15 +290,19 @@ static void show_who(void)
 		n += stall_report_find(endpoints[i].now, endpoints[i].before, clock_ns(), all + n, max - n);
 	stall_report_sort(all, n);
 	shown = uccl_min(n, (size_t)opt.peers);
-	if (shown && !opt.json)
-		printf("%8s %-24s %-30s %6s  %-24s %s\n", "process", "endpoint", "peer", "held", "by", "");
-	for (size_t i = 0; i < shown; i++)
-		show_slow(&all[i]);
-	if (!opt.json) {
+	if (opt.json) {
+		for (size_t i = 0; i < shown; i++)
+			json_slow(&all[i]);
+	} else {
+		printf("host %s, endpoints %d\n", endpoints[0].now->host, nendpoints);
+		if (shown)
+			printf(HEAD, "RANK", "PID", "PEER", "HELD %", "BY", "RTT us", "LOST %");
+		for (size_t i = 0; i < shown; i++)
+			row_print(&all[i]);
 		if (n > shown)
 			printf("and %zu lines more\n", n - shown);
 		stall_report_sentence(all, n, text, sizeof(text));
-		printf("%s\n", text);
+		wrapped_print(text);
 	}
 	free(all);
 }
@@ -247,6 +310,7 @@ static void show_who(void)
 static int usage(FILE *f)
 {
 	fprintf(f, "usage: uccl_top [-d SECONDS] [-n COUNT] [-p PID] [-m PEERS] [-P] [-w] [-j] [-c]\n"
+		   "       uccl_top --help | --version\n"
 		   "  Watch this user's endpoints that run with FI_UCCL_MONITOR=1.\n"
 		   "  -d  seconds between two looks (1)\n"
 		   "  -n  end after so many looks (0: never)\n"
@@ -278,6 +342,7 @@ int main(int argc, char **argv)
 	char path[64];
 	int dir = -1, c;
 
+	tool_begin("uccl_top", argc, argv);
 	while ((c = getopt_long(argc, argv, "d:n:p:m:Pwjch", longs, NULL)) != -1) {
 		switch (c) {
 		case 'd': opt.seconds = number('d', optarg, 0.05, 3600); break;
@@ -316,7 +381,8 @@ int main(int argc, char **argv)
 			show_who();
 		if (!opt.json)
 			printf("\n");
-		fflush(stdout);
+		if (fflush(stdout))
+			return 1;
 	}
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tool/tool.h"
 #include "base/le.h"
 #include "base/units.h"
 #include "flow/path/path.h"
@@ -28,7 +29,7 @@ static struct {
 
 static int usage(FILE *f)
 {
-	fprintf(f, "usage: uccl_trace [-n COUNT] [-p PEER] [-P PATH] [-k KIND,...] [-s] FILE\n"
+	fprintf(f, "usage: uccl_trace [-n COUNT] [-p PEER] [-P PATH] [-k KIND,...] [-s] FILE | --help | --version\n"
 		   "  Print a trace that FI_UCCL_TRACE left behind.\n"
 		   "  -n  only the latest COUNT records\n"
 		   "  -p  only this peer, by its number\n"
@@ -222,6 +223,7 @@ int main(int argc, char **argv)
 	struct uccl_trace *t;
 	int c;
 
+	tool_begin("uccl_trace", argc, argv);
 	while ((c = getopt_long(argc, argv, "n:p:P:k:sh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'n':

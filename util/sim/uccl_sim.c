@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tool/tool.h"
 #include "base/log.h"
 #include "flow/policy.h"
 #include "lanes/lanes.h"
@@ -36,7 +37,7 @@ static void usage(void)
 	     "       uccl_sim policies [--man]   the policies and their constants; as the manual has them\n"
 	     "       uccl_sim [--seed N | --seeds A-B [--jobs N] [--minutes M] | --scenario NAME | --list |\n"
 	     "                 --options]\n"
-	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s]\n"
+	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s] | --help | --version\n"
 	     "  --seed N      run one seed and print what it drew\n"
 	     "  --seeds A-B   run all of a range; prints the failures and a summary\n"
 	     "  --jobs N      by so many processes, 0: one for each processor\n"
@@ -267,6 +268,7 @@ int main(int argc, char **argv)
 	struct uccl_sim_options o;
 	uint32_t i;
 
+	tool_begin("uccl_sim", argc, argv);
 	if (argc > 1 && !strcmp(argv[1], "fabric"))
 		return uccl_sim_fabric(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "policies"))

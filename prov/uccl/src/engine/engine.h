@@ -176,7 +176,7 @@ void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason, uint64_t n
 bool uccl_engine_marks(const struct uccl_engine *e);
 /* Counters. Both may be read at any time by the owner. */
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e);
-/* Print counters, peers and paths for a person. */
-void uccl_engine_report(const struct uccl_engine *e, FILE *f, uint64_t now);
+/* Print counters and peers for a person. `each_path`: with all paths of each peer. */
+void uccl_engine_report(const struct uccl_engine *e, FILE *f, bool each_path, uint64_t now);
 
 #endif

@@ -395,7 +395,7 @@ static void report_all(struct uccl_sim_world *w)
 		f = fmemopen(text, sizeof(text), "w");
 		if (!f)
 			return;
-		uccl_engine_report(w->node[i].e, f, w->net.now);
+		uccl_engine_report(w->node[i].e, f, true, w->net.now);
 		fclose(f);
 		w->print(text);
 	}

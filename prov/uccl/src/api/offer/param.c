@@ -51,7 +51,9 @@ static const struct uccl_param rest[] = {
 	 .help = "lines that the provider writes to stderr, unless libfabric's log shows them"},
 	{VAR("FI_UCCL_STATS", FORM_TEXT, "", stats),
 	 .help = "where an endpoint writes its counters when it closes: a file name, to which the process number is "
-		 "added, or stderr"},
+		 "added, a folder (DIR/), or stderr"},
+	{PART("FI_UCCL_STATS", "paths", FORM_BOOL, "0", stats_paths),
+	 .help = "1: a line for each path, too, not only one for each peer"},
 	{VAR("FI_UCCL_MONITOR", FORM_BOOL, "0", monitor), .old = "FI_UCCL_LIVE",
 	 .help = "let uccl_top watch this user's endpoints"},
 	{VAR("FI_UCCL_TRACE", FORM_TEXT, "", trace),

@@ -61,6 +61,7 @@ struct uccl_params {
 	uint64_t eager_bytes, unexpected_bytes;
 	char log[UCCL_PARAM_NAME];		/* checked here; uccl_notice_begin() reads it for itself */
 	char stats[UCCL_PARAM_TEXT];		/* empty: none */
+	uint64_t stats_paths;			/* not 0: each path, too */
 	uint64_t monitor;
 	char trace[UCCL_PARAM_TEXT];		/* empty: none */
 	uint64_t trace_records;

@@ -17,6 +17,7 @@
 #include "api/object/domain.h"
 #include "api/object/ep_object.h"
 #include "api/offer/address.h"
+#include "api/watch/process.h"
 #include "base/units.h"
 #include "engine/observe/snapshot.h"
 #include "progress/shm_dir.h"
@@ -73,6 +74,7 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 {
 	struct uccl_live *l = calloc(1, sizeof(*l));
 	struct uccl_snapshot *v = NULL;
+	struct uccl_process me;
 	char path[64];
 
 	if (l) {
@@ -82,7 +84,10 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	if (v && !uccl_shm_dir_path(path, sizeof(path))) {
 		l->dir_fd = uccl_shm_dir_open(path);
 		l->file = l->dir_fd < 0 ? -1 : file_new(l);
-		v->pid = getpid();
+		uccl_process_read(&me);
+		v->pid = me.pid;
+		v->rank = me.rank;
+		snprintf(v->host, sizeof(v->host), "%s", me.host);
 		snprintf(v->interface, sizeof(v->interface), "%s", ep->domain->name);
 		snprintf(v->backend, sizeof(v->backend), "%s", ep->domain->params.nic.backend);
 		uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, v->place, sizeof(v->place));

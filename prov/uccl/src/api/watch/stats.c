@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +16,10 @@
 #include "api/object/domain.h"
 #include "api/object/ep_object.h"
 #include "api/offer/address.h"
+#include "api/watch/process.h"
+#include "base/units.h"
+
+#define NAME_ROOM (UCCL_PARAM_TEXT + UCCL_PROCESS_HOST + 64)
 
 /*
  * A file of this user alone, new or from before. What others laid at this name, a link, a pipe or another name of some
@@ -33,36 +39,58 @@ static int file_open(const char *name)
 	return -1;
 }
 
-static FILE *stats_open(const char *where)
+/* The file of this process: a folder (DIR/) gets one whose name says the rank. */
+static void stats_name(char *name, size_t size, const char *where, const struct uccl_process *me)
 {
-	char name[UCCL_PARAM_TEXT + 16] = "stderr";
-	FILE *f;
+	size_t len = strlen(where);
+
+	if (!len || where[len - 1] != '/') {
+		snprintf(name, size, "%s.%" PRId64, where, me->pid);
+		return;
+	}
+	/* Other processes of the job make it at the same time. If it cannot be made, open() tells why. */
+	(void)mkdir(where, 0700);
+	if (me->rank < 0)
+		snprintf(name, size, "%s%s.%" PRId64, where, me->host, me->pid);
+	else
+		snprintf(name, size, "%srank-%" PRId64 ".%s.%" PRId64, where, me->rank, me->host, me->pid);
+}
+
+static int stats_open(const char *where, const struct uccl_process *me)
+{
+	char name[NAME_ROOM] = "stderr";
 	int fd;
 
 	if (!strcmp(where, "stderr")) {
 		fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 	} else {
-		snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+		stats_name(name, sizeof(name), where, me);
 		fd = file_open(name);
 	}
-	f = fd < 0 ? NULL : fdopen(fd, "a");
-	if (f)
-		return f;
-	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return NULL;
+	if (fd < 0)
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(errno));
+	return fd;
+}
+
+static void write_rank(FILE *f, int64_t rank)
+{
+	if (rank < 0)
+		fputs("null", f);
+	else
+		fprintf(f, "%" PRId64, rank);
 }
 
 /* Reasons for which nothing was dropped are left out. */
-static void write_json(FILE *f, const struct uccl_ep *ep)
+static void write_json(FILE *f, const struct uccl_ep *ep, const struct uccl_process *me)
 {
 	const struct uccl_stats *s = uccl_engine_stats(ep->driver.engine);
 	char place[UCCL_ADDRESS_TEXT];
 	const char *sep = "";
 
 	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, place, sizeof(place));
-	fprintf(f, "{\"pid\":%d,\"endpoint\":\"%s\",\"marks\":%s,\"interface\":\"%s\"", (int)getpid(), place,
+	fprintf(f, "{\"host\":\"%s\",\"pid\":%" PRId64 ",\"rank\":", me->host, me->pid);
+	write_rank(f, me->rank);
+	fprintf(f, ",\"endpoint\":\"%s\",\"marks\":%s,\"interface\":\"%s\"", place,
 		uccl_engine_marks(ep->driver.engine) ? "true" : "false", ep->domain->name);
 #define X(name) fprintf(f, ",\"" #name "\":%" PRIu64, s->name);
 	UCCL_COUNTERS(X)
@@ -77,15 +105,96 @@ static void write_json(FILE *f, const struct uccl_ep *ep)
 	fprintf(f, "}}\n");
 }
 
+/* Each line tells whose it is: lines of many ranks come mixed. */
+static void write_lines(FILE *f, const char *text, const struct uccl_process *me)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		fprintf(f, "%s:%" PRId64 " ", me->host, me->pid);
+		if (me->rank >= 0)
+			fprintf(f, "rank %" PRId64 " ", me->rank);
+		fprintf(f, "%.*s\n", (int)len, text);
+		text += len + (text[len] == '\n');
+	}
+}
+
+/* The whole report in memory, the caller's to free(); NULL: no memory. */
+static char *report_make(const struct uccl_ep *ep, const struct uccl_process *me, size_t *len)
+{
+	char *text = NULL, *out = NULL;
+	size_t text_len = 0;
+	FILE *f = open_memstream(&text, &text_len);
+
+	if (!f)
+		return NULL;
+	uccl_engine_report(ep->driver.engine, f, ep->domain->params.stats_paths, uccl_clock());
+	if (fclose(f) || !(f = open_memstream(&out, len))) {
+		free(text);
+		return NULL;
+	}
+	write_lines(f, text, me);
+	write_json(f, ep, me);
+	free(text);
+	if (!fclose(f))
+		return out;
+	free(out);
+	return NULL;
+}
+
+/* Most bytes of whole lines that fit into `max`; one line that is longer. */
+static size_t lines_fit(const char *text, size_t len, size_t max)
+{
+	const char *end;
+
+	if (len <= max)
+		return len;
+	end = memrchr(text, '\n', max);
+	if (!end)
+		end = memchr(text, '\n', len);
+	return end ? (size_t)(end - text) + 1 : len;
+}
+
+/*
+ * One write for all of it, so that no line of another process comes between. A pipe promises that for PIPE_BUF bytes
+ * only, so what is longer goes in pieces of whole lines there.
+ */
+static bool report_write(int fd, const char *text, size_t len)
+{
+	struct stat st;
+	size_t max = !fstat(fd, &st) && S_ISREG(st.st_mode) ? len : PIPE_BUF;
+
+	while (len) {
+		size_t want = lines_fit(text, len, max);
+		ssize_t n = write(fd, text, want);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		text += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
 void uccl_stats_write(struct uccl_ep *ep)
 {
 	const char *where = ep->domain->params.stats;
-	FILE *f = *where ? stats_open(where) : NULL;
+	struct uccl_process me;
+	size_t len = 0;
+	char *text;
+	int fd;
 
-	if (!f)
+	if (!*where)
 		return;
-	uccl_engine_report(ep->driver.engine, f, uccl_clock());
-	write_json(f, ep);
-	if (fclose(f))
-		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: writing to %s failed\n", where);
+	uccl_process_read(&me);
+	fd = stats_open(where, &me);
+	if (fd < 0)
+		return;
+	text = report_make(ep, &me, &len);
+	if (!text || !report_write(fd, text, len))
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: writing to %s failed: %s\n", where, strerror(errno));
+	free(text);
+	close(fd);
 }

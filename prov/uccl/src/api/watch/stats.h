@@ -7,7 +7,9 @@ struct uccl_ep;
 
 /*
  * Write the report of a closing endpoint, and its counters as one line of JSON, to stderr or to a file, as
- * FI_UCCL_STATS says. The endpoints of a process append to the same file. Failures are logged.
+ * FI_UCCL_STATS says. Each line begins with the host and the process; the report is one write(2), and on pipes, if it
+ * is longer than PIPE_BUF, a few of whole lines. The endpoints of a process append to the same file. Failures are
+ * logged.
  */
 void uccl_stats_write(struct uccl_ep *ep);
 

@@ -88,7 +88,7 @@ void uccl_snapshot_print(const struct uccl_snapshot *v, int peers_max, bool each
 		fprintf(f, "and %u peers more\n", left);
 }
 
-void uccl_engine_report(const struct uccl_engine *e, FILE *f, uint64_t now)
+void uccl_engine_report(const struct uccl_engine *e, FILE *f, bool each_path, uint64_t now)
 {
 	size_t room = sizeof(struct uccl_snapshot) +
 		      e->conns.n * (sizeof(struct uccl_snapshot_peer) +
@@ -98,6 +98,6 @@ void uccl_engine_report(const struct uccl_engine *e, FILE *f, uint64_t now)
 	if (!v)
 		return;
 	uccl_engine_snapshot(e, v, room, now);
-	uccl_snapshot_print(v, INT_MAX, true, f);
+	uccl_snapshot_print(v, INT_MAX, each_path, f);
 	free(v);
 }

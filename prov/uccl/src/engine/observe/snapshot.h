@@ -22,7 +22,7 @@
 struct uccl_engine;
 
 #define UCCL_SNAPSHOT_MAGIC 0x776569564c434355ull /* "UCCLView" */
-#define UCCL_SNAPSHOT_VERSION 3
+#define UCCL_SNAPSHOT_VERSION 4
 
 enum uccl_snapshot_state { UCCL_SNAPSHOT_CONNECTING, UCCL_SNAPSHOT_OPEN, UCCL_SNAPSHOT_ENDED };
 
@@ -34,6 +34,8 @@ struct uccl_snapshot {
 	uint32_t bytes;			/* of all of it */
 	uint64_t at_ns;			/* CLOCK_MONOTONIC, or the simulator's */
 	int64_t pid;			/* the writer's, 0: none */
+	int64_t rank;			/* likewise, in its job; -1: not known */
+	char host[64];			/* likewise, may be empty */
 	char interface[80];		/* likewise, may be empty */
 	char place[80];			/* likewise: where packets to this endpoint go */
 	char backend[32], cc[16], path[16], credit[16];
@@ -79,8 +81,9 @@ struct uccl_snapshot_path {
 };
 
 /*
- * Fill `size` bytes at `v`, aligned to 8, but pid, seq, interface, place and backend, which are left alone. Returns the
- * bytes used; 0 if there is not even room for the head. Peers that do not fit are counted in left_out. By the owner.
+ * Fill `size` bytes at `v`, aligned to 8, but pid, rank, host, seq, interface, place and backend, which are left alone.
+ * Returns the bytes used; 0 if there is not even room for the head. Peers that do not fit are counted in left_out. By
+ * the owner.
  */
 size_t uccl_engine_snapshot(const struct uccl_engine *e, struct uccl_snapshot *v, size_t size, uint64_t now);
 

@@ -21,7 +21,7 @@ struct made {
 
 static struct made now_, before_;
 static struct stall_report found[FOUND_MAX];
-static char text[300];
+static char text[600];
 
 static struct uccl_snapshot_peer *made_add(struct made *m, uint16_t port, uint16_t npaths)
 {
@@ -55,6 +55,7 @@ static void made_new(struct made *m, uint64_t at_ns)
 	m->v = (struct uccl_snapshot){.magic = UCCL_SNAPSHOT_MAGIC,
 				      .version = UCCL_SNAPSHOT_VERSION,
 				      .pid = 77,
+				      .rank = -1,
 				      .stats_bytes = sizeof(m->v.stats),
 				      .bytes = sizeof(m->v),
 				      .at_ns = at_ns};
@@ -114,8 +115,9 @@ TEST(stall_report_find__each_reason)
 		p->heard_ago_ns = 3100 * MS;
 		p->credit_used = 5000;
 		p->inflight_chunks = 9;
-		p->stall_ns[UCCL_STALL_NOT] = 40 * MS;
-		p->stall_ns[want[i].why] = 60 * MS;
+		p->state = want[i].why == UCCL_STALL_CONNECT ? UCCL_SNAPSHOT_CONNECTING : UCCL_SNAPSHOT_OPEN;
+		p->stall_ns[UCCL_STALL_NOT] = 400 * MS;
+		p->stall_ns[want[i].why] = 600 * MS;
 		assert_int_equal(find(NULL), 1);
 		assert_int_equal(found[0].why, want[i].why);
 		assert_true(found[0].share > 0.59 && found[0].share < 0.61);
@@ -124,7 +126,68 @@ TEST(stall_report_find__each_reason)
 		stall_report_sentence(found, 1, text, sizeof(text));
 		assert_non_null(strstr(text, "Worst: process 77 and its peer 10.0.0.0 port 1: "));
 		assert_null(strstr(text, "something"));
+		now_.v.rank = 5;
+		stall_report_sentence(found, 1, text, sizeof(text));
+		assert_non_null(strstr(text, "Worst: rank 5 (process 77) and its peer 10.0.0.0 port 1: "));
 	}
+}
+
+/*
+ * Ranks of a healthy job that wait for their processor: each is silent for a moment again and again, was connecting
+ * once, and has not yet taken a message. None of that is a fault. What is long is one.
+ */
+TEST(stall_report_find__moments)
+{
+	static const struct {
+		uint8_t why, now, state;
+		uint64_t ms, heard_ms;
+		bool told;
+	} tries[] = {
+		{UCCL_STALL_SILENT, UCCL_STALL_SILENT, UCCL_SNAPSHOT_OPEN, 199, 199, false},
+		{UCCL_STALL_SILENT, UCCL_STALL_NOT, UCCL_SNAPSHOT_OPEN, 450, 0, false},
+		{UCCL_STALL_SILENT, UCCL_STALL_NOT, UCCL_SNAPSHOT_OPEN, 550, 0, true},
+		{UCCL_STALL_SILENT, UCCL_STALL_SILENT, UCCL_SNAPSHOT_OPEN, 201, 201, true},
+		{UCCL_STALL_ANSWER, UCCL_STALL_ANSWER, UCCL_SNAPSHOT_OPEN, 190, 0, false},
+		{UCCL_STALL_ANSWER, UCCL_STALL_ANSWER, UCCL_SNAPSHOT_OPEN, 210, 0, true},
+		{UCCL_STALL_CONNECT, UCCL_STALL_NOT, UCCL_SNAPSHOT_OPEN, 400, 0, false},
+		{UCCL_STALL_CONNECT, UCCL_STALL_CONNECT, UCCL_SNAPSHOT_CONNECTING, 400, 0, true},
+		{UCCL_STALL_CREDIT, UCCL_STALL_CREDIT, UCCL_SNAPSHOT_OPEN, 49, 0, false},
+		{UCCL_STALL_CREDIT, UCCL_STALL_CREDIT, UCCL_SNAPSHOT_OPEN, 51, 0, true},
+	};
+
+	for (size_t i = 0; i < uccl_array_len(tries); i++) {
+		struct uccl_snapshot_peer *p;
+
+		made_new(&now_, 10 * S);
+		p = made_add(&now_, 1, 0);
+		p->stall = tries[i].now;
+		p->state = tries[i].state;
+		p->heard_ago_ns = tries[i].heard_ms * MS;
+		p->stall_ns[UCCL_STALL_NOT] = S - tries[i].ms * MS;
+		p->stall_ns[tries[i].why] = tries[i].ms * MS;
+		assert_int_equal(find(NULL), tries[i].told);
+		if (tries[i].told)
+			assert_int_equal(found[0].why, tries[i].why);
+	}
+}
+
+/* 163 us where the median is 20 us is what a processor's queue does. A path that carries nothing is not slow. */
+TEST(stall_report_find__short_trips)
+{
+	struct uccl_snapshot_peer *p;
+
+	made_new(&now_, 10 * S);
+	p = made_add(&now_, 1, 8);
+	p->stall_ns[UCCL_STALL_NOT] = S;
+	for (int i = 0; i < 8; i++)
+		path_of(p, i)->srtt_ns = 20000;
+	path_of(p, 2)->srtt_ns = 163000;
+	path_of(p, 3)->srtt_ns = 5 * MS;
+	path_of(p, 3)->packets = 63;
+	assert_int_equal(find(NULL), 0);
+	path_of(p, 3)->packets = 64;
+	assert_int_equal(find(NULL), 1);
+	assert_int_equal(found[0].path->index, 3);
 }
 
 /* Only what came since the snapshot before counts. */
@@ -192,7 +255,7 @@ TEST(stall_report_find__paths)
 	stall_report_figure(&found[2], text, sizeof(text));
 	assert_string_equal(text, "active, RTT 10.0 ms (10.0 times the median), 0.0 % lost");
 	stall_report_sentence(found, 3, text, sizeof(text));
-	assert_non_null(strstr(text, "path 3 to 10.0.0.0 port 1"));
+	assert_non_null(strstr(text, "path 3 of process 77 to 10.0.0.0 port 1"));
 	/* All the same: none is worse than the others. */
 	for (int i = 0; i < 8; i++)
 		*path_of(p, i) =
@@ -232,7 +295,7 @@ TEST(stall_report_find__room)
 	for (uint16_t i = 0; i < 4; i++) {
 		struct uccl_snapshot_peer *p = made_add(&now_, (uint16_t)(i + 1), 4);
 
-		p->stall_ns[UCCL_STALL_SILENT] = p->stall_ns[UCCL_STALL_AWAY] = MS;
+		p->stall_ns[UCCL_STALL_SLOTS] = p->stall_ns[UCCL_STALL_AWAY] = MS;
 		path_of(p, 0)->state = UCCL_PATH_QUARANTINE;
 	}
 	for (size_t room = 0; room < 12; room++) {
@@ -309,7 +372,7 @@ TEST(stall_report__not_there_yet)
 	lan_kill(l, 1);
 	assert_int_equal(lan_send_to(l, 0, TAILQ_FIRST(&l->node[0].e->conns.live) ?
 				     &TAILQ_FIRST(&l->node[0].e->conns.live)->peer : NULL, src, 10, NULL), 0);
-	lan_pass(l, 100 * MS);
+	lan_pass(l, 300 * MS);
 	assert_int_equal(seen(l).why, UCCL_STALL_CONNECT);
 	assert_int_equal(sum_held(), l->now - began);
 	lan_free(l);
@@ -351,7 +414,7 @@ TEST(stall_report__no_receive)
 	struct lan *l = lan_new_open(2);
 
 	lan_send(l, 0, 1, src, sizeof(src), NULL);
-	lan_pass(l, 50 * MS);
+	lan_pass(l, 300 * MS);
 	assert_int_equal(seen(l).why, UCCL_STALL_ANSWER);
 	lan_recv(l, 1, dst, sizeof(dst), NULL);
 	lan_run(l, S);

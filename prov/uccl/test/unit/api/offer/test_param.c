@@ -378,8 +378,12 @@ TEST(read__values)
 	assert_int_equal(read_with("FI_UCCL_TRACE", "/dev/shm/a,b:C=1:records=128"), 0);
 	assert_string_equal(p.trace, "/dev/shm/a,b:C=1");
 	assert_int_equal(p.trace_records, 128);
-	assert_int_equal(read_with("FI_UCCL_STATS", "/dev/shm/a,b=c"), 0);
-	assert_string_equal(p.stats, "/dev/shm/a,b=c");
+	assert_int_equal(read_with("FI_UCCL_STATS", "/dev/shm/a,b:C=c"), 0);
+	assert_string_equal(p.stats, "/dev/shm/a,b:C=c");
+	assert_false(p.stats_paths);
+	assert_int_equal(read_with("FI_UCCL_STATS", "stderr,paths=1"), 0);
+	assert_string_equal(p.stats, "stderr");
+	assert_true(p.stats_paths);
 	assert_int_equal(read_with("FI_UCCL_PORTS", "47000-47015"), 0);
 	assert_int_equal(uccl_ports_count(&p.nic.ports), 16);
 	assert_int_equal(read_with("FI_UCCL_PORTS", ""), 0);

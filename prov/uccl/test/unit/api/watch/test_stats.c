@@ -2,7 +2,9 @@
 #include "../world.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,7 +87,7 @@ TEST(write__file)
 	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
 	slurp(name);
 	assert_non_null(strstr(text, "peer "));
-	json = strstr(text, "{\"pid\":");
+	json = strstr(text, "{\"host\":\"");
 	assert_non_null(json);
 	assert_int_equal(counter("pid"), getpid());
 	assert_non_null(strstr(json, "\"interface\":\"lo\""));
@@ -121,6 +123,76 @@ TEST(write__stderr)
 	slurp(name);
 	assert_int_equal(counter("tx_bytes"), 100);
 	assert_non_null(strstr(text, "\"marks\":false"));
+}
+
+/*
+ * Lines of many ranks come mixed. So a report is one write, and more only on a pipe that does not promise that much;
+ * each of them ends with a line, and each line says whose it is.
+ */
+static unsigned int writes_of(const char *where, unsigned int *paths)
+{
+	int fd[2], keep = dup(STDERR_FILENO);
+	char head[128], host[64] = "";
+	unsigned int n = 0;
+	ssize_t len;
+
+	assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+	snprintf(head, sizeof(head), "%.*s:%d rank 3 ", (int)strcspn(host, "."), host, (int)getpid());
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd), 0);
+	fflush(stderr);
+	assert_int_equal(dup2(fd[1], STDERR_FILENO), STDERR_FILENO);
+	close_with(where);
+	assert_int_equal(dup2(keep, STDERR_FILENO), STDERR_FILENO);
+	close(keep);
+	close(fd[1]);
+	*paths = 0;
+	for (; (len = recv(fd[0], text, sizeof(text) - 1, 0)) > 0; n++) {
+		assert_true(len <= PIPE_BUF);
+		assert_int_equal(text[len - 1], '\n');
+		text[len] = '\0';
+		for (char *line = text; *line; line = strchr(line, '\n') + 1) {
+			assert_true(*line == '{' || !strncmp(line, head, strlen(head)));
+			*paths += *line != '{' && !strncmp(line + strlen(head), "  path ", 7);
+		}
+	}
+	close(fd[0]);
+	return n;
+}
+
+TEST(write__whole_lines)
+{
+	unsigned int paths;
+
+	setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+	/* No line for each path unless they are asked for. */
+	assert_int_equal(writes_of("stderr", &paths), 1);
+	assert_int_equal(paths, 0);
+	writes_of("stderr,paths=1", &paths);
+	assert_true(paths > 0);
+	unsetenv("OMPI_COMM_WORLD_RANK");
+}
+
+/* DIR/ gets a file for each process; its name says the rank, if there is one. */
+TEST(write__folder)
+{
+	char where[] = "test_stats.XXXXXX", slash[32], name[160], host[64] = "";
+
+	assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+	host[strcspn(host, ".")] = '\0';
+	close(mkstemp(where));
+	unlink(where);
+	snprintf(slash, sizeof(slash), "%s/", where);
+	close_with(slash);
+	snprintf(name, sizeof(name), "%s/%s.%d", where, host, (int)getpid());
+	slurp(name);
+	assert_non_null(strstr(text, ",\"rank\":null,"));
+	setenv("PMI_RANK", "12", 1);
+	close_with(slash);
+	unsetenv("PMI_RANK");
+	snprintf(name, sizeof(name), "%s/rank-12.%s.%d", where, host, (int)getpid());
+	slurp(name);
+	assert_int_equal(counter("rank"), 12);
+	assert_int_equal(rmdir(where), 0);
 }
 
 /* Where nothing can be written, the endpoint closes all the same. */

@@ -15,7 +15,7 @@ static void report(struct lan *l, uint64_t now)
 	FILE *f = fmemopen(text, sizeof(text), "w");
 
 	assert_non_null(f);
-	uccl_engine_report(l->node[0].e, f, now);
+	uccl_engine_report(l->node[0].e, f, true, now);
 	fclose(f);
 }
 
