@@ -277,6 +277,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/sim/test_nic_sim \
 	prov/uccl/test/unit/sim/test_options \
 	prov/uccl/test/unit/sim/test_owner \
+	prov/uccl/test/unit/util/test_doctor_guests \
 	prov/uccl/test/unit/util/test_doctor_judge \
 	prov/uccl/test/unit/util/test_doctor_math \
 	prov/uccl/test/unit/util/test_doctor_nics \

@@ -18,7 +18,7 @@ static struct {
 	bool json, listen, nics;
 	int peers;
 	struct doctor_peer_opt peer;
-} opt = { .peers = PEERS_DEFAULT, .peer = { .clients = 1, .wait_s = WAIT_DEFAULT } };
+} opt = { .peers = PEERS_DEFAULT, .peer = { .clients = 1, .wait_s = WAIT_DEFAULT, .until_fd = -1, .ready_fd = -1 } };
 
 static int usage(FILE *f)
 {

@@ -16,6 +16,8 @@
 #define RESOLVE_MAX 8
 #define CONNECT_MS 5000
 #define ANSWER_MS 20000
+#define WAIT_MS 600000	/* in all, for others at the listener */
+#define WAIT_SAID_MS 3000 /* how often to say so */
 #define REACH_EACH 6  /* probes of each source port */
 #define REACH_BYTES 64
 #define PINGS 100
@@ -38,6 +40,8 @@ struct ask {
 	const struct doctor_peer_opt *opt;
 	struct doctor_report *report;
 	uint16_t id;
+	uint64_t waited_ms; /* for others at the listener */
+	uint64_t said_ms;   /* when that was last said */
 	int error;		/* negative errno value: the session is over */
 	bool dead[2];		/* nothing arrives */
 	uint32_t payload[2];	/* largest that arrives, within what the provider sends; 0: none */
@@ -47,12 +51,40 @@ struct ask {
 	struct doctor_sent sent;
 };
 
+/* The listener serves others first. Say so now and then; the time does not count for the session. */
+static int waited(struct ask *a, int len, uint64_t *since_ms)
+{
+	uint64_t now = doctor_now_ms();
+	uint32_t before;
+
+	if (!doctor_get_number(a->side.in, (size_t)len, &before))
+		return -EPROTO;
+	a->side.end_ms += now - *since_ms;
+	a->waited_ms += now - *since_ms;
+	*since_ms = now;
+	if (a->waited_ms > WAIT_MS)
+		return -EBUSY;
+	if (!a->opt->quiet && now >= a->said_ms + WAIT_SAID_MS) {
+		fprintf(stderr, "uccl_doctor: %s measures with others; %u before us\n", a->opt->host, before);
+		a->said_ms = now;
+	}
+	return 0;
+}
+
 static int expect(struct ask *a, enum doctor_msg_type want, struct doctor_tally *tally)
 {
+	uint64_t since_ms = doctor_now_ms();
 	enum doctor_msg_type type;
-	int n = doctor_receive(&a->side, &type, ANSWER_MS, a->id, tally);
 
-	return n >= 0 && type != want ? -EPROTO : n;
+	for (;;) {
+		int n = doctor_receive(&a->side, &type, ANSWER_MS, a->id, tally), rc;
+
+		if (n < 0 || type == want)
+			return n;
+		rc = type == DOCTOR_WAIT ? waited(a, n, &since_ms) : -EPROTO;
+		if (rc)
+			return rc;
+	}
 }
 
 static int say(struct ask *a, size_t len)
@@ -411,6 +443,7 @@ int doctor_ask(const struct doctor_peer_opt *opt, struct doctor_report *r)
 		return -1;
 	}
 	a->opt = opt;
+	a->said_ms = doctor_now_ms();
 	a->report = r;
 	rc = doctor_side_open(&a->side, tcp, opt->labels, &opt->ports, opt->rx_bytes);
 	if (!rc)

@@ -18,6 +18,8 @@ struct doctor_tally {
 	uint32_t damaged;    /* other bytes or another length than were sent */
 	uint32_t reordered;  /* came after a later one of the same source port */
 	uint32_t overflowed; /* found the receive queue full, at most: not in `received` */
+	uint32_t span_us;    /* from the first to the last that was taken */
+	uint64_t began_us;   /* the receiver's: when it took the first; 0: none yet */
 	uint32_t ecn[4];     /* by the two bits: not-ECT, ECT(1), ECT(0), CE */
 	uint32_t by_label[DOCTOR_LABELS];
 	uint32_t highest[DOCTOR_LABELS]; /* 1 + the largest number seen of a source port */

@@ -16,8 +16,11 @@ struct doctor_peer_opt {
 	int expect;	  /* paths that there should be; 0: not known */
 	uint32_t mtu;	  /* most bytes of a packet's payload that the provider sends, 0: what the interface carries */
 	uint32_t rx_bytes; /* of the receive queue, rcvbuf of FI_UCCL_BACKEND; 0: the provider's default */
+	bool quiet;	  /* do not say that others come first */
 	int clients;	  /* the listener ends after so many; 0: never */
 	int wait_s;	  /* the listener ends when nobody came for so long; 0: never */
+	int until_fd;	  /* it ends when this file does; -1: there is none */
+	int ready_fd;	  /* it writes its port there (uint16_t) and no line on standard error; -1: the line */
 };
 
 /* Measure to the host and back. 0; or -1 after a line on standard error: it cannot be asked. */

@@ -411,6 +411,15 @@ bool doctor_probe_take(struct doctor_side *s, struct doctor_probe *p, uint8_t *e
 	}
 }
 
+static void tally_time(struct doctor_tally *tally)
+{
+	uint64_t now = doctor_now_us();
+
+	if (!tally->began_us)
+		tally->began_us = now;
+	tally->span_us = (uint32_t)(now - tally->began_us);
+}
+
 /* Returns how many were taken. */
 static int probes_take(struct doctor_side *s, uint16_t id, struct doctor_tally *tally)
 {
@@ -423,10 +432,19 @@ static int probes_take(struct doctor_side *s, uint16_t id, struct doctor_tally *
 		if (!tally || p.kind != DOCTOR_DATA || p.id != id)
 			continue;
 		doctor_tally_add(tally, p.label, p.seq, ecn, right);
+		tally_time(tally);
 		s->queue.merged = (uint32_t)uccl_max(s->queue.merged,
 						     (message.len + message.segment - 1) / message.segment);
 	}
 	return n;
+}
+
+bool doctor_gone(struct doctor_side *s)
+{
+	uint8_t c;
+
+	probes_take(s, 0, NULL);
+	return recv(s->tcp, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 void doctor_settle(struct doctor_side *s, uint16_t id, struct doctor_tally *tally)

@@ -59,6 +59,8 @@ int doctor_send(struct doctor_side *s, size_t len);
  * length of the body in s->in, or a negative errno value: -ETIMEDOUT, -EPIPE (the other end is gone), -EPROTO.
  */
 int doctor_receive(struct doctor_side *s, enum doctor_msg_type *type, int ms, uint16_t id, struct doctor_tally *tally);
+/* Answer probes that are there. True: the other end has closed the TCP connection. */
+bool doctor_gone(struct doctor_side *s);
 /* Count and answer probes until none came for DOCTOR_GRACE_MS, at most for a second. The tally is complete then. */
 void doctor_settle(struct doctor_side *s, uint16_t id, struct doctor_tally *tally);
 

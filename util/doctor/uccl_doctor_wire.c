@@ -11,7 +11,7 @@
 #define HELLO_FIXED 20
 #define RUN_LEN 22
 #define SENT_LEN 16
-#define TALLY_FIXED 36
+#define TALLY_FIXED 40
 #define TALLY_LEN (TALLY_FIXED + 4 * DOCTOR_LABELS)
 #define TRAIL_LEN (2 + 8 * DOCTOR_HOPS)
 #define MTU_LEAST 68
@@ -144,6 +144,7 @@ size_t doctor_put_tally(uint8_t *buf, const struct doctor_tally *t)
 	for (int i = 0; i < 4; i++)
 		uccl_put32(b + 16 + 4 * i, t->ecn[i]);
 	uccl_put32(b + 32, t->overflowed);
+	uccl_put32(b + 36, t->span_us);
 	for (int i = 0; i < DOCTOR_LABELS; i++)
 		uccl_put32(b + TALLY_FIXED + 4 * i, t->by_label[i]);
 	return doctor_put_head(buf, DOCTOR_TALLY, TALLY_LEN);
@@ -163,6 +164,7 @@ bool doctor_get_tally(const uint8_t *b, size_t len, struct doctor_tally *t)
 	for (int i = 0; i < 4; i++)
 		marks += t->ecn[i] = uccl_get32(b + 16 + 4 * i);
 	t->overflowed = uccl_get32(b + 32);
+	t->span_us = uccl_get32(b + 36);
 	for (int i = 0; i < DOCTOR_LABELS; i++)
 		labels += t->by_label[i] = uccl_get32(b + TALLY_FIXED + 4 * i);
 	return t->received <= DOCTOR_RUN_PACKETS && t->damaged <= t->received && t->reordered <= t->received &&

@@ -4,7 +4,8 @@
  * little-endian. Readers check lengths and ranges; what they refuse is not taken at all.
  *
  * A message is 8 bytes (magic, type, length of the body) and the body. The asker sends HELLO and gets HELLO, then asks
- * and gets one answer each, but for END and BYE, which have none.
+ * and gets one answer each, but for END and BYE, which have none. While a listener serves others, it says WAIT before
+ * an answer.
  */
 #ifndef UCCL_DOCTOR_WIRE_H
 #define UCCL_DOCTOR_WIRE_H
@@ -18,7 +19,9 @@
 #define DOCTOR_MSG_HEAD 8
 #define DOCTOR_MSG_BODY 8192 /* most of a body */
 #define DOCTOR_PROBE_HEAD 28
-#define DOCTOR_VERSION 2 /* 1: a tally does not tell what overflowed */
+/* 1: a tally does not tell what overflowed; 2: nor how long the run took, and there is no WAIT */
+#define DOCTOR_VERSION 3
+#define DOCTOR_HELLO_MOST (20 + 2 * DOCTOR_LABELS) /* most of the body of a HELLO */
 
 /* What a listener does for one asker at most. */
 #define DOCTOR_RUN_PACKETS 4096		   /* of one run */
@@ -39,6 +42,7 @@ enum doctor_msg_type {
 	DOCTOR_TRACE,	/* find out your paths to me; answered by TRACED: struct doctor_paths */
 	DOCTOR_TRACED,
 	DOCTOR_BYE,
+	DOCTOR_WAIT,	/* before an answer, any number of times: u32 askers that come first */
 	DOCTOR_MSG_TYPES,
 };
 

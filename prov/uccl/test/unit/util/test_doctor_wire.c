@@ -197,9 +197,11 @@ TEST(tally__sums_must_agree)
 	for (uint32_t i = 0; i < 100; i++)
 		doctor_tally_add(&t, (uint16_t)(i % 5), i, (uint8_t)(i % 4), i % 10);
 	t.overflowed = 7;
+	t.span_us = 1234567;
 	body_of(doctor_put_tally(buf, &t), DOCTOR_TALLY, &n);
 	assert_true(doctor_get_tally(b, n, &got));
 	assert_int_equal(got.overflowed, 7);
+	assert_int_equal(got.span_us, 1234567);
 	assert_int_equal(got.received, 100);
 	assert_int_equal(got.damaged, 10);
 	assert_memory_equal(got.by_label, t.by_label, sizeof(t.by_label));
