@@ -281,7 +281,9 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/util/test_doctor_judge \
 	prov/uccl/test/unit/util/test_doctor_math \
 	prov/uccl/test/unit/util/test_doctor_nics \
+	prov/uccl/test/unit/util/test_doctor_pairs \
 	prov/uccl/test/unit/util/test_doctor_report \
+	prov/uccl/test/unit/util/test_doctor_variables \
 	prov/uccl/test/unit/util/test_doctor_wire \
 	prov/uccl/test/unit/util/test_snapshot_file \
 	prov/uccl/test/unit/util/test_stall_report

@@ -2,6 +2,7 @@
 /* The end that asks: it has both ends measure, one thing after the other, and judges what they saw. */
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -46,6 +47,7 @@ struct ask {
 	bool dead[2];		/* nothing arrives */
 	uint32_t payload[2];	/* largest that arrives, within what the provider sends; 0: none */
 	double loss[2];		/* of single packets */
+	bool trains[2];		/* arrive */
 	uint32_t sent_all[2], overflowed[2]; /* probes of all runs, and those that found a full receive queue */
 	struct doctor_tally tally;
 	struct doctor_sent sent;
@@ -297,7 +299,24 @@ static void trains_measure(struct ask *a, int dir)
 
 	if (train < 2 || !run_make(a, dir, run))
 		return;
+	a->trains[dir] = a->tally.received > 0 && !a->tally.damaged;
 	doctor_judge_trains(a->report, a->opt->host, dir, train, &a->sent, &a->tally, a->loss[dir]);
+}
+
+/* As fast as one thread can send. No fault of the receiver if its queue is full then: the provider would send less. */
+static void rate_measure(struct ask *a, int dir)
+{
+	uint32_t size = loss_bytes(a, dir), train = (uint32_t)uccl_min(TRAIN_BYTES / size, 40);
+	uint32_t all = a->sent_all[dir], overflowed = a->overflowed[dir];
+	uint32_t count = (uint32_t)uccl_min(DOCTOR_RUN_BYTES / size, DOCTOR_RUN_PACKETS);
+	struct doctor_run run = { .size = size, .train = (uint16_t)(a->trains[dir] ? train : 1) };
+
+	run.count = count / run.train * run.train;
+	if (!run_make(a, dir, run))
+		return;
+	a->sent_all[dir] = all;
+	a->overflowed[dir] = overflowed;
+	doctor_judge_rate(a->report, a->opt->host, dir, size, &a->sent, &a->tally);
 }
 
 static void ecn_measure(struct ask *a, int dir)
@@ -340,6 +359,7 @@ static void direction_measure(struct ask *a, int dir)
 		return;
 	loss_measure(a, dir);
 	trains_measure(a, dir);
+	rate_measure(a, dir);
 	ecn_measure(a, dir);
 }
 
@@ -363,6 +383,21 @@ static void all_measure(struct ask *a)
 			paths_measure(a, dir);
 	if (!a->error)
 		say(a, doctor_put_head(a->side.out, DOCTOR_BYE, 0));
+}
+
+/* Why the host cannot be asked. */
+static void __attribute__((format(printf, 2, 3))) ask_fail(const struct doctor_peer_opt *opt, const char *fmt, ...)
+{
+	char text[DOCTOR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (opt->why)
+		snprintf(opt->why, DOCTOR_TEXT, "%s", text);
+	else
+		fprintf(stderr, "uccl_doctor: %s\n", text);
 }
 
 /* The TCP connection to one of the host's addresses, or a negative errno value. */
@@ -401,14 +436,14 @@ static int host_connect(const struct doctor_peer_opt *opt)
 	snprintf(port, sizeof(port), "%u", opt->port);
 	n = uccl_address_resolve(opt->host, port, 0, false, false, to, RESOLVE_MAX);
 	if (n <= 0) {
-		fprintf(stderr, "uccl_doctor: no such host: %s\n", opt->host);
+		ask_fail(opt, "no such host: %s", opt->host);
 		return -1;
 	}
 	for (int i = 0; i < n && fd < 0; i++)
 		fd = connect_one(&to[i], &opt->ports);
 	if (fd < 0)
-		fprintf(stderr, "uccl_doctor: nobody answers at %s TCP port %u (%s); run there: uccl_doctor --listen\n",
-			opt->host, opt->port, strerror(-fd));
+		ask_fail(opt, "nobody answers at %s TCP port %u (%s); run there: uccl_doctor --listen", opt->host,
+			 opt->port, strerror(-fd));
 	return fd;
 }
 
@@ -449,8 +484,8 @@ int doctor_ask(const struct doctor_peer_opt *opt, struct doctor_report *r)
 	if (!rc)
 		rc = greet(a);
 	if (rc < 0) {
-		fprintf(stderr, "uccl_doctor: %s: %s\n", opt->host,
-			rc == -EPROTO ? "no uccl_doctor of this version answers" : strerror(-rc));
+		ask_fail(opt, "%s: %s", opt->host,
+			 rc == -EPROTO ? "no uccl_doctor of this version answers" : strerror(-rc));
 	} else {
 		all_measure(a);
 		if (a->error)

@@ -24,7 +24,7 @@ struct doctor_host {
  */
 bool doctor_offer(struct doctor_host *h, struct doctor_report *r);
 /* Print where the NICs of this host are (--nics). The exit status. Fills in *h, too. */
-int doctor_nics(struct doctor_host *h, bool json);
+int doctor_nics(struct doctor_host *h, bool json, FILE *f);
 /* What limits a process here: buffers, descriptors, memory, processors, the kernel's trains. */
 void doctor_limits(const struct doctor_host *h, struct doctor_report *r);
 /* The ports that sockets of the provider get: FI_UCCL_PORTS, or those that the kernel gives out. */

@@ -216,6 +216,21 @@ void doctor_judge_trains(struct doctor_report *r, const char *host, int dir, uin
 	doctor_number(f, "overflowed", doctor_overflowed(sent, t));
 }
 
+void doctor_judge_rate(struct doctor_report *r, const char *host, int dir, uint32_t size,
+		       const struct doctor_sent *sent, const struct doctor_tally *t)
+{
+	/* A receiver that wakes late takes what has queued up faster than it came. */
+	double us = fmax(t->span_us, sent->span_us), bps = us > 0 ? (double)t->received * size * 8e6 / us : 0;
+	struct doctor_finding *f;
+
+	if (!t->received || us <= 0)
+		return;
+	f = add(r, DOCTOR_OK, "bandwidth", host, dir);
+	say(f, "one sender's burst of %.1f MB arrives at %.3f Gbit/s", (double)t->received * size / 1e6, bps / 1e9);
+	doctor_number(f, "bits_per_s", bps);
+	doctor_number(f, "received", t->received);
+}
+
 void doctor_judge_ecn(struct doctor_report *r, const char *host, int dir, const struct doctor_tally *t)
 {
 	uint32_t kept = t->ecn[2] + t->ecn[3];

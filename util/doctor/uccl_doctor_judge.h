@@ -30,6 +30,9 @@ void doctor_judge_loss(struct doctor_report *r, const char *host, int dir, const
 /* train: packets of one; single_loss: doctor_loss() of single packets of that size. */
 void doctor_judge_trains(struct doctor_report *r, const char *host, int dir, uint32_t train,
 			 const struct doctor_sent *sent, const struct doctor_tally *t, double single_loss);
+/* How fast a run went that was sent as fast as one thread can; size: of each packet. */
+void doctor_judge_rate(struct doctor_report *r, const char *host, int dir, uint32_t size,
+		       const struct doctor_sent *sent, const struct doctor_tally *t);
 void doctor_judge_ecn(struct doctor_report *r, const char *host, int dir, const struct doctor_tally *t);
 /* expect: paths that there should be, 0: not known. */
 void doctor_judge_paths(struct doctor_report *r, const char *host, int dir, const struct doctor_paths *p, int expect);

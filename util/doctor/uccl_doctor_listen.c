@@ -130,8 +130,9 @@ static void failure_say(struct listener *l, int i, const char *why)
 	l->failures++;
 	if (l->failures_ms && now < l->failures_ms + FAILURES_MS)
 		return;
-	fprintf(stderr, "uccl_doctor: %s: %s (connections that failed: %u)\n", who_text(l, i, text, sizeof(text)), why,
-		l->failures);
+	if (!l->opt->quiet)
+		fprintf(stderr, "uccl_doctor: %s: %s (connections that failed: %u)\n",
+			who_text(l, i, text, sizeof(text)), why, l->failures);
 	l->failures_ms = now;
 	l->failures = 0;
 }
@@ -253,7 +254,8 @@ static void session_end(struct listener *l, int i)
 	} else if (WEXITSTATUS(status)) {
 		failure_say(l, i, strerror(WEXITSTATUS(status)));
 	} else {
-		fprintf(stderr, "uccl_doctor: %s: done\n", who_text(l, i, text, sizeof(text)));
+		if (!l->opt->quiet)
+			fprintf(stderr, "uccl_doctor: %s: done\n", who_text(l, i, text, sizeof(text)));
 		l->served++;
 		l->served_ms = doctor_now_ms();
 	}

@@ -605,7 +605,7 @@ static int nics_find(struct doctor_host *h, struct doctor_nic *nic)
 	return n;
 }
 
-int doctor_nics(struct doctor_host *h, bool json)
+int doctor_nics(struct doctor_host *h, bool json, FILE *f)
 {
 	struct doctor_nic *nic = calloc(DOCTOR_PLACES, sizeof(*nic));
 	const struct uccl_hwloc *hwloc;
@@ -631,7 +631,7 @@ int doctor_nics(struct doctor_host *h, bool json)
 		nic[i].distance = uccl_near_distance(&near, nic[i].nodes);
 	}
 	ngpu = doctor_gpus(UCCL_SYSFS, hwloc, &gpu);
-	(json ? doctor_nics_json : doctor_nics_text)(nic, n, gpu, ngpu, &near, hwloc ? "hwloc" : "sysfs", stdout);
+	(json ? doctor_nics_json : doctor_nics_text)(nic, n, gpu, ngpu, &near, hwloc ? "hwloc" : "sysfs", f);
 	free(gpu);
 	free(nic);
 	return 0;

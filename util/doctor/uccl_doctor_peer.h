@@ -16,7 +16,8 @@ struct doctor_peer_opt {
 	int expect;	  /* paths that there should be; 0: not known */
 	uint32_t mtu;	  /* most bytes of a packet's payload that the provider sends, 0: what the interface carries */
 	uint32_t rx_bytes; /* of the receive queue, rcvbuf of FI_UCCL_BACKEND; 0: the provider's default */
-	bool quiet;	  /* do not say that others come first */
+	bool quiet;	  /* only errors are lines on standard error */
+	char *why;	  /* DOCTOR_TEXT bytes for why a host cannot be asked; NULL: a line on standard error */
 	int clients;	  /* the listener ends after so many; 0: never */
 	int wait_s;	  /* the listener ends when nobody came for so long; 0: never */
 	int until_fd;	  /* it ends when this file does; -1: there is none */

@@ -325,6 +325,7 @@ bool doctor_run_send(struct doctor_side *s, const struct doctor_run *run, struct
 		if (seq % 16 < k)
 			sleep_until(start + (uint64_t)seq * run->gap_us);
 	}
+	sent->span_us = (uint32_t)(doctor_now_us() - start);
 	sent->mtu = route_mtu(s);
 	return true;
 }

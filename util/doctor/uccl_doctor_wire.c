@@ -10,7 +10,7 @@
 #define PROBE_MAGIC 0x50524455u /* "UDRP" */
 #define HELLO_FIXED 20
 #define RUN_LEN 22
-#define SENT_LEN 16
+#define SENT_LEN 20
 #define TALLY_FIXED 40
 #define TALLY_LEN (TALLY_FIXED + 4 * DOCTOR_LABELS)
 #define TRAIL_LEN (2 + 8 * DOCTOR_HOPS)
@@ -118,6 +118,7 @@ size_t doctor_put_sent(uint8_t *buf, const struct doctor_sent *s)
 	uccl_put32(b + 4, s->refused);
 	uccl_put32(b + 8, s->error);
 	uccl_put32(b + 12, s->mtu);
+	uccl_put32(b + 16, s->span_us);
 	return doctor_put_head(buf, DOCTOR_SENT, SENT_LEN);
 }
 
@@ -129,6 +130,7 @@ bool doctor_get_sent(const uint8_t *b, size_t len, struct doctor_sent *s)
 	s->refused = uccl_get32(b + 4);
 	s->error = uccl_get32(b + 8);
 	s->mtu = uccl_get32(b + 12);
+	s->span_us = uccl_get32(b + 16);
 	return s->sent <= DOCTOR_RUN_PACKETS && s->refused <= DOCTOR_RUN_PACKETS && s->error < 4096 &&
 	       s->mtu <= MTU_MOST;
 }

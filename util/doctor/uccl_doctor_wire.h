@@ -74,6 +74,7 @@ struct doctor_sent {
 	uint32_t sent;	  /* probes that the kernel took */
 	uint32_t refused; /* probes that it did not */
 	uint32_t error;	  /* errno value of the last refusal; 0: none */
+	uint32_t span_us; /* that sending took */
 	uint32_t mtu;	  /* of the route, as the kernel knows it after the run, with IP header; 0: not known */
 };
 

@@ -181,6 +181,30 @@ static enum doctor_level ecn_of(uint32_t not_ect, uint32_t ect0, uint32_t ce)
 	return only("ecn");
 }
 
+/* The rate is that of the slower side; nothing is said of what did not arrive. */
+TEST(rate__of_the_slower_side)
+{
+	struct doctor_sent sent = { .sent = 1000, .span_us = 1000 };
+	struct doctor_tally t = { .received = 1000, .span_us = 10 };
+	struct doctor_report r = { 0 };
+
+	doctor_judge_rate(&r, "h", 0, 1000, &sent, &t);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.finding[0].level, DOCTOR_OK);
+	assert_true(r.finding[0].value[0].number == 8e9);
+	t.span_us = 2000;
+	doctor_judge_rate(&r, "h", 1, 1000, &sent, &t);
+	assert_true(r.finding[1].value[0].number == 4e9);
+	assert_string_equal(r.finding[1].text, "one sender's burst of 1.0 MB arrives at 4.000 Gbit/s");
+	t.received = 0;
+	doctor_judge_rate(&r, "h", 1, 1000, &sent, &t);
+	t.received = 1;
+	t.span_us = sent.span_us = 0;
+	doctor_judge_rate(&r, "h", 1, 1000, &sent, &t);
+	assert_int_equal(r.n, 2);
+	doctor_free(&r);
+}
+
 TEST(ecn__cleared_or_marked)
 {
 	struct doctor_tally none = { 0 };
