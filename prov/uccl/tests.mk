@@ -550,6 +550,12 @@ prov_uccl_test_unit_hmem_test_stage_LDADD = $(uccl_gpu_ldadd)
 
 # What uccl_doctor makes of its findings.
 uccl_doctor_ldadd = libuccl_doctor.la $(LDADD) -lm
+prov_uccl_test_unit_util_test_doctor_guests_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
+prov_uccl_test_unit_util_test_doctor_guests_LDADD = $(uccl_doctor_ldadd)
+prov_uccl_test_unit_util_test_doctor_pairs_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
+prov_uccl_test_unit_util_test_doctor_pairs_LDADD = $(uccl_doctor_ldadd)
+prov_uccl_test_unit_util_test_doctor_variables_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
+prov_uccl_test_unit_util_test_doctor_variables_LDADD = $(uccl_doctor_ldadd)
 prov_uccl_test_unit_util_test_doctor_judge_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
 prov_uccl_test_unit_util_test_doctor_judge_LDADD = $(uccl_doctor_ldadd)
 prov_uccl_test_unit_util_test_doctor_math_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
