@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "api/watch/process.h"
 #include "base/units.h"
 
+#define DRAIN_MS 100
 #define NAME_ROOM (UCCL_PARAM_TEXT + UCCL_PROCESS_HOST + 64)
 
 /*
@@ -156,17 +159,33 @@ static size_t lines_fit(const char *text, size_t len, size_t max)
 }
 
 /*
+ * Wait until the reader has taken what is in the pipe, but not for long. A launcher of jobs reads a rank's pipe in
+ * pieces of PIPE_BUF bytes, and mixes those of all ranks. What is written into an empty pipe is a piece of its own.
+ */
+static void pipe_drain(int fd)
+{
+	int waiting = 0;
+
+	for (int i = 0; i < DRAIN_MS && !ioctl(fd, FIONREAD, &waiting) && waiting > 0; i++)
+		poll(NULL, 0, 1);
+}
+
+/*
  * One write for all of it, so that no line of another process comes between. A pipe promises that for PIPE_BUF bytes
  * only, so what is longer goes in pieces of whole lines there.
  */
 static bool report_write(int fd, const char *text, size_t len)
 {
-	struct stat st;
+	struct stat st = {0};
 	size_t max = !fstat(fd, &st) && S_ISREG(st.st_mode) ? len : PIPE_BUF;
 
 	while (len) {
 		size_t want = lines_fit(text, len, max);
-		ssize_t n = write(fd, text, want);
+		ssize_t n;
+
+		if (S_ISFIFO(st.st_mode))
+			pipe_drain(fd);
+		n = write(fd, text, want);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 
 #include "api/domain.h"
 #include "api/endpoint/ep.h"
+#include "api/watch/stats.h"
 #include "../../tests.h"
 
 static char text[64 * 1024];
@@ -170,6 +172,72 @@ TEST(write__whole_lines)
 	writes_of("stderr,paths=1", &paths);
 	assert_true(paths > 0);
 	unsetenv("OMPI_COMM_WORLD_RANK");
+}
+
+/* As a launcher reads a rank's pipe: PIPE_BUF bytes at most, and late. */
+static void *slow_reader(void *arg)
+{
+	int fd = *(int *)arg;
+	static char piece[PIPE_BUF];
+	long whole = 0;
+	ssize_t n;
+
+	while (usleep(60000), (n = read(fd, piece, sizeof(piece))) > 0) {
+		if (piece[n - 1] != '\n')
+			return (void *)-1;
+		whole++;
+	}
+	return (void *)whole;
+}
+
+/* A pipe of a launcher: each piece that it reads has whole lines, also where several reports follow each other. */
+TEST(write__pieces_of_a_pipe)
+{
+	int fd[2], keep = dup(STDERR_FILENO);
+	pthread_t reader;
+	struct world w;
+	struct node a;
+	void *pieces;
+
+	world_rescue_off();
+	world_open(&w);
+	world_rescue_on();
+	node_open(&a, &w);
+	snprintf(uccl_ep_fid_of(&a.ep->fid)->ep->domain->params.stats, UCCL_PARAM_TEXT, "stderr");
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(pthread_create(&reader, NULL, slow_reader, &fd[0]), 0);
+	fflush(stderr);
+	assert_int_equal(dup2(fd[1], STDERR_FILENO), STDERR_FILENO);
+	close(fd[1]);
+	for (int i = 0; i < 3; i++)
+		uccl_stats_write(uccl_ep_fid_of(&a.ep->fid)->ep);
+	assert_int_equal(dup2(keep, STDERR_FILENO), STDERR_FILENO);
+	close(keep);
+	uccl_ep_fid_of(&a.ep->fid)->ep->domain->params.stats[0] = '\0';
+	node_close(&a);
+	world_close(&w);
+	assert_int_equal(pthread_join(reader, &pieces), 0);
+	close(fd[0]);
+	assert_true((long)pieces >= 3);
+}
+
+/* A pipe that nobody reads delays a close for a moment and does not hang it. */
+TEST(write__nobody_reads)
+{
+	int fd[2], keep = dup(STDERR_FILENO);
+
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(write(fd[1], "x", 1), 1);
+	fflush(stderr);
+	assert_int_equal(dup2(fd[1], STDERR_FILENO), STDERR_FILENO);
+	close(fd[1]);
+	close_with("stderr");
+	assert_int_equal(dup2(keep, STDERR_FILENO), STDERR_FILENO);
+	close(keep);
+	memset(text, 0, sizeof(text));
+	assert_true(read(fd[0], text, sizeof(text) - 1) > 1);
+	close(fd[0]);
+	assert_int_equal(counter("tx_bytes"), 100);
 }
 
 /* DIR/ gets a file for each process; its name says the rank, if there is one. */
