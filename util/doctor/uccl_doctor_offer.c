@@ -22,6 +22,7 @@
 #include "api/offer/hwloc.h"
 #include "api/offer/near.h"
 #include "api/offer/nicnames.h"
+#include "api/offer/param_names.h"
 #include "api/offer/place.h"
 #include "api/offer/sysfs.h"
 #include "api/prov.h"
@@ -42,13 +43,23 @@ static struct {
 	int nwarnings;
 } logged;
 
+/* The reason begins with these words: they go. */
+static void reason_shorten(const char *words)
+{
+	size_t n = strlen(words);
+
+	if (!strncmp(logged.reason, words, n))
+		memmove(logged.reason, logged.reason + n, strlen(logged.reason + n) + 1);
+}
+
 static void logged_add(bool warning, const char *text)
 {
-	static const char prefix[] = "no match: ";
+	static const char no_match[] = "no match: ", nothing[] = "nothing is offered: ";
 	char line[DOCTOR_TEXT];
 
 	snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
-	if (warning) {
+	/* That nothing is offered is a finding of its own, which has this text as its reason. */
+	if (warning && strncmp(line, nothing, sizeof(nothing) - 1)) {
 		for (int i = 0; i < logged.nwarnings; i++)
 			if (!strcmp(logged.warning[i], line))
 				return;
@@ -56,8 +67,8 @@ static void logged_add(bool warning, const char *text)
 			memcpy(logged.warning[logged.nwarnings++], line, sizeof(line));
 	}
 	memcpy(logged.reason, line, sizeof(line));
-	if (!strncmp(line, prefix, sizeof(prefix) - 1))
-		memmove(logged.reason, logged.reason + sizeof(prefix) - 1, strlen(line) + 1 - (sizeof(prefix) - 1));
+	reason_shorten(no_match);
+	reason_shorten(nothing);
 }
 
 static int log_level_enabled(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
@@ -99,6 +110,7 @@ static void provider_start(void)
 	uccl_lib.log_enabled = log_level_enabled;
 	uccl_log_set(log_low, UCCL_LOG_INFO);
 	uccl_params_define();
+	uccl_params_check_names();
 }
 
 static void warnings_add(struct doctor_report *r, const char *check, const char *advice)
