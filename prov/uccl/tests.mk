@@ -428,6 +428,7 @@ uccl_extra_dist = \
 	docs/results/campaign.md \
 	docs/results/fabric.md \
 	docs/results/fabtests.md \
+	docs/results/groups.md \
 	docs/results/nccl.md \
 	docs/results/roce.md \
 	prov/uccl/test/FAULTS.md \
