@@ -104,7 +104,7 @@ static uint16_t event_paths(const struct uccl_flow *f, uint32_t bytes, uint64_t 
 {
 	uint64_t choices = 1 + (f->sent.inflight_bytes + uccl_max(bytes, left)) / uccl_max(bytes, 1);
 
-	if (!flow_warm(f) || f->loss.pto.backoff)
+	if (!flow_warm(f) || f->loss.pto.backoff || !uccl_paths_warm_works(&f->paths))
 		return f->paths.nusable;
 	return (uint16_t)uccl_min(uccl_max(choices, 2), f->paths.nusable);
 }

@@ -243,11 +243,12 @@ void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 	uccl_event_asked(f, bytes, now);
 }
 
-void uccl_flow_hurry(struct uccl_flow *f)
+void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now)
 {
-	if (!uccl_sent_outstanding(&f->sent) || !f->loss.pto.delayed)
+	f->hurry = on;
+	if (!on || !now || !uccl_sent_outstanding(&f->sent) || !f->loss.pto.delayed)
 		return;
-	uccl_pto_ack_requested(&f->loss.pto);
+	uccl_pto_hurry(&f->loss.pto, &f->loss.times, now);
 	uccl_paths_probe(&f->paths, uccl_sent_at(&f->sent, f->sent.nxt - 1)->path);
 }
 

@@ -28,6 +28,10 @@ void engine_drain_step(struct uccl_engine *e, uint64_t now)
 		struct uccl_flow *f = &c->peer.flow;
 
 		next = TAILQ_NEXT(c, drain.link);
+		if (c->peer.open && f->loss.pto.delayed) {
+			uccl_flow_hurry(f, true, now);
+			engine_ready(c);
+		}
 		if (!c->peer.open ||
 		    (f->close.state == UCCL_FLOW_OPEN && (!uccl_flow_idle(f) || c->peer.lanes.nstriped) && !late))
 			continue;
@@ -52,13 +56,8 @@ void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
 	e->drain.began_ns = now ? now : 1;
 	conns_half_end(e, now);
 	TAILQ_FOREACH(c, &e->conns.live, state.all)
-		if (c->hs.state != UCCL_CONN_IDLE) {
+		if (c->hs.state != UCCL_CONN_IDLE)
 			conn_drain_set(c, &e->drain.close_unsent);
-			if (c->peer.open) {
-				uccl_flow_hurry(&c->peer.flow);
-				engine_ready(c);
-			}
-		}
 	engine_drain_step(e, now);
 	engine_tx(e, now);
 }

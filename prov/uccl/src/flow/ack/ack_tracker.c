@@ -66,7 +66,7 @@ bool uccl_ack_tracker_answer(struct uccl_ack_tracker *o, uint16_t path, uint64_t
 		memmove(o->dirty + 1, o->dirty, i * sizeof(*o->dirty));
 		o->dirty[0] = path;
 	}
-	o->now = true;
+	o->now = o->answer = true;
 	if (o->answer_ns && now - o->answer_ns < gap_ns)
 		return false;
 	o->answer_ns = now;
@@ -145,6 +145,6 @@ void uccl_ack_tracker_tell(struct uccl_ack_tracker *o, struct uccl_ack *ack, uin
 	o->ndirty = kept;
 	o->chunks = 0;
 	o->sent_ns = now;
-	o->now = false;
+	o->now = o->answer = false;
 	o->at = UCCL_NEVER;
 }

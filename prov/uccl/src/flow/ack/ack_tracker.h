@@ -35,7 +35,8 @@ struct uccl_ack_tracker {
 	uint16_t npaths, ndirty;
 	uint32_t dups;		/* chunks that came more than once */
 	uint32_t chunks;	/* received since the last block */
-	bool now;		/* a block is due at once */
+	bool now;		/* a block is due at once, */
+	bool answer;		/* and answers a PROBE */
 	uint64_t at;		/* delayed acknowledgement */
 	uint64_t sent_ns;	/* when the last block left */
 	uint64_t answer_ns;	/* the last PROBE that was answered */

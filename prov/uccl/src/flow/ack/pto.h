@@ -20,6 +20,7 @@ struct uccl_pto {
 	uint64_t at;		/* when to ask; UCCL_NEVER: nothing is in flight */
 	uint64_t armed_ns;	/* when that was set, as something left; 0: as the peer answered */
 	uint64_t left_ns;	/* when something left last */
+	uint64_t ride_at;	/* when to ask for the first of those whose acknowledgements may wait */
 	bool ar;		/* it wants to be acknowledged at once, */
 	bool delayed;		/* or its acknowledgement may wait for payload */
 	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
@@ -62,12 +63,15 @@ bool uccl_pto_proven(struct uccl_pto *s, uint64_t sent_ns);
  */
 static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t, bool first, uint64_t now)
 {
+	bool delayed = s->delayed;
+
 	s->left_ns = now;
+	s->ride_at = delayed && !first ? s->at : UCCL_NEVER;
 	s->ar = s->delayed = false;
 	if (first)
 		s->backoff = 0;
-	/* The packets of a train leave in one instant, so the timer is right already. */
-	if (!s->backoff && (first || s->armed_ns != now))
+	/* The packets of a train leave in one instant, so the timer is right already, but not that of a ride. */
+	if (!s->backoff && (first || delayed || s->armed_ns != now))
 		uccl_pto_arm(s, t, true, now);
 }
 
@@ -92,8 +96,19 @@ static inline void uccl_pto_ack_requested(struct uccl_pto *s)
 static inline void uccl_pto_ack_delayed(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
 {
 	s->delayed = true;
-	if (!s->backoff)
-		uccl_pto_arm(s, t, true, now);
+	if (s->backoff)
+		return;
+	uccl_pto_arm(s, t, true, now);
+	/* Or a stream of them would put the question off for ever. */
+	s->at = uccl_min(s->at, s->ride_at);
+}
+
+/* Somebody waits after all for what may be acknowledged late, and the peer was asked. */
+static inline void uccl_pto_hurry(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
+{
+	s->ar = true;
+	s->delayed = false;
+	s->at = uccl_min(s->at, now + uccl_times_pto(t));
 }
 
 /* A time-out struck and was not answered. One unanswered question may be a lost packet. */

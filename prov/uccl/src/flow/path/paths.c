@@ -398,10 +398,41 @@ uint16_t uccl_paths_control_warm(struct uccl_paths *s)
 	return s->list[s->warm].control || !s->control.n ? s->warm : s->control.list[0];
 }
 
-/* The quickest for packets of `path` and of those that the peer reported lately. */
-static uint16_t paths_quickest(const struct uccl_paths *s, uint16_t path)
+/* The quickest of those that the peer reported lately and that lost nothing since; UCCL_PATHS_MAX: there is none. */
+static uint16_t paths_quickest_working(const struct uccl_paths *s)
 {
-	uint16_t best = path;
+	uint16_t best = UCCL_PATHS_MAX;
+
+	for (uint8_t i = 0; i < s->control.n; i++) {
+		const struct uccl_path *p = &s->list[s->control.list[i]];
+
+		if (uccl_path_usable(p) && !p->losses && p->packet_rtt_ns &&
+		    (best == UCCL_PATHS_MAX || p->packet_rtt_ns < s->list[best].packet_rtt_ns))
+			best = s->control.list[i];
+	}
+	return best;
+}
+
+uint16_t uccl_paths_choose_warm(struct uccl_paths *s)
+{
+	const struct uccl_path *p;
+	uint16_t best;
+
+	while (s->control.n < WARM_TRIES && s->warm_tried < WARM_TRIES && s->warm_tried < s->n) {
+		p = &s->list[s->warm_tried++];
+		if (uccl_path_usable(p) && !p->losses)
+			return (uint16_t)(p - s->list);
+	}
+	best = paths_quickest_working(s);
+	if (best != UCCL_PATHS_MAX &&
+	    (!uccl_paths_warm_works(s) || s->list[s->warm].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns))
+		s->warm = best;
+	return uccl_paths_warm_works(s) ? s->warm : UCCL_PATHS_MAX;
+}
+
+uint16_t uccl_paths_quick(struct uccl_paths *s)
+{
+	uint16_t path = uccl_paths_control(s), best = path;
 
 	for (uint8_t i = 0; i < s->control.n; i++) {
 		uint64_t rtt = s->list[s->control.list[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
@@ -409,33 +440,7 @@ static uint16_t paths_quickest(const struct uccl_paths *s, uint16_t path)
 		if (rtt && (!least || rtt < least))
 			best = s->control.list[i];
 	}
-	return best;
-}
-
-/* The same, unless `path` takes hardly longer. */
-static uint16_t paths_quicker(const struct uccl_paths *s, uint16_t path)
-{
-	uint16_t best = paths_quickest(s, path);
-
 	return s->list[path].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns ? best : path;
-}
-
-uint16_t uccl_paths_choose_warm(struct uccl_paths *s)
-{
-	const struct uccl_path *p;
-
-	while (s->control.n < WARM_TRIES && s->warm_tried < WARM_TRIES && s->warm_tried < s->n) {
-		p = &s->list[s->warm_tried++];
-		if (uccl_path_usable(p) && !p->losses)
-			return (uint16_t)(p - s->list);
-	}
-	s->warm = uccl_paths_warm_works(s) ? paths_quicker(s, s->warm) : paths_quickest(s, s->alive);
-	return uccl_paths_warm_works(s) ? s->warm : UCCL_PATHS_MAX;
-}
-
-uint16_t uccl_paths_quick(struct uccl_paths *s)
-{
-	return paths_quicker(s, uccl_paths_control(s));
 }
 
 uint16_t uccl_paths_control_next(struct uccl_paths *s)

@@ -40,6 +40,7 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 		    uint64_t now)
 {
 	struct uccl_path *p = &f->paths.list[path];
+	bool room;
 
 	tx->kind = UCCL_TX_PACKET;
 	tx->hello = false;
@@ -50,12 +51,11 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = h->tail_len;
 	/* Behind a full packet there is no room even for the shortest block. */
-	if ((block == FLOW_BLOCK_ALWAYS ||
-	     (block == FLOW_BLOCK_DUE && uccl_ack_tracker_due(&f->rx.ack_tracker))) &&
-	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
+	room = block != FLOW_BLOCK_NEVER && UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes;
+	if (room && (block == FLOW_BLOCK_ALWAYS || uccl_ack_tracker_due(&f->rx.ack_tracker)))
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
-	if (block != FLOW_BLOCK_NEVER && h->type >= UCCL_PKT_CHUNK)
+	if (room && h->type >= UCCL_PKT_CHUNK)
 		uccl_reverse_gap_left(&f->rx.reverse_gap, now);
 	/* PROTOCOL R178 R246 */
 	if (h->flags & ~UCCL_FLAG_DELAY && h->type >= UCCL_PKT_CHUNK) {

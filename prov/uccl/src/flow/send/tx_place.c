@@ -93,7 +93,8 @@ static uint16_t tx_burst_path(struct uccl_flow *f, uint32_t size, uint32_t bytes
 /* The burst is on the path for little payload, which lost something: it ends. */
 static bool tx_warm_fails(const struct uccl_flow *f, const struct uccl_burst *b)
 {
-	return b->path == f->paths.warm && flow_warm(f) && !uccl_paths_warm_works(&f->paths);
+	return b->path == f->paths.warm && f->sent.inflight_bytes <= UCCL_LITTLE_BYTES && flow_warm(f) &&
+	       !uccl_paths_warm_works(&f->paths);
 }
 
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
@@ -133,7 +134,8 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 
 uint16_t flow_tx_control_path(struct uccl_flow *f)
 {
-	if (f->rx.delays && flow_warm(f) && f->paths.unheard <= 1)
+	/* An answer to a PROBE tells by its path what works: it goes from path to path. */
+	if (f->rx.delays && flow_warm(f) && !f->paths.unheard && !f->rx.ack_tracker.answer)
 		return uccl_paths_control_warm(&f->paths);
 	return uccl_paths_control(&f->paths);
 }

@@ -58,6 +58,8 @@ int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint32_t pseq = e->packet.pseq;
 
 	tx_segment(f, tx, e, r->csn, uccl_sent_run_at(&f->sent), flags, now);
+	if (flags & UCCL_FLAG_DELAY)
+		uccl_path_quiet(&f->paths.list[e->path]);
 	uccl_sent_run_next(&f->sent);
 	/* While it leaves, the number of its last packet is what will be. */
 	uccl_sent_packet_left(&e->packet, r->left ? pseq : f->paths.list[e->path].next_seq - 1);

@@ -71,7 +71,6 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_op *op;
 
-	(void)now;
 	op = TAILQ_FIRST(&p->tx.pending);
 	if (!op || !msg_tx_may_begin(p, op))
 		return;
@@ -80,6 +79,8 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
 		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
 		tx_begin(op);
 	}
+	/* Does a fence wait for what leaves now? */
+	uccl_flow_hurry(&p->flow, op && op->flags & UCCL_OPF_FENCE, now);
 	p->msg_ep->ops->ready(p);
 }
 
@@ -196,7 +197,7 @@ void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		if (!p->open) {
 			m->ops->connect(p, now);
 		} else if (op->flags & UCCL_OPF_FENCE) {
-			uccl_flow_hurry(&p->flow);
+			uccl_flow_hurry(&p->flow, true, now);
 			m->ops->ready(p);
 		}
 	}

@@ -202,6 +202,25 @@ TEST_IN(ride__tail_loss, NULL, end)
 	assert_in_range(p.now - sent, 40 * US, UCCL_RIDE_MAX_NS + UCCL_ACK_DELAY_NS + 8 * 20 * US);
 }
 
+/* A stream of chunks that may wait does not put the question off: the first one's time counts. */
+TEST_IN(ride__stream, NULL, end)
+{
+	uint64_t sent, asked;
+
+	start(riding());
+	talk(60, 200 * US);
+	pair_run(&p, p.now + 20 * MS);
+	sent = p.now;
+	asked = p.side[0].stats.probes;
+	while (p.side[0].stats.probes == asked) {
+		post(0);
+		pair_pump_one(&p, 0);
+		lose_all();
+		pair_run(&p, p.now + 150 * US);
+		assert_in_range(p.now - sent, 0, UCCL_RIDE_MAX_NS + UCCL_ACK_DELAY_NS + 8 * 20 * US);
+	}
+}
+
 /* Somebody waits after all: the answer comes in a round trip. */
 TEST_IN(hurry__asks, NULL, end)
 {
@@ -210,12 +229,17 @@ TEST_IN(hurry__asks, NULL, end)
 	start(riding());
 	talk(60, 400 * US);
 	pair_run(&p, p.now + 20 * MS);
-	uccl_flow_hurry(tx());
+	uccl_flow_hurry(tx(), true, p.now);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
+	/* Nothing is told to wait until that is over. */
+	post(0);
+	assert_int_equal(flags_next(), 0);
+	pair_run(&p, p.now + 20 * MS);
+	uccl_flow_hurry(tx(), false, p.now);
 	post(0);
 	assert_int_equal(flags_next(), UCCL_FLAG_DELAY);
 	sent = p.now;
-	uccl_flow_hurry(tx());
+	uccl_flow_hurry(tx(), true, p.now);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	while (tx()->sent.una != tx()->sent.nxt)
 		assert_true(pair_step(&p));
