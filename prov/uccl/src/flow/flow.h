@@ -119,7 +119,6 @@ struct uccl_flow {
 	uint32_t train_bytes;		/* as in cfg, or less */
 	uint64_t since_ar;		/* bytes in flight that left since the last request for an acknowledgement */
 	bool app_limited;
-	bool hurry;			/* the owner waits until all is acknowledged */
 
 	struct uccl_paths paths;
 	struct uccl_train train;	/* do trains reach the peer? */
@@ -227,8 +226,8 @@ uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
 /* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
 void uccl_flow_gathered(struct uccl_flow *f);
 /*
- * `on`: the owner waits until all is acknowledged, from now on. No acknowledgement is told to wait for payload then, and
- * if one was, the peer is asked. now 0: the time is not known, so nobody is asked. PROTOCOL R340
+ * `on`: from now on the owner waits until all is acknowledged. No acknowledgement is told to wait for payload then, and
+ * if one was, the peer is asked. now 0: the time is not known, so the peer is not asked. PROTOCOL R340
  */
 void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now);
 /* While no more than this is in flight, nobody waits for an acknowledgement to free something. PROTOCOL R340 R341 */

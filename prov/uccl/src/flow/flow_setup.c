@@ -245,7 +245,7 @@ void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 
 void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now)
 {
-	f->hurry = on;
+	uccl_pto_set_hurry(&f->loss.pto, on);
 	if (!on || !now || !uccl_sent_outstanding(&f->sent) || !f->loss.pto.delayed)
 		return;
 	uccl_pto_hurry(&f->loss.pto, &f->loss.times, now);

@@ -23,6 +23,7 @@ struct uccl_pto {
 	uint64_t ride_at;	/* when to ask for the first of those whose acknowledgements may wait */
 	bool ar;		/* it wants to be acknowledged at once, */
 	bool delayed;		/* or its acknowledgement may wait for payload */
+	bool hurry;		/* no acknowledgement may: the owner waits for all */
 	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
 	uint64_t asked_ns;	/* when the latest of them left, as coarse as its answer's echo; 0: none did */
 	uint64_t first_timeout_ns;	       /* likewise the first time-out of the latest row; 0: there was none */
@@ -101,6 +102,12 @@ static inline void uccl_pto_ack_delayed(struct uccl_pto *s, const struct uccl_ti
 	uccl_pto_arm(s, t, true, now);
 	/* Or a stream of them would put the question off for ever. */
 	s->at = uccl_min(s->at, s->ride_at);
+}
+
+/* `on`: the owner waits until all is acknowledged. */
+static inline void uccl_pto_set_hurry(struct uccl_pto *s, bool on)
+{
+	s->hurry = on;
 }
 
 /* Somebody waits after all for what may be acknowledged late, and the peer was asked. */
