@@ -96,9 +96,9 @@ static uint64_t event_backlog(const struct uccl_flow *f)
 }
 
 /*
- * So many paths may be chosen from, the first ones in service: one for each choice of `bytes` that is in flight or
- * about to leave, and at least two. More would carry no more, and leave caches and tables of the way cold. All of them
- * after a question that was not answered. PROTOCOL R341
+ * How many of the paths in service the policy may choose from, the first ones: one for each burst of `bytes` that is in
+ * flight or about to leave, and at least two. More paths would carry no more, and their sockets and routes would leave
+ * the caches. While a question to the peer is unanswered, all of them. PROTOCOL R341
  */
 static uint16_t event_paths(const struct uccl_flow *f, uint32_t bytes, uint64_t left)
 {

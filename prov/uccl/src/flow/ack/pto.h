@@ -113,8 +113,7 @@ static inline void uccl_pto_set_hurry(struct uccl_pto *s, bool on)
 /* Somebody waits after all for what may be acknowledged late, and the peer was asked. */
 static inline void uccl_pto_hurry(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
 {
-	s->ar = true;
-	s->delayed = false;
+	uccl_pto_ack_requested(s);
 	s->at = uccl_min(s->at, now + uccl_times_pto(t));
 }
 

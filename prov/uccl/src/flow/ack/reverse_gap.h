@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Part of a flow: how long an acknowledgement may wait for a packet with payload that goes the same way, to ride on it.
- * A receiver that answers soon with payload of its own needs no packet for the acknowledgement alone. How soon that is,
- * the flow learns from the times between such a chunk and the next payload that left.
+ * A receiver that answers soon with payload of its own needs no packet for the acknowledgement alone. The flow learns
+ * how soon that is: from the time between a chunk with UCCL_FLAG_DELAY and the next payload that leaves.
  *
  * The grammar: all zero at first. `owed` when a chunk arrived, `left` when payload leaves; `limit` at any time.
  */

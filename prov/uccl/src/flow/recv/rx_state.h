@@ -44,7 +44,7 @@ static inline void uccl_flow_rx_fini(struct uccl_flow_rx *rx)
 	uccl_rx_segments_fini(&rx->segments);
 }
 
-/* A chunk came; does anybody wait for its acknowledgement? */
+/* A chunk came; `delays`: its sender does not wait for the acknowledgement (UCCL_FLAG_DELAY). */
 static inline void uccl_flow_rx_delays(struct uccl_flow_rx *rx, bool delays, uint64_t now)
 {
 	rx->delays = delays;
