@@ -82,6 +82,12 @@ static inline void open_tree(uint64_t seed)
 	assert_int_equal(uccl_fab_init(&n, &t, &ops, seed), 0);
 }
 
+static inline void tree_refused(void)
+{
+	close_tree(NULL);
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+}
+
 static inline void send(uint32_t src, uint32_t dst, uint32_t bytes, uint16_t sport, int cls, uint32_t part)
 {
 	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&n);

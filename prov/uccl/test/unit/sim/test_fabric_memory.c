@@ -44,18 +44,18 @@ static void at_rest(void)
 }
 
 /* Nobody pays for what nobody asked for; and what cannot be is refused. */
-TEST_IN(init__only_if_asked, two_tiers, NULL)
+TEST_IN(init__only_if_asked, two_tiers, close_tree)
 {
 	open_tree(1);
 	assert_null(n.mem);
 	t.shared_bytes = 1000;
-	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+	tree_refused();
 	t.alpha = 1;
 	open_tree(1);
 	assert_non_null(n.mem);
 	lossless();
 	t.xoff_bytes = 0;
-	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+	tree_refused();
 }
 
 /* The longest of `queues` that are too full at once; everything arrived or was dropped. */
@@ -84,7 +84,7 @@ static uint64_t longest(double alpha, uint32_t queues)
 }
 
 /* Choudhury and Hahne: Q full queues have alpha / (1 + Q alpha) of the memory each. Whole packets fit. */
-TEST_IN(admits__dynamic_thresholds, two_tiers, NULL)
+TEST_IN(admits__dynamic_thresholds, two_tiers, close_tree)
 {
 	assert_in_range(longest(1, 1), 120000 - PKT, 120000);
 	assert_in_range(longest(2, 1), 160000 - PKT, 160000);
@@ -95,7 +95,7 @@ TEST_IN(admits__dynamic_thresholds, two_tiers, NULL)
 }
 
 /* Seven hosts send to one, from its tor and others: all arrives, and no link ever takes more than its headroom. */
-TEST_IN(take__nothing_is_dropped, two_tiers, NULL)
+TEST_IN(take__nothing_is_dropped, two_tiers, close_tree)
 {
 	const uint32_t senders[] = {1, 2, 4, 5, 8, 12, 28};
 
@@ -120,7 +120,7 @@ TEST_IN(take__nothing_is_dropped, two_tiers, NULL)
 }
 
 /* The same where memory is shared: what a link may have of it shrinks while it is told to stop. */
-TEST_IN(take__shared, two_tiers, NULL)
+TEST_IN(take__shared, two_tiers, close_tree)
 {
 	const uint32_t senders[] = {1, 2, 4, 5, 8, 12, 28};
 
@@ -159,7 +159,7 @@ static uint64_t bystander(bool pfc)
 }
 
 /* Head-of-line blocking: who stands behind a stopped one on its link waits, whoever it is for. */
-TEST_IN(heard__blocks_others, two_tiers, NULL)
+TEST_IN(heard__blocks_others, two_tiers, close_tree)
 {
 	uint64_t alone = bystander(false), behind = bystander(true);
 
@@ -168,7 +168,7 @@ TEST_IN(heard__blocks_others, two_tiers, NULL)
 }
 
 /* Acknowledgements are not of the class that is stopped. */
-TEST_IN(heard__control_goes_on, two_tiers, NULL)
+TEST_IN(heard__control_goes_on, two_tiers, close_tree)
 {
 	uint32_t early = 0;
 
@@ -191,7 +191,7 @@ TEST_IN(heard__control_goes_on, two_tiers, NULL)
 }
 
 /* Four ports, from tor to spine to tor and back: what came from each waits for the next. No tree routes like that. */
-TEST_IN(circle__found, two_tiers, NULL)
+TEST_IN(circle__found, two_tiers, close_tree)
 {
 	struct uccl_fab_pkt pkts[4];
 	uint32_t port[4], tor[2], spine[2];

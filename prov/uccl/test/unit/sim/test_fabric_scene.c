@@ -58,19 +58,25 @@ static void open_scene(void)
 	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 }
 
+static void scene_refused(void)
+{
+	close_scene(NULL);
+	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+}
+
 TEST_IN(open__refuses, config, close_scene)
 {
 	c.stack = NULL;
-	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	scene_refused();
 	config(state);
 	c.cc = "nothing";
-	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	scene_refused();
 	config(state);
 	c.window = 100;
-	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	scene_refused();
 	config(state);
 	c.topo.hosts = 7;
-	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	scene_refused();
 }
 
 /* Chains begin when what they wait for has arrived, others at their time. */
@@ -197,7 +203,7 @@ TEST_IN(background__takes_its_share, config, close_scene)
 		assert_true(rate > 0.95 && rate < 1.01);
 	}
 	c.others.share = 1;
-	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	scene_refused();
 }
 
 /* 200 small ones, each alone: their time together. */
