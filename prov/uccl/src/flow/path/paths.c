@@ -398,15 +398,18 @@ uint16_t uccl_paths_control_warm(struct uccl_paths *s)
 	return s->list[s->warm].control || !s->control.n ? s->warm : s->control.list[0];
 }
 
-/* The quickest of those that the peer reported lately and that lost nothing since; UCCL_PATHS_MAX: there is none. */
-static uint16_t paths_quickest_working(const struct uccl_paths *s)
+/*
+ * The quickest of those that the peer reported lately; `working`: and that lost nothing since. UCCL_PATHS_MAX: there is
+ * none.
+ */
+static uint16_t paths_quickest(const struct uccl_paths *s, bool working)
 {
 	uint16_t best = UCCL_PATHS_MAX;
 
 	for (uint8_t i = 0; i < s->control.n; i++) {
 		const struct uccl_path *p = &s->list[s->control.list[i]];
 
-		if (uccl_path_usable(p) && !p->losses && p->packet_rtt_ns &&
+		if (p->packet_rtt_ns && (!working || (uccl_path_usable(p) && !p->losses)) &&
 		    (best == UCCL_PATHS_MAX || p->packet_rtt_ns < s->list[best].packet_rtt_ns))
 			best = s->control.list[i];
 	}
@@ -423,7 +426,7 @@ uint16_t uccl_paths_choose_warm(struct uccl_paths *s)
 		if (uccl_path_usable(p) && !p->losses)
 			return (uint16_t)(p - s->list);
 	}
-	best = paths_quickest_working(s);
+	best = paths_quickest(s, true);
 	if (best != UCCL_PATHS_MAX &&
 	    (!uccl_paths_warm_works(s) || s->list[s->warm].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns))
 		s->warm = best;
@@ -432,15 +435,11 @@ uint16_t uccl_paths_choose_warm(struct uccl_paths *s)
 
 uint16_t uccl_paths_quick(struct uccl_paths *s)
 {
-	uint16_t path = uccl_paths_control(s), best = path;
+	uint16_t path = uccl_paths_control(s), best = paths_quickest(s, false);
+	bool slow = best != UCCL_PATHS_MAX &&
+		    s->list[path].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns;
 
-	for (uint8_t i = 0; i < s->control.n; i++) {
-		uint64_t rtt = s->list[s->control.list[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
-
-		if (rtt && (!least || rtt < least))
-			best = s->control.list[i];
-	}
-	return s->list[path].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns ? best : path;
+	return slow ? best : path;
 }
 
 uint16_t uccl_paths_control_next(struct uccl_paths *s)
