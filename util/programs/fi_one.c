@@ -7,6 +7,8 @@
  *	fi_one nap ADDRESS PORT SECONDS		open an endpoint there, and make no call until the time is over
  *	fi_one stay ADDRESS PORT SECONDS	open an endpoint there, and answer, but receive no message
  *
+ * A fifth argument is the length of the message in bytes, the same on both sides (64).
+ *
  * It ends with "ok" when the message has come or was received by the peer, with "error: ..." when an operation failed
  * or nothing was offered, or with "nothing" when the time is over. FI_UCCL_* and FI_PROVIDER hold as for any program.
  */
@@ -70,11 +72,10 @@ static void endpoint_open(const char *node, const char *service)
 	must(fi_enable(ep), "fi_enable");
 }
 
-static void message_send(const char *address, const char *port)
+static void message_send(const char *address, const char *port, char *buf, size_t bytes)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	static char text[64] = "one";
-	struct iovec iov = { text, sizeof(text) };
+	struct iovec iov = { buf, bytes };
 	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .tag = TAG };
 
 	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
@@ -102,19 +103,20 @@ static int wait_end(double seconds)
 
 int main(int argc, char **argv)
 {
-	static char buf[64];
+	size_t bytes = argc == 6 ? strtoul(argv[5], NULL, 10) : 64;
+	char *buf = calloc(1, bytes);
 	int rc = 0;
 
-	if (argc != 5)
+	if ((argc != 5 && argc != 6) || !buf)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(argv[1], "send")) {
 		endpoint_open(NULL, NULL);
-		message_send(argv[2], argv[3]);
+		message_send(argv[2], argv[3], buf, bytes);
 	} else {
 		endpoint_open(argv[2], argv[3]);
 		if (strcmp(argv[1], "stay"))
-			must((int)fi_trecv(ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, TAG, 0, NULL), "fi_trecv");
+			must((int)fi_trecv(ep, buf, bytes, NULL, FI_ADDR_UNSPEC, TAG, 0, NULL), "fi_trecv");
 	}
 	puts("open");
 	if (!strcmp(argv[1], "nap"))
@@ -122,5 +124,6 @@ int main(int argc, char **argv)
 	else
 		rc = wait_end(atof(argv[4]));
 	fi_close(&ep->fid);
+	free(buf);
 	return rc;
 }

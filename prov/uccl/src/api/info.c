@@ -418,9 +418,13 @@ static bool warn_unknown_names(const struct uccl_params *p, const struct uccl_if
 {
 	struct uccl_nicname one;
 	bool warned = false;
-	char names[256];
+	char names[256], used[64] = "";
+	unsigned int rank;
 
 	names_text(list, n, names, sizeof(names));
+	for (int i = 0; i < n && !*used && uccl_nicnames_name(p->nic.names); i++)
+		if (uccl_nicnames_allow(p->nic.names, list[i].name, &rank))
+			snprintf(used, sizeof(used), "; %.40s is used", list[i].name);
 	for (const char *at = p->nic.names; uccl_nicnames_next(p->nic.names, &at, &one);) {
 		bool known = one.excludes || !*one.text;
 
@@ -429,8 +433,8 @@ static bool warn_unknown_names(const struct uccl_params *p, const struct uccl_if
 		warned |= !known;
 		if (!known)
 			uccl_warn(FI_LOG_CORE,
-				  "FI_UCCL_NIC: no interface %s with an address is up here; those that are: %s\n",
-				  one.text, names);
+				  "FI_UCCL_NIC: no interface %s with an address is up here%s; those that are: %s\n",
+				  one.text, used, names);
 	}
 	return warned;
 }
@@ -439,16 +443,19 @@ static bool warn_unknown_names(const struct uccl_params *p, const struct uccl_if
 static bool warn_excluded(const struct uccl_params *p, const struct uccl_ifaddr *list, int n)
 {
 	unsigned int rank;
-	bool outside = false, any = false;
+	const char *first = NULL;
+	bool any = false;
 
 	for (int i = 0; i < n; i++) {
-		outside |= !list[i].loopback;
+		if (!first && !list[i].loopback)
+			first = list[i].name;
 		any |= !list[i].loopback && uccl_nicnames_allow(p->nic.names, list[i].name, &rank);
 	}
-	if (!outside || any || !uccl_nicnames_exclude(p->nic.names))
+	if (!first || any || !uccl_nicnames_exclude(p->nic.names))
 		return false;
-	uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC=%s excludes every interface that leads to other hosts (%s is one)\n",
-		  p->nic.names, list[0].name);
+	uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC=%s excludes every interface that leads to other hosts: exclude fewer, or "
+			       "name one (%s, for example)\n",
+		  p->nic.names, first);
 	return true;
 }
 

@@ -168,7 +168,9 @@ struct uccl_linkshare *uccl_linkshare_join(const char *dir, struct uccl_engine_a
 		return NULL;
 	s = uccl_linkshare_open(dir, attr->interface);
 	if (!s) {
-		UCCL_LOG(UCCL_LOG_WARN, "endpoints on %s do not share its line rate: no memory in common: %s",
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "endpoints on %s do not share its line rate: no memory in common: %s; is /dev/shm mounted, "
+			 "and may this user write to it?",
 			 attr->interface, strerror(errno));
 		return NULL;
 	}

@@ -112,7 +112,8 @@ static int start_all(struct uccl_sep *sep)
 	}
 	if (uccl_ports_limited(&sep->domain->params.nic.ports))
 		uccl_warn(FI_LOG_EP_CTRL,
-			  "FI_UCCL_PORTS=%u-%u: no %u free ports in a row for a scalable endpoint, %d places tried\n",
+			  "FI_UCCL_PORTS=%u-%u: no %u free ports in a row for a scalable endpoint, %d places tried; "
+			  "give a larger range\n",
 			  sep->domain->params.nic.ports.first, sep->domain->params.nic.ports.last, sep->n, START_TRIES);
 	return rc;
 }

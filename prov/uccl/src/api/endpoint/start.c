@@ -18,6 +18,7 @@
 #include "api/offer/sysfs.h"
 #include "api/transfer/target.h"
 #include "api/watch/live.h"
+#include "api/watch/stats.h"
 #include "api/watch/tracefile.h"
 #include "hmem/stage.h"
 #include "nic/ifaddr.h"
@@ -57,7 +58,8 @@ static void warn_few_ports(const struct uccl_params *p)
 
 	if (ports <= p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
 		uccl_warn(FI_LOG_EP_CTRL,
-			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u path%s, not for FI_UCCL_PATHS=%u\n",
+			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u path%s, not for FI_UCCL_PATHS=%u: give "
+			  "more ports, or set FI_UCCL_PATHS to that\n",
 			  p->nic.ports.first, p->nic.ports.last, ports, ports - 1, ports > 2 ? "s" : "",
 			  (unsigned int)p->paths);
 }
@@ -103,6 +105,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.queues = &ep->run.queues,
 	};
 	struct uccl_nic *nic;
+	unsigned int told = uccl_notice_warnings();
 	const char *why = "";
 	int rc;
 
@@ -120,8 +123,10 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		char place[UCCL_ADDRESS_TEXT];
 
 		uccl_address_place_text(&ep->run.src, place, sizeof(place));
-		uccl_warn(FI_LOG_EP_CTRL, "cannot open an endpoint at %s on interface %s: %s\n", place,
-			  ep->domain->name, uccl_lib.strerror(-rc));
+		/* The back end's own line names the cause, if it knows one. */
+		UCCL_API_LOG(told == uccl_notice_warnings() ? FI_LOG_WARN : FI_LOG_INFO, FI_LOG_EP_CTRL,
+			     "cannot open an endpoint at %s on interface %s: %s\n", place, ep->domain->name,
+			     uccl_lib.strerror(-rc));
 		return rc;
 	}
 	if (*p->fault) {
@@ -263,6 +268,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	if (rc)
 		return rc;
 	uccl_ep_marks_say(ep->domain, &attr.nic->caps);
+	uccl_stats_check(ep->domain->params.stats);
 	if (ep->attr.hmem) {
 		struct uccl_stage_attr stage = {
 			.hmem = ep->attr.hmem,

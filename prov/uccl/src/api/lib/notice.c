@@ -141,6 +141,13 @@ static void stderr_show(const char *text, bool last)
 		line_write(line, uccl_min((size_t)n, sizeof(line) - 1));
 }
 
+static _Thread_local unsigned int warnings;
+
+unsigned int uccl_notice_warnings(void)
+{
+	return warnings;
+}
+
 void uccl_notice(enum fi_log_level level, enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
 {
 	int saved = errno;
@@ -152,6 +159,7 @@ void uccl_notice(enum fi_log_level level, enum fi_log_subsys subsys, const char 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	text[strcspn(text, "\n")] = '\0';
+	warnings += level == FI_LOG_WARN;
 	if (uccl_lib.log_enabled(&uccl_prov, level, subsys))
 		uccl_lib.log(&uccl_prov, level, subsys, func, line, "%s\n", text);
 	else if (level != FI_LOG_WARN || warning_may(func, line, text, &last))

@@ -19,6 +19,9 @@ void uccl_notice_begin(void);
 /* True if libfabric's log or stderr shows lines of this level. */
 bool uccl_notice_heard(enum fi_log_level level, enum fi_log_subsys subsys);
 
+/* The number of warnings of the calling thread so far: whether a call has told its cause. */
+unsigned int uccl_notice_warnings(void);
+
 /*
  * Show a line. `func` and `line` name the place in the source, which is the kind of cause. On stderr the line is one
  * write, which begins with "uccl: ", the host and the process. The text may end in a newline. `errno` stays.

@@ -130,7 +130,8 @@ static int socket_connected(const struct uccl_nic_addr *at, const struct uccl_po
 	any.ss_family = ss.ss_family;
 	err = uccl_ports_bind(fd, &any, len, ports, &walk);
 	if (err == -FI_EADDRINUSE)
-		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_PORTS=%u-%u: no port is free to ask for a name, all %u were tried\n",
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_PORTS=%u-%u: no port is free to ask for a name, all %u were tried; "
+					  "give a larger range\n",
 			  ports->first, ports->last, uccl_ports_count(ports));
 	if (!err && connect(fd, (struct sockaddr *)&ss, len))
 		err = -errno;

@@ -9,7 +9,7 @@
 
 #define PREFIX_LEN (sizeof(UCCL_PARAM_PREFIX) - 1)
 /* Two names with more differences than this are not alike. */
-#define ALIKE 3
+#define ALIKE 2
 
 /* Letters to insert, delete or replace between `a`, of a_len letters, and `b` (Levenshtein). */
 static size_t differences(const char *a, size_t a_len, const char *b)

@@ -59,6 +59,29 @@ static void stats_name(char *name, size_t size, const char *where, const struct 
 		snprintf(name, size, "%srank-%" PRId64 ".%s.%" PRId64, where, me->rank, me->host, me->pid);
 }
 
+/* True if a file can be made there; otherwise errno says why not. */
+static bool folder_is_writable(const char *where)
+{
+	const char *slash = strrchr(where, '/');
+	size_t len = slash ? (size_t)(slash - where) : 0;
+	char folder[UCCL_PARAM_TEXT];
+
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)uccl_max(len, (size_t)1) : 1, slash ? where : ".");
+	/* Other processes of the job make DIR/ at the same time. */
+	if (slash && !slash[1])
+		(void)mkdir(folder, 0700);
+	return !faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS);
+}
+
+void uccl_stats_check(const char *where)
+{
+	if (*where && strcmp(where, "stderr") && !folder_is_writable(where))
+		uccl_warn(FI_LOG_EP_CTRL,
+			  "FI_UCCL_STATS: no report can be written to %s: %s; name a file in a folder that exists, or "
+			  "stderr\n",
+			  where, strerror(errno));
+}
+
 static int stats_open(const char *where, const struct uccl_process *me)
 {
 	char name[NAME_ROOM] = "stderr";
@@ -70,8 +93,13 @@ static int stats_open(const char *where, const struct uccl_process *me)
 		stats_name(name, sizeof(name), where, me);
 		fd = file_open(name);
 	}
-	if (fd < 0)
-		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(errno));
+	if (fd < 0) {
+		int err = errno;
+
+		/* A folder that is missing was named when the endpoint opened. */
+		UCCL_API_LOG(folder_is_writable(where) ? FI_LOG_WARN : FI_LOG_INFO, FI_LOG_EP_CTRL,
+			     "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(err));
+	}
 	return fd;
 }
 

@@ -5,6 +5,9 @@
 
 struct uccl_ep;
 
+/* Warn if no report can be written there, when an endpoint opens. `where`: the value of FI_UCCL_STATS. */
+void uccl_stats_check(const char *where);
+
 /*
  * Write the report of a closing endpoint, and its counters as one line of JSON, to stderr or to a file, as
  * FI_UCCL_STATS says. Each line begins with the host and the process; the report is one write(2), and on pipes, if it

@@ -91,7 +91,8 @@ static const char *end_text(const struct conn *c, int err, char *buf, size_t siz
 	case FI_ENODEV:
 		return "this host's NIC was removed, or it failed";
 	case FI_EACCES:
-		return "its FI_UCCL_SECURITY differs, or its address has no key";
+		return "its FI_UCCL_SECURITY differs from this process's: set the same value everywhere; or its "
+		       "address has no key, and FI_UCCL_SECURITY=keyless=0 is set here or there";
 	case FI_ENOPROTOOPT:
 		snprintf(buf, size,
 			 "it speaks version %d of the wire protocol, and this process version %d: both sides need "
@@ -198,8 +199,10 @@ void conn_trains(struct conn *c)
 	}
 	UCCL_LOG(e->peer_log.trains_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "packet trains (UDP GSO) to %s port %u%s%s are lost while single packets arrive: a kernel or network "
-		 "card cuts them wrong; sending packet by packet, which costs processor time",
-		 ip, port, e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "");
+		 "card cuts them wrong; sending packet by packet, which costs processor time; update the kernel, or "
+		 "turn this off: ethtool -K %s tx-udp-segmentation off",
+		 ip, port, e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "",
+		 e->identity.interface ? e->identity.interface : "INTERFACE");
 	e->peer_log.trains_reported = true;
 }
 

@@ -242,8 +242,8 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 	for (tries = 1;; tries++) {
 		u->rx_fd = uccl_udp_bind(u, at, &walk, false);
 		if (u->rx_fd == -FI_EADDRINUSE && tries > 1) {
-			UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: no port is free for UDP and TCP both, going "
-						"without liveness connections",
+			UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: no port is free for UDP and TCP both, so the "
+						"end of a peer's process is noticed late; give a larger range",
 				 u->ports.first, u->ports.last);
 			return ports_open(u, at, false);
 		}
@@ -265,8 +265,9 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 			return 0;
 		if (err != -FI_EADDRINUSE || at->port ||
 		    (tries == UDP_PORT_TRIES && !uccl_ports_limited(&u->ports))) {
-			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: %s, going without liveness connections", u->self.port,
-				 strerror(-err));
+			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: %s, so the end of a peer's process is noticed late; free "
+						"this port, or take another one",
+				 u->self.port, strerror(-err));
 			u->live = NULL;
 			return 0;
 		}
@@ -291,8 +292,9 @@ static void classes_tune(struct udp *u, const struct uccl_nic_attr *attr)
 		if (uccl_udp_tos_set(u, u->rx_fd, wanted[k]))
 			u->classes[k] = wanted[k];
 		else
-			UCCL_LOG(UCCL_LOG_WARN, "packets leave without the traffic class %u: %s", wanted[k] >> 2,
-				 strerror(errno));
+			UCCL_LOG(UCCL_LOG_WARN, "packets leave without the traffic class %u: %s; set FI_UCCL_DSCP to a "
+						"class that this user may use",
+				 wanted[k] >> 2, strerror(errno));
 	}
 	u->tos = (uint8_t)(u->classes[0] | (u->ecn ? IPTOS_ECN_ECT0 : 0));
 	uccl_udp_tos_set(u, u->rx_fd, u->tos);
@@ -398,6 +400,9 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 fail:
 	if (err == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && (!at.port || u->rx_fd >= 0))
 		uccl_udp_ports_short_say(u, "is free");
+	if (err == -FI_EACCES && u->ports.first < 1024)
+		UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: this user may not use ports below 1024; give higher ones",
+			 u->ports.first, u->ports.last);
 	udp_close(&u->nic);
 	return err;
 }

@@ -81,8 +81,8 @@ int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uc
 void uccl_udp_ports_short_say(const struct udp *u, const char *what)
 {
 	UCCL_LOG(UCCL_LOG_WARN,
-		 "FI_UCCL_PORTS=%u-%u: no port %s, all %u were tried; an endpoint needs 2 ports of this host at least, "
-		 "and up to %u with FI_UCCL_PATHS as it is",
+		 "FI_UCCL_PORTS=%u-%u: no port %s, all %u were tried; give a larger range: an endpoint needs 2 "
+		 "ports of this host at least, and up to %u with FI_UCCL_PATHS as it is",
 		 u->ports.first, u->ports.last, what, uccl_ports_count(&u->ports), 1u + u->nic.caps.labels);
 }
 

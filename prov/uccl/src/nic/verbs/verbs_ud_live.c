@@ -62,7 +62,8 @@ uint16_t uccl_ud_live_open(struct ud *u, const struct uccl_ports *ports)
 		return at.port;
 	u->live.udp = NULL;
 	if (walk.tried)
-		UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: none of %u ports can be had for liveness connections",
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "FI_UCCL_PORTS=%u-%u: none of %u ports is free for liveness connections; give a larger range",
 			 ports->first, ports->last, walk.tried);
 	UCCL_LOG(UCCL_LOG_INFO, "%s: no liveness connections, so the end of a peer's process may be noticed late: %s",
 		 u->port.name, strerror(-err));

@@ -760,10 +760,13 @@ static void getinfo__host_with_containers(void **state)
 		assert_non_null(strstr(world_heard(), "FI_UCCL_NIC=^nic*,docker0,virbr* excludes every interface"));
 		world_listen(FI_LOG_WARN);
 		assert_string_equal(offered("^*", NULL), "nothing");
-		assert_non_null(strstr(world_heard(), "FI_UCCL_NIC=^* excludes every interface"));
+		assert_non_null(strstr(world_heard(), "exclude fewer, or name one (nic0"));
 		world_listen(FI_LOG_WARN);
 		assert_string_equal(offered("nic*,^nic0,eth?", NULL), "nothing");
-		assert_non_null(strstr(world_heard(), "no interface eth? with an address"));
+		assert_non_null(strstr(world_heard(), "no interface eth? with an address is up here; those"));
+		world_listen(FI_LOG_WARN);
+		assert_string_equal(offered("nic0,eth?", NULL), "nic0");
+		assert_non_null(strstr(world_heard(), "no interface eth? with an address is up here; nic0 is used"));
 	}
 	if (home >= 0)
 		assert_int_equal(setns(home, CLONE_NEWNET) && ready, 0);

@@ -53,6 +53,8 @@ TEST(check_names__unlike)
 	char name[400] = "FI_UCCL_";
 
 	assert_non_null(strstr(told("FI_UCCL_CONGESTION"), "fi_info -e"));
+	/* Three letters off. */
+	assert_non_null(strstr(told("FI_UCCL_MONIKERS"), "fi_info -e"));
 	memset(name + strlen(name), 'X', sizeof(name) - strlen(name) - 1);
 	assert_non_null(strstr(told(name), "XXXX is not a variable"));
 	assert_non_null(told("FI_UCCL_"));

@@ -270,6 +270,38 @@ TEST(write__nowhere)
 	close_with("");
 }
 
+/* The warning comes when the endpoint opens; DIR/ is made. */
+TEST(check__folder)
+{
+	char where[] = "test_stats.XXXXXX/";
+	static const struct {
+		const char *where, *line;
+	} cases[] = {
+		{ "", "" },
+		{ "stderr", "" },
+		{ "report", "" },
+		{ "/nonexistent/folder/x", "no report can be written to /nonexistent/folder/x: No such" },
+		{ "/nonexistent/folder/", "no report can be written to /nonexistent/folder/: No such" },
+	};
+
+	for (size_t i = 0; i < uccl_array_len(cases); i++) {
+		world_listen(FI_LOG_WARN);
+		uccl_stats_check(cases[i].where);
+		if (*cases[i].line)
+			assert_non_null(strstr(world_heard(), cases[i].line));
+		else
+			assert_string_equal(world_heard(), "");
+	}
+	where[17] = '\0';
+	close(mkstemp(where));
+	unlink(where);
+	where[17] = '/';
+	world_listen(FI_LOG_WARN);
+	uccl_stats_check(where);
+	assert_string_equal(world_heard(), "");
+	assert_int_equal(rmdir(where), 0);
+}
+
 /* Only its user may read it. */
 TEST(write__private)
 {
