@@ -121,6 +121,29 @@ static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, ui
 	assert_memory_equal(flat, want, r->len);
 }
 
+/* One packet comes, this one. */
+static void receive(struct uccl_nic *nic, struct uccl_rx *v, int n, uint8_t mark, uint32_t len, uint16_t tail)
+{
+	assert_int_equal(rx_wait(nic, v, n, NULL, 0), 1);
+	packet_check(&v[0], mark, len, tail);
+}
+
+/* n packets of 100 bytes come one by one, in order. */
+static void receive_singles(struct uccl_nic *nic, int n)
+{
+	struct uccl_rx v[32];
+	int seen = 0, got;
+
+	while (seen < n) {
+		got = rx_wait(nic, v, 32, NULL, 0);
+		assert_true(got > 0);
+		for (int i = 0; i < got; i++) {
+			assert_int_equal(v[i].each, 0);
+			packet_check(&v[i], (uint8_t)seen++, 100, 0);
+		}
+	}
+}
+
 /* A report quotes the header, which is 64 times mark. */
 static void quote_check(const struct uccl_rx *r, uint8_t mark)
 {
@@ -141,6 +164,25 @@ static void tx_all(struct uccl_nic *nic, struct uccl_tx *v, int n)
 		done += k;
 	}
 	assert_int_equal(done, n);
+}
+
+/* Two back ends, and the address of b, to which a sends. */
+static struct uccl_nic *a, *b;
+static struct uccl_nic_addr to;
+
+static int pair_begin(void **state)
+{
+	a = open_plain(0);
+	b = open_plain(0);
+	to = addr_of(b);
+	return 0;
+}
+
+static int pair_end(void **state)
+{
+	a->ops->close(a);
+	b->ops->close(b);
+	return 0;
 }
 
 /* open */
@@ -275,8 +317,7 @@ static void send_labels(struct uccl_nic *from, struct uccl_nic *to, int labels)
 
 		t.label = (uint16_t)label;
 		tx_all(from, &t, 1);
-		assert_int_equal(rx_wait(to, v, 1, NULL, 0), 1);
-		packet_check(&v[0], (uint8_t)label, 10, 0);
+		receive(to, v, 1, (uint8_t)label, 10, 0);
 	}
 }
 
@@ -403,12 +444,10 @@ TEST(open__wildcard)
 	t[0] = packet(&a, 1, 300, 0);
 	t[1] = packet(&lo, 2, 400, 0);
 	tx_all(nic, &t[0], 1);
-	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 1, 300, 0);
+	receive(nic, v, 4, 1, 300, 0);
 	assert_memory_equal(v[0].src.ip, a.ip, 16);
 	tx_all(nic, &t[1], 1);
-	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 2, 400, 0);
+	receive(nic, v, 4, 2, 400, 0);
 	/* An IPv6 socket sent to an IPv4 place: the news of its end comes too. */
 	lo.port = addr_of(gone).port;
 	gone->ops->close(gone);
@@ -437,8 +476,7 @@ TEST(open__ipv6)
 	to = addr_of(b);
 	t = packet(&to, 9, 65487 - 64, 0);
 	tx_all(a, &t, 1);
-	assert_int_equal(rx_wait(b, v, 2, NULL, 0), 1);
-	packet_check(&v[0], 9, 65487 - 64, 0);
+	receive(b, v, 2, 9, 65487 - 64, 0);
 	assert_memory_equal(v[0].src.ip, v6_loopback.ip, 16);
 	b->ops->close(b);
 	tx_all(a, &t, 1);
@@ -451,11 +489,9 @@ TEST(open__ipv6)
 
 /* tx and rx */
 
-TEST(tx__sizes)
+TEST_IN(tx__sizes, pair_begin, pair_end)
 {
 	static const uint32_t sizes[] = {0, 1, 100, 1400, 8000, 60000, 65507 - 64 - 16};
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx v[4];
 	struct uccl_tx t;
 	size_t i;
@@ -463,20 +499,15 @@ TEST(tx__sizes)
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		t = packet(&to, (uint8_t)i, sizes[i], 16);
 		tx_all(a, &t, 1);
-		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
-		packet_check(&v[0], (uint8_t)i, sizes[i], 16);
+		receive(b, v, 4, (uint8_t)i, sizes[i], 16);
 		assert_int_equal(v[0].each, 0);
 		assert_int_equal(v[0].age_ns, 0);
 	}
 	assert_int_equal(b->ops->rx(b, v, 4, NULL, 0), 0);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
-TEST(tx__labels_are_ports)
+TEST_IN(tx__labels_are_ports, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx v, one;
 	struct uccl_tx t[16];
 	uint16_t port[4] = {0};
@@ -500,19 +531,17 @@ TEST(tx__labels_are_ports)
 		for (j = 0; j < i; j++)
 			assert_int_not_equal(port[i], port[j]);
 	assert_int_equal(udp_of(a)->labels.nsocks, 5);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /*
  * Trains: neighbours of one size, a shorter last one, a longer one, another destination between; received by arrays
  * of any length. Everything comes once, whole, in order.
  */
-TEST(tx__trains)
+TEST_IN(tx__trains, pair_begin, pair_end)
 {
 	static const uint32_t len[] = {200, 200, 200, 90, 200, 200, 300, 300, 100, 200, 200, 200};
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *c = open_plain(0);
-	struct uccl_nic_addr to[2] = {addr_of(b), addr_of(c)}, same = to[0];
+	struct uccl_nic *c = open_plain(0);
+	struct uccl_nic_addr to_c = addr_of(c), same = to;
 	struct uccl_rx v[8], one;
 	struct uccl_tx t[12];
 	int n, i, got, seen;
@@ -520,7 +549,7 @@ TEST(tx__trains)
 	assert_true(udp_of(a)->tx.gso);
 	for (n = 1; n <= 8; n++) {
 		for (i = 0; i < 12; i++)
-			t[i] = packet(i == 10 ? &to[1] : i & 1 ? &to[0] : &same, (uint8_t)i, len[i], 0);
+			t[i] = packet(i == 10 ? &to_c : i & 1 ? &to : &same, (uint8_t)i, len[i], 0);
 		tx_all(a, t, 12);
 		for (seen = 0; seen < 12;) {
 			got = rx_wait(b, v, n, NULL, 0);
@@ -538,17 +567,13 @@ TEST(tx__trains)
 		packet_check(&v[0], 10, len[10], 0);
 	}
 	assert_true(udp_of(a)->tx.gso);
-	a->ops->close(a);
-	b->ops->close(b);
 	c->ops->close(c);
 }
 
 /* What must go by itself does: the receiver is handed what is before it, it, and what is behind it. */
-TEST(tx__singles)
+TEST_IN(tx__singles, pair_begin, pair_end)
 {
 	static const uint32_t together[] = {3, 1, 1, 2};
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_tx t[7];
 	struct uccl_rx v[8], one;
 	int i, seen = 0, got, came = 0;
@@ -570,15 +595,13 @@ TEST(tx__singles)
 			assert_int_equal(n, together[came + i]);
 		}
 	}
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /*
  * Short trains of payload that may be read leave as one piece of memory, as many as there is room for; others as they
  * are, and what cannot be read is told of.
  */
-TEST(tx__short_trains_in_one_piece)
+TEST_IN(tx__short_trains_in_one_piece, pair_begin, pair_end)
 {
 	static const struct {
 		int n, not_ours; /* packets; the first so many are the program's */
@@ -586,8 +609,6 @@ TEST(tx__short_trains_in_one_piece)
 		bool flat;
 	} row[] = {{2, 0, 1, true},	{3, 0, 1408, true},   {12, 0, 1408, true}, {16, 0, 1472, true},
 		   {17, 0, 1472, false}, {3, 1, 1408, false}, {3, 3, 1408, false}, {2, 0, 16000, false}};
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx v[32], one;
 	struct uccl_tx t[40];
 	uint8_t *hole;
@@ -626,14 +647,10 @@ TEST(tx__short_trains_in_one_piece)
 	}
 	assert_int_equal(a->ops->tx(a, t, 2), -FI_EFAULT);
 	munmap(hole, 4096);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
-TEST(tx__many)
+TEST_IN(tx__many, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_tx *t = calloc(300, sizeof(*t));
 	struct uccl_rx v[32], one;
 	int i, got, seen = 0, calls = 0, merged = 0;
@@ -656,64 +673,39 @@ TEST(tx__many)
 		assert_true(merged > 0);
 	assert_true(calls <= 300 / 32 + 6);
 	free(t);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /* A kernel that cannot cut trains: the same packets one by one. */
-TEST(tx__without_gso)
+TEST_IN(tx__without_gso, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_tx t[20];
-	struct uccl_rx v[32];
-	int i, seen = 0, got;
+	int i;
 
 	udp_of(a)->tx.gso = false;
 	for (i = 0; i < 20; i++)
 		t[i] = packet(&to, (uint8_t)i, 100, 0);
 	tx_all(a, t, 20);
-	while (seen < 20) {
-		got = rx_wait(b, v, 32, NULL, 0);
-		assert_true(got > 0);
-		for (i = 0; i < got; i++) {
-			assert_int_equal(v[i].each, 0);
-			packet_check(&v[i], (uint8_t)seen++, 100, 0);
-		}
-	}
-	a->ops->close(a);
-	b->ops->close(b);
+	receive_singles(b, 20);
 }
 
 /* The kernel refuses to cut (no checksum, as behind some tunnels): trains end for good, packets still arrive. */
-TEST(tx__gso_refused)
+TEST_IN(tx__gso_refused, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_tx t[6];
-	struct uccl_rx v[32];
-	int i, one = 1, seen = 0, got;
+	int i, one = 1;
 
 	assert_int_equal(setsockopt(uccl_udp_sock(udp_of(a), 0)->fd, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
 	for (i = 0; i < 6; i++)
 		t[i] = packet(&to, (uint8_t)i, 100, 0);
 	tx_all(a, t, 6);
 	assert_false(udp_of(a)->tx.gso);
-	while (seen < 6) {
-		got = rx_wait(b, v, 32, NULL, 0);
-		assert_true(got > 0);
-		for (i = 0; i < got; i++)
-			packet_check(&v[i], (uint8_t)seen++, 100, 0);
-	}
-	a->ops->close(a);
-	b->ops->close(b);
+	receive_singles(b, 6);
 }
 
 /* What can never be sent is lost, not in the way of what follows. */
-TEST(tx__hopeless_is_lost)
+TEST_IN(tx__hopeless_is_lost, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b), v6 = v6_loopback;
+	struct uccl_nic_addr v6 = v6_loopback;
 	struct uccl_tx t[4];
 	struct uccl_rx v[4];
 	int k, seen = 0;
@@ -739,8 +731,6 @@ TEST(tx__hopeless_is_lost)
 	t[2] = packet(&to, 3, 100, 0);
 	tx_all(a, t, 3);
 	assert_int_equal(udp_of(a)->tx.errors, 3);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /* What the interface does not carry is lost, once, and nothing is fragmented. */
@@ -758,8 +748,7 @@ TEST(tx__too_long)
 	t[1].label = 1;
 	tx_all(a, t, 2);
 	assert_int_equal(udp_of(a)->tx.errors, 1);
-	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 2, 100, 0);
+	receive(a, v, 4, 2, 100, 0);
 	/* Nobody cuts packets, and the kernel learns no lengths from strangers. */
 	for (label = 0; label < 2; label++) {
 		assert_int_equal(getsockopt(uccl_udp_sock(udp_of(a), (uint16_t)label)->fd, IPPROTO_IP, IP_MTU_DISCOVER,
@@ -799,10 +788,8 @@ TEST(labels__table_grown_before)
 }
 
 /* Descriptors run out: labels share sockets, nothing fails, and the application keeps a quarter. */
-TEST(tx__descriptors_run_out)
+TEST_IN(tx__descriptors_run_out, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct rlimit old, tight;
 	struct uccl_tx t;
 	struct uccl_rx v[1];
@@ -821,13 +808,10 @@ TEST(tx__descriptors_run_out)
 		t = packet(&to, (uint8_t)label, 10, 0);
 		t.label = (uint16_t)label;
 		tx_all(a, &t, 1);
-		assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
-		packet_check(&v[0], (uint8_t)label, 10, 0);
+		receive(b, v, 1, (uint8_t)label, 10, 0);
 	}
 	assert_int_equal(udp_of(a)->labels.nsocks, 4);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /* A network namespace of its own, with a loopback, where the system has these ports to choose among. */
@@ -875,11 +859,10 @@ TEST(tx__ports_run_out)
 }
 
 /* Error queues are looked at when nobody answers. */
-TEST(rx__errors_unanswered)
+TEST_IN(rx__errors_unanswered, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b);
-	struct uccl_tx there = packet(&to_b, 1, 10, 0), back = packet(&to_a, 2, 10, 0);
+	struct uccl_nic_addr to_a = addr_of(a);
+	struct uccl_tx there = packet(&to, 1, 10, 0), back = packet(&to_a, 2, 10, 0);
 	struct udp *u = udp_of(a);
 	struct uccl_rx v[1];
 	uint64_t began;
@@ -907,16 +890,14 @@ TEST(rx__errors_unanswered)
 		assert_true(u->reports.errors_at >= began + (uint64_t)i * 50 * UCCL_NS_PER_MS);
 		assert_int_equal(u->reports.errors_every, i * 100 * UCCL_NS_PER_MS);
 	}
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /* One who answers does not hide for long that another is gone. */
-TEST(rx__unreachable_beside_answers)
+TEST_IN(rx__unreachable_beside_answers, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *gone = open_plain(0);
-	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b), to_gone = addr_of(gone);
-	struct uccl_tx out = packet(&to_gone, 1, 10, 0), there = packet(&to_b, 1, 10, 0);
+	struct uccl_nic *gone = open_plain(0);
+	struct uccl_nic_addr to_a = addr_of(a), to_gone = addr_of(gone);
+	struct uccl_tx out = packet(&to_gone, 1, 10, 0), there = packet(&to, 1, 10, 0);
 	struct uccl_tx back = packet(&to_a, 2, 10, 0);
 	bool told = false;
 	struct uccl_rx v[8];
@@ -933,15 +914,11 @@ TEST(rx__unreachable_beside_answers)
 		usleep(1000);
 	}
 	assert_true(told);
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /* Whoever asked wait_fd, and knows that nothing is there, is spared the look. */
-TEST(rx__empty)
+TEST_IN(rx__empty, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_tx t = packet(&to, 1, 10, 0);
 	struct uccl_rx v[1];
 
@@ -949,10 +926,7 @@ TEST(rx__empty)
 	b->empty = true;
 	assert_int_equal(b->ops->rx(b, v, 1, NULL, 0), 0);
 	b->empty = false;
-	assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
-	packet_check(&v[0], 1, 10, 0);
-	a->ops->close(a);
-	b->ops->close(b);
+	receive(b, v, 1, 1, 10, 0);
 }
 
 /* A receiver that does not read: packets are lost in its queue, and the sender is never stuck. */
@@ -980,12 +954,10 @@ TEST(tx__receiver_overrun)
 
 /* places */
 
-TEST(rx__hint_split)
+TEST_IN(rx__hint_split, pair_begin, pair_end)
 {
 	/* payload bytes, hint bytes */
 	static const uint32_t t[][2] = {{1000, 1000}, {1000, 400}, {1000, 4000}, {0, 100}, {60000, 60000}, {30000, 1}};
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx_placement hint;
 	struct uccl_rx v[4];
 	struct uccl_tx p;
@@ -1013,17 +985,13 @@ TEST(rx__hint_split)
 		assert_false(v[0].split);
 		packet_check(&v[0], 7, t[i][0], 0);
 	}
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
-TEST(rx__hint_per_slot)
+TEST_IN(rx__hint_per_slot, pair_begin, pair_end)
 {
 	/* So long that no two of them share a train. */
 	static uint8_t dst[3][33000];
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
 	struct uccl_rx_placement hint[3] = {{dst[0], 33000, 0}, {dst[1], 0, 0}, {dst[2], 33000, 0}};
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx v[8];
 	struct uccl_tx t[5];
 	int i;
@@ -1038,18 +1006,14 @@ TEST(rx__hint_per_slot)
 		if (v[i].split)
 			assert_ptr_equal(v[i].body, dst[i]);
 	}
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /*
  * Trains and places together: a train that lands on a hint is put together again; a packet behind a train is not told
  * by the hint of another slot.
  */
-TEST(rx__hint_and_train)
+TEST_IN(rx__hint_and_train, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx_placement hint[8];
 	struct uccl_rx v[8], one;
 	struct uccl_tx t[8];
@@ -1074,8 +1038,6 @@ TEST(rx__hint_and_train)
 				free(hint[i].dst);
 		}
 	}
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 /* A row that was predicted lies there, up to `room` packets; others, or a single one, do not. PROTOCOL R282 */
@@ -1161,8 +1123,7 @@ TEST(rx__timestamps)
 	for (round = 0; round < 100 && age < 15 * UCCL_NS_PER_MS; round++) {
 		tx_all(a, &t, 1);
 		poll(NULL, 0, 20);
-		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
-		packet_check(&v[0], 1, 10, 0);
+		receive(b, v, 4, 1, 10, 0);
 		age = v[0].age_ns;
 	}
 	assert_in_range(age, 15 * UCCL_NS_PER_MS, 10 * UCCL_NS_PER_S);
@@ -1195,10 +1156,9 @@ TEST(rx__foreign_datagrams)
 
 /* events */
 
-TEST(rx__unreachable)
+TEST_IN(rx__unreachable, pair_begin, pair_end)
 {
-	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_nic_addr to = addr_of(b), alive;
+	struct uccl_nic_addr alive;
 	struct uccl_rx v[4];
 	struct uccl_tx t;
 	int round, k;
@@ -1218,15 +1178,12 @@ TEST(rx__unreachable)
 	t = packet(&alive, 2, 10, 0);
 	tx_all(a, &t, 1);
 	assert_int_equal(udp_of(a)->tx.errors, 0);
-	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 2, 10, 0);
+	receive(b, v, 4, 2, 10, 0);
 	for (round = 0, k = 0; round < ROUNDS && !k; round++)
 		k = a->ops->rx(a, v, 4, NULL, 0);
 	assert_int_equal(k, 1);
 	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
 	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
-	a->ops->close(a);
-	b->ops->close(b);
 }
 
 TEST(event__bounded_and_single)
