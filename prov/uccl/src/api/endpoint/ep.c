@@ -365,7 +365,7 @@ static struct fi_ops_cm ep_connected_ops = {
 	.accept = uccl_cm_accept,
 	.reject = uccl_no_reject,
 	.shutdown = uccl_cm_shutdown,
-	.join = uccl_no_join,
+	.join = uccl_coll_join,
 };
 
 int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs, size_t fclass, void *context,
@@ -400,8 +400,7 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs,
 	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);
 	ep->self.ep = ep;
 	uccl_ep_fid_init(&ep->self, fclass, context, &ep_fid_ops, &ep_ops.known,
-			 ep->cm ? &ep_connected_ops : &ep_cm_ops,
-			 fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops);
+			 ep->cm ? &ep_connected_ops : &ep_cm_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = ep;
 	return 0;

@@ -7,6 +7,6 @@
 
 /* Fill in a handle, with all calls that transfer data. */
 void uccl_ep_fid_init(struct uccl_ep_fid *f, size_t fclass, void *context, struct fi_ops *fid_ops,
-		      struct fi_ops_ep *ops, struct fi_ops_cm *cm, struct fi_ops_collective *collective);
+		      struct fi_ops_ep *ops, struct fi_ops_cm *cm);
 
 #endif

@@ -329,8 +329,7 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	}
 	sep->src = sep->ctx[0]->run.src;
 	/* It has no endpoint, so calls that transfer data fail as on an endpoint that is not enabled. */
-	uccl_ep_fid_init(&sep->self, FI_CLASS_SEP, context, &sep_fid_ops, &sep_ops.known, &sep_cm_ops,
-			 &uccl_no_collective_ops);
+	uccl_ep_fid_init(&sep->self, FI_CLASS_SEP, context, &sep_fid_ops, &sep_ops.known, &sep_cm_ops);
 	*out = &sep->self.fid;
 	return 0;
 }

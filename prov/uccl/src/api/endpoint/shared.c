@@ -108,8 +108,7 @@ int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 	/* It has no endpoint, so calls other than receives fail as on an endpoint that is not enabled. */
 	srx->self.srx = srx;
 	srx->self.rx_flags = attr ? attr->op_flags : 0;
-	uccl_ep_fid_init(&srx->self, FI_CLASS_SRX_CTX, context, &srx_fid_ops, &srx_ops.known, &uccl_no_cm_ops,
-			 &uccl_no_collective_ops);
+	uccl_ep_fid_init(&srx->self, FI_CLASS_SRX_CTX, context, &srx_fid_ops, &srx_ops.known, &uccl_no_cm_ops);
 	atomic_fetch_add(&d->refs, 1);
 	*out = &srx->self.fid;
 	return 0;

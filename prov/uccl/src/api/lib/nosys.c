@@ -2,7 +2,6 @@
 /* See nosys.h. */
 #include "api/lib/nosys.h"
 
-#include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 
 /* No stub uses its arguments. */
@@ -55,12 +54,6 @@ int uccl_no_xpu_cntr(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr 
 	return -FI_ENOSYS;
 }
 
-int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
-			 struct fi_atomic_attr *attr, uint64_t flags)
-{
-	return -FI_ENOSYS;
-}
-
 int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
 {
 	return -FI_ENOSYS;
@@ -101,7 +94,7 @@ int uccl_no_shutdown(struct fid_ep *ep, uint64_t flags)
 	return -FI_ENOSYS;
 }
 
-int uccl_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
+static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
 {
 	return -FI_ENOSYS;
 }
@@ -126,7 +119,7 @@ struct fi_ops_cm uccl_no_cm_ops = {
 	.accept = uccl_no_accept,
 	.reject = uccl_no_reject,
 	.shutdown = uccl_no_shutdown,
-	.join = uccl_no_join,
+	.join = no_join,
 };
 
 static ssize_t no_cancel(fid_t fid, void *context)
@@ -161,90 +154,4 @@ struct uccl_ops_ep uccl_no_ep_ops = {
 		.tx_size_left = uccl_no_size_left,
 	},
 	UCCL_XPU_ENTRY(export_xpu, uccl_no_xpu_ep),
-};
-
-static ssize_t no_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc, fi_addr_t coll_addr,
-			    fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_alltoall(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			   void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
-			   void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			    void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
-			    uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			    void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
-			    void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_reduce_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-				 void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
-				 uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			 void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
-			 enum fi_op op, uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			  void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
-			  uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_gather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			 void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
-			 uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_msg(struct fid_ep *ep, const struct fi_msg_collective *msg, struct fi_ioc *resultv,
-		      void **result_desc, size_t result_count, uint64_t flags)
-{
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t flags, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-struct fi_ops_collective uccl_no_collective_ops = {
-	.size = sizeof(struct fi_ops_collective),
-	.barrier = no_barrier,
-	.broadcast = no_broadcast,
-	.alltoall = no_alltoall,
-	.allreduce = no_allreduce,
-	.allgather = no_allgather,
-	.reduce_scatter = no_reduce_scatter,
-	.reduce = no_reduce,
-	.scatter = no_scatter,
-	.gather = no_gather,
-	.msg = no_msg,
-	.barrier2 = no_barrier2,
 };

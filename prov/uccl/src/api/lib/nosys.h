@@ -7,7 +7,6 @@
 #define UCCL_API_NOSYS_H
 
 #include <rdma/fi_cm.h>
-#include <rdma/fi_collective.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
@@ -62,10 +61,6 @@ int uccl_no_xpu_ep(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *out);
 int uccl_no_xpu_cq(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *out);
 int uccl_no_xpu_cntr(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *out);
 
-/* struct fi_ops_domain */
-int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
-			 struct fi_atomic_attr *attr, uint64_t flags);
-
 /* struct fi_ops_ep */
 int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
 int uccl_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
@@ -79,10 +74,7 @@ int uccl_no_listen(struct fid_pep *pep);
 int uccl_no_accept(struct fid_ep *ep, const void *param, size_t paramlen);
 int uccl_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen);
 int uccl_no_shutdown(struct fid_ep *ep, uint64_t flags);
-int uccl_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context);
 
 extern struct fi_ops_cm uccl_no_cm_ops;
-
-extern struct fi_ops_collective uccl_no_collective_ops;
 
 #endif

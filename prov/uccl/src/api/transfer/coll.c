@@ -715,6 +715,12 @@ static bool usable(const struct uccl_ep *ep)
 	       ep->bound.tx_cq;
 }
 
+/* Every handle has the calls; only connectionless endpoints that are no contexts take part. */
+static bool takes_part(const struct fid_ep *fid, const struct uccl_ep *ep)
+{
+	return fid->fid.fclass == FI_CLASS_EP && !ep->cm;
+}
+
 int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
 {
 	const struct fi_collective_addr *to = addr;
@@ -722,7 +728,7 @@ int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
 	struct uccl_avset *set;
 	int rc;
 
-	if (!(flags & FI_COLLECTIVE))
+	if (!takes_part(fid, ep) || !(flags & FI_COLLECTIVE))
 		return -FI_ENOSYS;
 	rc = uccl_flags_check(UCCL_CALL_JOIN, flags);
 	if (rc)
@@ -817,8 +823,11 @@ static ssize_t coll_call(struct fid_ep *fid, const struct call *x)
 	struct uccl_ep *ep = f->ep;
 	struct uccl_coll_plan plan;
 	struct group *g;
-	ssize_t rc = uccl_flags_check(UCCL_CALL_COLLECTIVE, x->flags);
+	ssize_t rc;
 
+	if (!takes_part(fid, ep))
+		return -FI_ENOSYS;
+	rc = uccl_flags_check(UCCL_CALL_COLLECTIVE, x->flags);
 	if (rc)
 		return rc;
 	if (!usable(ep))

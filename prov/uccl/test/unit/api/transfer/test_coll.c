@@ -485,6 +485,36 @@ TEST(join__groups)
 	bench_close();
 }
 
+/* Every form of a call, on a handle that takes no part: no support, whatever the arguments are. */
+static void no_support(struct fid_ep *ep)
+{
+	struct fi_collective_addr to = { .coll_addr = 0 };
+	struct fi_msg_collective msg = { .coll = FI_BARRIER };
+	struct fid_mc *mc;
+	uint64_t v = 0;
+
+	assert_int_equal(fi_join(ep, &to, FI_COLLECTIVE, &mc, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_barrier(ep, 0, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_barrier2(ep, 0, 1, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_broadcast(ep, &v, 1, NULL, 0, 0, FI_UINT64, 0, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_allreduce(ep, &v, 1, NULL, &v, NULL, 0, FI_UINT64, FI_SUM, 0, NULL), -FI_ENOSYS);
+	assert_int_equal(ep->collective->msg(ep, &msg, NULL, NULL, 0, 0), -FI_ENOSYS);
+}
+
+TEST_IN(call__without_collectives, world_setup, world_teardown)
+{
+	struct world *w = *state;
+	struct fid_ep *srx, *sep, *tx;
+
+	assert_int_equal(fi_srx_context(w->domain, NULL, &srx, NULL), 0);
+	assert_int_equal(fi_scalable_ep(w->domain, w->info, &sep, NULL), 0);
+	assert_int_equal(fi_tx_context(sep, 0, NULL, &tx, NULL), 0);
+	no_support(srx);
+	no_support(sep);
+	no_support(tx);
+	world_closes(&tx->fid, &sep->fid, &srx->fid);
+}
+
 TEST(call__refused)
 {
 	struct fi_collective_attr attr = { .op = FI_SUM, .datatype = FI_DOUBLE };
