@@ -6,6 +6,7 @@ from spack.package import *
 class Uccl(AutotoolsPackage):
     """uccl: a reliable multipath provider for libfabric, over UDP, AF_XDP and RDMA NICs."""
 
+    # The source has no page of its own: AUTHORS says where its authors can be reached. This is the page of libfabric.
     homepage = "https://ofiwg.github.io/libfabric/"
     license("BSD-2-Clause OR GPL-2.0-only")
 
