@@ -135,6 +135,8 @@ static void rma_submit(struct uccl_op *op)
 	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
 	uint8_t wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
 	uint64_t first;
+	/* A reply in one packet brings the acknowledgement, if it has room for the block. PROTOCOL R340 */
+	bool ask = op->rma.rx && op->len + UCCL_ACK_FIXED > p->flow.cfg.packet.chunk_bytes;
 
 	if (op->rma.rx)
 		req.rx = read_begin(op, &req);
@@ -158,10 +160,12 @@ static void rma_submit(struct uccl_op *op)
 	op->tx.env.iov_count = 1;
 	op->tx.env.len = op->rma.head_len + first;
 	op->tx.env.more = wait & MSG_WAIT_BULK ? payload - first : 0;
+	op->tx.env.want_ack = ask && !op->tx.env.more;
 	uccl_env_encode(op->tx.env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->tx.env);
 	if (wait & MSG_WAIT_BULK) {
 		msg_item_bulk(&op->tx.bulk, UCCL_REC_EAGER, op->tx.bulk.iov, op->tx.bulk.iov_count, payload - first);
+		op->tx.bulk.want_ack = ask;
 		uccl_rec_set_bulk(op->tx.bulk.rec, op->tx.mseq, 0, first);
 		uccl_put64(op->tx.bulk.rec + 16, payload);
 		uccl_flow_submit(&p->flow, &op->tx.bulk);

@@ -457,6 +457,50 @@ TEST_IN(answer__same_bytes_twice, duo_setup, duo_teardown)
 	expect(d, DUO_CTX(1), 0);
 }
 
+static uint8_t req_flags;
+
+static enum duo_verdict see_request(struct duo *d, const struct duo_pkt *p)
+{
+	struct uccl_hdr h;
+
+	(void)d;
+	if (p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_REQ) {
+		assert_int_equal(uccl_hdr_decode(&h, p->data, p->len), UCCL_DROP_COUNT);
+		req_flags = h.flags;
+	}
+	return DUO_PASS;
+}
+
+/* The acknowledgement of a read may wait for the reply only if that has room for it. PROTOCOL R340 */
+TEST(read__reply_without_room)
+{
+	static const uint64_t short_reads[] = {8, DUO_CHUNK - UCCL_ACK_FIXED}, long_reads[] = {
+		DUO_CHUNK - UCCL_ACK_FIXED + 1, DUO_CHUNK, 2 * DUO_CHUNK, 65536};
+	struct duo *d = duo_open();
+	uint64_t key = duo_region(d, 1, 2, mem, 65536, BOTH);
+
+	d->side[0].peer.flow.cfg.wire.delays_tx = true;
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, dst, 8, 0, key, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		expect(d, DUO_CTX(1), 0);
+	}
+	d->filter = see_request;
+	for (unsigned int i = 0; i < uccl_array_len(short_reads); i++) {
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, dst, short_reads[i], 0, key, DUO_CTX(2)), 0);
+		duo_run(d, SECOND);
+		expect(d, DUO_CTX(2), 0);
+		assert_true(req_flags & UCCL_FLAG_DELAY);
+	}
+	for (unsigned int i = 0; i < uccl_array_len(long_reads); i++) {
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, dst, long_reads[i], 0, key, DUO_CTX(3)), 0);
+		duo_run(d, SECOND);
+		expect(d, DUO_CTX(3), 0);
+		assert_int_equal(req_flags & (UCCL_FLAG_DELAY | UCCL_FLAG_AR), UCCL_FLAG_AR);
+	}
+	idle(d);
+}
+
 /* Places that reads have in common are predicted once. PROTOCOL R44 */
 TEST_IN(placement__apart, duo_setup, duo_teardown)
 {
