@@ -175,7 +175,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 /* Of chunks those that ask for something say whether more waits for a slot. PROTOCOL R178 */
 static void rx_more(struct uccl_flow *f, const struct uccl_hdr *h)
 {
-	if (h->flags & ~UCCL_FLAG_DELAY && f->cfg.grant)
+	if (h->flags && f->cfg.grant)
 		uccl_slots_more(f->cfg.grant, h->flags & UCCL_FLAG_WANT);
 }
 

@@ -58,10 +58,12 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	if (room && h->type >= UCCL_PKT_CHUNK)
 		uccl_reverse_gap_left(&f->rx.reverse_gap, now);
 	/* PROTOCOL R178 R246 */
-	if (h->flags & ~UCCL_FLAG_DELAY && h->type >= UCCL_PKT_CHUNK) {
+	if (h->flags && h->type >= UCCL_PKT_CHUNK) {
+		bool learns = h->flags & ~UCCL_FLAG_DELAY;
+
 		if (flow_more(f) || uccl_peer_limits_expects(&f->limits))
 			h->flags |= UCCL_FLAG_WANT;
-		if (!flow_more(f))
+		if (learns && !flow_more(f))
 			uccl_peer_limits_last(&f->limits, now);
 	}
 	h->path = path;

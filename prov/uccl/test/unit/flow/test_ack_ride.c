@@ -75,6 +75,32 @@ TEST_IN(delay__nobody_waits, NULL, end)
 	assert_int_equal(p.wire[1]->h.flags, UCCL_FLAG_DELAY);
 }
 
+/* It says whether more of it waits for a slot, or is about to. PROTOCOL R178 R246 */
+TEST_IN(delay__tells_of_more, NULL, end)
+{
+	struct uccl_slots slots;
+	struct uccl_grant grant;
+
+	start(riding());
+	warm_up();
+	uccl_slots_init(&slots);
+	uccl_slots_open(&slots, &grant, 8, 3);
+	grant.need.has_more = true;
+	p.side[1].f.cfg.grant = &grant;
+	tx()->limits.soon = 0;
+	post(0);
+	assert_int_equal(flags_next(), UCCL_FLAG_DELAY);
+	pair_arrive_all(&p, 1);
+	assert_false(grant.need.has_more);
+	tx()->limits.soon = UCCL_PEER_LIMITS_SOON;
+	tx()->limits.last_ns = 0;
+	post(0);
+	assert_int_equal(flags_next(), UCCL_FLAG_DELAY | UCCL_FLAG_WANT);
+	pair_arrive_all(&p, 1);
+	assert_true(grant.need.has_more);
+	p.side[1].f.cfg.grant = NULL;
+}
+
 TEST_IN(delay__somebody_waits, NULL, end)
 {
 	start(riding());
