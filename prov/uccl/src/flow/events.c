@@ -195,9 +195,11 @@ void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now)
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)
 {
-	uccl_credit_answered(&f->credit, now + uccl_flow_rto(f));
+	uint64_t limit = f->cfg.policy.credit->limit(f->policy.credit);
+
 	if (uccl_credit_turn(&f->credit, turn) && f->cfg.policy.credit->on_credit)
 		f->cfg.policy.credit->on_credit(f->policy.credit, granted, turn, now);
+	uccl_credit_answered(&f->credit, f->cfg.policy.credit->limit(f->policy.credit) > limit, now);
 }
 
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now)

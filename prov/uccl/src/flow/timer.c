@@ -46,7 +46,7 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 	if (!f->limits.slots && flow_more(f))
 		at = uccl_min(at, f->limits.want_at);
 	if (f->credit.starved && !flow_silent(f))
-		at = uccl_min(at, f->credit.tell_ns);
+		at = uccl_min(at, uccl_credit_tell_at(&f->credit, &f->loss.times));
 	return at;
 }
 

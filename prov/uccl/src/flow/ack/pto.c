@@ -23,16 +23,24 @@ static uint32_t doublings(const struct uccl_pto *s)
 	return s->backoff - 1 > eager ? (uint32_t)uccl_min(s->backoff - 1 - eager, DOUBLINGS_MAX) : 0;
 }
 
+/* When what left last should be answered. PROTOCOL R340 R346 */
+static uint64_t pto_first(const struct uccl_pto *s, const struct uccl_times *t)
+{
+	if (s->delayed)
+		return uccl_times_pto_ride(t);
+	return s->ar ? uccl_times_pto_prompt(t) : uccl_times_pto(t);
+}
+
 void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t now)
 {
 	s->armed_ns = now;
 	if (!waits)
 		s->at = UCCL_NEVER;
 	else if (!s->backoff)
-		s->at = now + (s->delayed ? uccl_times_pto_ride(t) : uccl_times_pto(t));
+		s->at = now + pto_first(s, t);
 	/* Probe or answer may be lost, too: the second question comes after twice as long (RFC 9002 section 6.2.1). */
 	else if (s->backoff == 1)
-		s->at = now + uccl_min(2 * uccl_times_pto(t), uccl_times_rto(t));
+		s->at = now + uccl_min(2 * uccl_times_pto_prompt(t), uccl_times_rto(t));
 	else
 		s->at = now + uccl_min(uccl_times_rto(t) << doublings(s), UCCL_RTO_MAX_NS);
 }

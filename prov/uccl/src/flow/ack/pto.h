@@ -86,11 +86,13 @@ static inline void uccl_pto_resent(struct uccl_pto *s, const struct uccl_times *
 		uccl_pto_arm(s, t, true, now);
 }
 
-/* What left last wants to be acknowledged at once. */
-static inline void uccl_pto_ack_requested(struct uccl_pto *s)
+/* What left last, at `now`, wants to be acknowledged at once. PROTOCOL R346 */
+static inline void uccl_pto_ack_requested(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
 {
 	s->ar = true;
 	s->delayed = false;
+	if (!s->backoff)
+		s->at = uccl_min(s->at, now + uccl_times_pto_prompt(t));
 }
 
 /* The acknowledgement of what left last, and asks for nothing, may wait for payload. PROTOCOL R340 */
@@ -113,8 +115,7 @@ static inline void uccl_pto_set_hurry(struct uccl_pto *s, bool on)
 /* Somebody waits after all for what may be acknowledged late, and the peer was asked. */
 static inline void uccl_pto_hurry(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
 {
-	uccl_pto_ack_requested(s);
-	s->at = uccl_min(s->at, now + uccl_times_pto(t));
+	uccl_pto_ack_requested(s, t, now);
 }
 
 /* A time-out struck and was not answered. One unanswered question may be a lost packet. */

@@ -28,6 +28,7 @@ void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now)
 	uint64_t host = uccl_min(delay_ns > UCCL_ACK_DELAY_NS ? delay_ns - UCCL_ACK_DELAY_NS : 0, most);
 	uint64_t off = host > t->host_ns ? host - t->host_ns : t->host_ns - host;
 
+	uccl_rtt_smooth(&t->prompt_ns, &t->promptvar_ns, uccl_clamp(delay_ns, 1, UCCL_ACK_DELAY_NS));
 	t->host_heard_ns = now;
 	t->hostvar_ns = t->hostvar_ns - t->hostvar_ns / 4 + off / 4;
 	t->host_ns = t->host_ns - t->host_ns / 8 + host / 8;

@@ -30,6 +30,8 @@ struct uccl_times {
 	/* The peer's host: mean and mean deviation. PROTOCOL R99 */
 	uint64_t host_ns, hostvar_ns;
 	uint64_t host_heard_ns;		/* when its last sample came */
+	/* What it takes up to UCCL_ACK_DELAY_NS: mean (0: none yet) and mean deviation. PROTOCOL R346 */
+	uint64_t prompt_ns, promptvar_ns;
 };
 
 /* first_ns: round trip of the handshake, 0: not known. */
@@ -48,13 +50,19 @@ static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
 	return t->host_ns + 4 * t->hostvar_ns;
 }
 
+/* The same of an answer that must not wait: the host takes what it took lately. PROTOCOL R346 */
+static inline uint64_t uccl_times_prompt_wait(const struct uccl_times *t)
+{
+	return t->prompt_ns ? uccl_min(t->prompt_ns + 4 * t->promptvar_ns, UCCL_ACK_DELAY_NS) : UCCL_ACK_DELAY_NS;
+}
+
 /*
  * Before the first sample the handshake's round trip is taken for one, whose variation is half of it (RFC 6298 section
  * 2.2); it is no sample, as it has the peer's host in it.
  */
 static inline uint64_t uccl_times_first(const struct uccl_times *t)
 {
-	return 3 * t->first_ns + UCCL_ACK_DELAY_NS;
+	return 3 * t->first_ns;
 }
 
 /* Smoothed RTT plus variation, the base of the time-out. */
@@ -65,23 +73,33 @@ static inline uint64_t uccl_times_rto(const struct uccl_times *t)
 	if (t->srtt_ns)
 		rto = t->srtt_ns + 4 * t->rttvar_ns + UCCL_ACK_DELAY_NS;
 	else if (t->first_ns)
-		rto = uccl_times_first(t);
+		rto = uccl_times_first(t) + UCCL_ACK_DELAY_NS;
 	return uccl_clamp(rto + uccl_times_host_wait(t), t->rto_min_ns, UCCL_RTO_MAX_NS);
 }
 
 /*
  * The probe time-out is two RTTs (RFC 8985 section 7.2), or an RTT and four times its variation (RFC 9002 section
- * 6.2.1) where paths differ, and what an acknowledgement may be delayed and the peer's host may take; never later than
- * the RTO. It has no floor: a needless probe costs one small packet, a late one a stall of the whole tail.
+ * 6.2.1) where paths differ, and `delay_ns`, by which the answer may be delayed, and what the peer's host may take;
+ * never later than the RTO. It has no floor: a needless probe costs one small packet, a late one a stall of the whole
+ * tail.
  */
+static inline uint64_t uccl_times_pto_delay(const struct uccl_times *t, uint64_t delay_ns)
+{
+	uint64_t wait = t->srtt_ns ? uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) : uccl_times_first(t);
+
+	return wait ? uccl_min(wait + delay_ns + uccl_times_host_wait(t), uccl_times_rto(t)) : uccl_times_rto(t);
+}
+
+/* The answer may wait as an acknowledgement does. */
 static inline uint64_t uccl_times_pto(const struct uccl_times *t)
 {
-	if (!t->srtt_ns && t->first_ns)
-		return uccl_min(uccl_times_first(t) + uccl_times_host_wait(t), uccl_times_rto(t));
-	if (!t->srtt_ns)
-		return uccl_times_rto(t);
-	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +
-			uccl_times_host_wait(t), uccl_times_rto(t));
+	return uccl_times_pto_delay(t, UCCL_ACK_DELAY_NS);
+}
+
+/* The answer comes at once. The handshake's round trip has the peer's host in it. PROTOCOL R346 */
+static inline uint64_t uccl_times_pto_prompt(const struct uccl_times *t)
+{
+	return uccl_times_pto_delay(t, t->srtt_ns ? uccl_times_prompt_wait(t) : 0);
 }
 
 /*

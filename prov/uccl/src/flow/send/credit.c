@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/send/credit.h"
 
-#include "flow/ack/times.h"
-
 /* So often a demand is told within a time-out: if half of all packets are lost, one of a hundred is not met then. */
 #define EAGER 16
-/* The time grows by no more than this factor, as a shift. */
-#define DOUBLINGS_MAX 16
 /* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
 #define AHEAD (1u << 20)
 /* Lost bytes that are told without waiting for another reason: a grant. */
@@ -32,16 +28,26 @@ bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left)
 	return demanded > 2 * left || demanded < left / 2;
 }
 
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,
-			  uint64_t now)
+uint64_t uccl_credit_tell_at(const struct uccl_credit *c, const struct uccl_times *t)
 {
-	uint64_t wait;
+	uint64_t rto = uccl_times_rto(t);
+	uint32_t more;
 
+	if (!c->told_ns)
+		return 0;
+	if (!c->again)
+		return c->told_ns + uccl_min(uccl_times_pto(t) << (c->vain ? c->vain - 1 : 0), rto);
+	more = c->again - 1;
+	rto <<= more > EAGER ? more - EAGER : 0;
+	return c->told_ns + uccl_min(uccl_min(uccl_times_pto_prompt(t) << more, rto), UCCL_RTO_MAX_NS);
+}
+
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t now)
+{
 	if (c->used + backlog > c->demand_sent || c->lost > c->lost_sent)
 		c->again = 0;
-	wait = uccl_min(pto_ns << c->again, rto_ns << (c->again > EAGER ? c->again - EAGER : 0));
-	c->tell_ns = now + uccl_min(wait, UCCL_RTO_MAX_NS);
-	if (c->again < EAGER + DOUBLINGS_MAX)
+	c->told_ns = uccl_max(now, 1);
+	if (c->again < EAGER + UCCL_CREDIT_DOUBLINGS_MAX)
 		c->again++;
 	c->message = c->used + left;
 	c->demand_sent = c->used + backlog;

@@ -15,7 +15,11 @@
 #include <stdint.h>
 
 #include "base/units.h"
+#include "flow/ack/times.h"
 #include "flow/send/pacer.h"
+
+/* A time grows by no more than this factor, as a shift. */
+#define UCCL_CREDIT_DOUBLINGS_MAX 16
 
 struct uccl_credit {
 	/* sending */
@@ -24,8 +28,9 @@ struct uccl_credit {
 	uint64_t lost;		/* of chunks declared lost, each time */
 	uint64_t turn;		/* the peer's latest; see uccl_credit_ops.on_credit */
 	bool starved;		/* something waits for credit */
-	uint64_t tell_ns;	/* when the demand may be told again */
+	uint64_t told_ns;	/* when the demand was told or answered; 0: it was not yet */
 	uint32_t again;		/* times in a row that the same was told, and not answered */
+	uint32_t vain;		/* answers in a row that granted nothing more */
 	uint64_t demand_sent;	/* the highest demand that was told, */
 	uint64_t lost_sent;	/* of `lost`, */
 	uint64_t message;	/* and where the message that was to leave next ends */
@@ -41,13 +46,15 @@ struct uccl_credit {
  * More waits than credit is there for, and most of what was asked for has gone. `left`: bytes of credit. PROTOCOL R60
  */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
+/* A demand for so many bytes more leaves, the next `left` of them of one message. Returns the demand. */
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t now);
 /*
- * A demand for so many bytes more leaves, the next `left` of them of one message. It is told again as a probe is, if it
- * is to be, later each time up to a time-out, and ever more seldom when the same was told often and nothing answers.
- * Returns the demand.
+ * When the demand may be told again, by what is known of round trips now. The peer answers it at once, so it is told
+ * again as a probe is, later each time up to a time-out, and ever more seldom when the same was told often and nothing
+ * answers. After an answer it is told again when an acknowledgement would be late, and later each time that answers
+ * grant nothing: other senders have their turn, and only a credit that came of itself may be lost. PROTOCOL R21 R346
  */
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,
-			  uint64_t now);
+uint64_t uccl_credit_tell_at(const struct uccl_credit *c, const struct uccl_times *t);
 /* Does the receiver take the `left` bytes of what leaves next for less than half of it, or more than twice? */
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */
@@ -73,11 +80,12 @@ static inline void uccl_credit_lost(struct uccl_credit *c, uint32_t bytes)
 	c->lost += bytes;
 }
 
-/* A credit came: the peer is there, and the demand may be told again at `again_ns` at the latest. */
-static inline void uccl_credit_answered(struct uccl_credit *c, uint64_t again_ns)
+/* A credit came: the demand was heard. `more`: it grants more than was known. */
+static inline void uccl_credit_answered(struct uccl_credit *c, bool more, uint64_t now)
 {
 	c->again = 0;
-	c->tell_ns = uccl_min(c->tell_ns, again_ns);
+	c->vain = more ? 0 : c->vain + (c->vain < UCCL_CREDIT_DOUBLINGS_MAX);
+	c->told_ns = now;
 }
 
 /* A credit of this turn came. False: it is older than what came before. Packets overtake each other. PROTOCOL R65 */

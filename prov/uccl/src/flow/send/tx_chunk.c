@@ -56,7 +56,7 @@ uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, u
 	    !(last && e->item->want_ack) && !tx_window_full(f, now))
 		return 0;
 	f->since_ar = 0;
-	uccl_pto_ack_requested(&f->loss.pto);
+	uccl_pto_ack_requested(&f->loss.pto, &f->loss.times, now);
 	return UCCL_FLAG_AR;
 }
 

@@ -32,11 +32,10 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	backlog = uccl_event_credit_backlog(f);
 	left = uccl_sendq_left(&f->sendq, UCCL_DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
-	if ((f->credit.starved && now >= f->credit.tell_ns && !flow_silent(f)) ||
+	if ((f->credit.starved && now >= uccl_credit_tell_at(&f->credit, &f->loss.times) && !flow_silent(f)) ||
 	    (f->cfg.policy.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
 	    tx_misjudged(f, backlog, left)) {
-		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, uccl_times_pto(&f->loss.times),
-						     uccl_flow_rto(f), now));
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, now));
 		uccl_put64(rec + 8, f->credit.lost);
 		/* Of no message: 0. PROTOCOL R198 */
 		uccl_put64(rec + 16, left ? f->credit.message : 0);

@@ -63,7 +63,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uccl_write_tx_left(&f->write_tx);
 	/* That one asks by itself. PROTOCOL R273 */
 	if (!f->write_tx.item)
-		uccl_pto_ack_requested(&f->loss.pto);
+		uccl_pto_ack_requested(&f->loss.pto, &f->loss.times, now);
 	flow_tx_bulk_left(f, item, len);
 	if (able == UCCL_PATHS_MAX)
 		return flow_tx_wait(f, tx, e, now);

@@ -183,6 +183,25 @@ TEST(credit__half_of_them_lost)
 	}
 }
 
+/*
+ * A demand, a credit or a packet of the first burst is lost, and so is what is sent again for it: the sender asks after
+ * a round trip or two, not after the time for which an acknowledgement may be delayed. PROTOCOL R346
+ */
+TEST(loss__first_burst)
+{
+	static const char *const profiles[] = { "udp", "verbs" };
+	char set[128];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		for (unsigned int seed = 71001; seed <= 71010; seed++) {
+			snprintf(set, sizeof(set), "profile=%s,hosts=32,tiers=2,bytes=1m,loss=1/256,seed=%u",
+				 profiles[i], seed);
+			play("loss", set);
+			assert_true(over() < 300);
+		}
+	}
+}
+
 /* However many engines a connection is split over, it takes as long: within 2 % for the longest of these 54. */
 TEST(engines__no_matter)
 {

@@ -21,7 +21,8 @@ static void begin(uint16_t npaths)
 	uccl_times_init(&t, MS, 0);
 	uccl_times_rtt(&t, 400 * US);
 	t.rttvar_ns = 50 * US;
-	assert_true(uccl_times_pto(&t) < uccl_times_rto(&t));
+	uccl_times_host(&t, 20 * US, 1);
+	assert_true(uccl_times_pto_prompt(&t) < uccl_times_pto(&t) && uccl_times_pto(&t) < uccl_times_rto(&t));
 }
 
 static int setup(void **state)
@@ -56,13 +57,13 @@ TEST_IN(arm__probe_then_time_out, setup, NULL)
 	assert_int_equal(s.at, UCCL_NEVER);
 	t.rto_min_ns = 4 * MS;
 	ask(1, 1, NOW);
-	assert_int_equal(s.at, NOW + 2 * uccl_times_pto(&t));
+	assert_int_equal(s.at, NOW + 2 * uccl_times_pto_prompt(&t));
 	ask(1, 1, NOW);
 	assert_int_equal(s.at, NOW + 4 * MS);
 	/* Never later than that. */
 	begin(PATHS);
 	ask(1, 1, NOW);
-	assert_true(2 * uccl_times_pto(&t) > uccl_times_rto(&t));
+	assert_true(2 * uccl_times_pto_prompt(&t) > uccl_times_rto(&t));
 	assert_int_equal(s.at, NOW + uccl_times_rto(&t));
 	uccl_pto_arm(&s, &t, false, NOW);
 	assert_int_equal(s.at, UCCL_NEVER);
@@ -121,7 +122,7 @@ TEST_IN(over__soon, setup, NULL)
 	uccl_pto_answered(&s, &t, true, NOW, NOW + US);
 	assert_int_equal(s.at, NOW + US + soon + UCCL_ACK_DELAY_NS);
 	/* It asked to be acknowledged at once. */
-	uccl_pto_ack_requested(&s);
+	uccl_pto_ack_requested(&s, &t, NOW);
 	uccl_pto_answered(&s, &t, true, NOW, NOW + US);
 	assert_int_equal(s.at, NOW + US + soon);
 	uccl_pto_answered(&s, &t, true, NOW - 7 * US, NOW + US);
@@ -145,7 +146,7 @@ TEST_IN(sooner__never_later, setup, NULL)
 	uint64_t soon = uccl_times_pto_next(&t, 0, true);
 
 	uccl_pto_resent(&s, &t, NOW);
-	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
+	assert_int_equal(s.at, NOW + uccl_times_pto_prompt(&t));
 	uccl_pto_advance(&s, &t, NOW - 5 * US, NOW + US);
 	assert_int_equal(s.at, NOW + 6 * US + soon);
 	uccl_pto_advance(&s, &t, NOW, NOW + US);
@@ -158,13 +159,31 @@ TEST_IN(sooner__never_later, setup, NULL)
 	assert_int_equal(s.at, UCCL_NEVER);
 }
 
+/* What asks for an acknowledgement at once is not waited for as if it might be delayed. PROTOCOL R346 */
+TEST_IN(ack_requested__no_delay, setup, NULL)
+{
+	uint64_t at;
+
+	uccl_pto_sent(&s, &t, true, NOW);
+	uccl_pto_ack_requested(&s, &t, NOW);
+	assert_int_equal(s.at, NOW + uccl_times_pto_prompt(&t));
+	/* What does not ask, later, begins anew; the question to a silent peer stays. */
+	uccl_pto_sent(&s, &t, false, NOW + 1);
+	assert_int_equal(s.at, NOW + 1 + uccl_times_pto(&t));
+	ask(1, 1, NOW);
+	at = s.at;
+	uccl_pto_sent(&s, &t, false, NOW + 2);
+	uccl_pto_ack_requested(&s, &t, NOW + 2);
+	assert_int_equal(s.at, at);
+}
+
 /* What leaves again asks, and does not put off the next question. PROTOCOL R54 R243 */
 TEST_IN(again__asks, setup, NULL)
 {
 	uint64_t at;
 
 	uccl_pto_resent(&s, &t, NOW);
-	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
+	assert_int_equal(s.at, NOW + uccl_times_pto_prompt(&t));
 	uccl_pto_answered(&s, &t, true, NOW - US, NOW);
 	assert_int_equal(s.at, NOW + uccl_times_pto_next(&t, US, true));
 	ask(1, 1, NOW);

@@ -101,6 +101,29 @@ TEST_IN(pto__without_floor, setup, NULL)
 	assert_int_equal(uccl_times_pto(&t), UCCL_RTO_MAX_NS);
 }
 
+/*
+ * What is answered at once waits for what the host took lately, 20 to 100 us on many, and no longer than for what may
+ * be delayed; as long if no sample tells. PROTOCOL R346
+ */
+TEST_IN(pto_prompt__by_the_host, setup, NULL)
+{
+	assert_int_equal(uccl_times_pto_prompt(&t), uccl_times_rto(&t));
+	uccl_times_rtt(&t, 10 * US);
+	t.rttvar_ns = 0;
+	assert_int_equal(uccl_times_pto_prompt(&t), uccl_times_pto(&t));
+	uccl_times_host(&t, 0, 1);
+	assert_in_range(uccl_times_pto_prompt(&t), 20 * US, 20 * US + 3);
+	for (uint64_t i = 0; i < 100; i++)
+		uccl_times_host(&t, i % 2 ? 20 * US : 40 * US, i);
+	assert_in_range(uccl_times_pto_prompt(&t), 60 * US, 100 * US);
+	for (uint64_t i = 0; i < 100; i++)
+		uccl_times_host(&t, i % 2 ? 20 * US : 100 * US, 100 + i);
+	assert_int_equal(uccl_times_pto_prompt(&t), uccl_times_pto(&t));
+	for (uint64_t i = 0; i < 100; i++)
+		uccl_times_host(&t, 5 * MS, 200 + i);
+	assert_int_equal(uccl_times_pto_prompt(&t), uccl_times_pto(&t));
+}
+
 /* Who has just answered needs no time to begin: what left later comes as much later. PROTOCOL R243 */
 TEST_IN(pto_next__as_much_later, setup, NULL)
 {
@@ -125,6 +148,7 @@ TEST_IN(first__until_a_sample, setup, NULL)
 	assert_int_equal(t.srtt_ns, 0);
 	assert_int_equal(uccl_times_rto(&t), RTO_MIN);
 	assert_int_equal(uccl_times_pto(&t), 60 * US + UCCL_ACK_DELAY_NS);
+	assert_int_equal(uccl_times_pto_prompt(&t), 60 * US);
 	t.host_ns = 300 * US;
 	assert_int_equal(uccl_times_pto(&t), 360 * US + UCCL_ACK_DELAY_NS);
 	t.host_ns = 0;

@@ -10,10 +10,15 @@
 #define MIB (1024u * KIB)
 
 static struct uccl_credit c;
+static struct uccl_times t;
 
 static int setup(void **state)
 {
 	memset(&c, 0, sizeof(c));
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
+	uccl_times_rtt(&t, 10 * UCCL_NS_PER_US);
+	uccl_times_host(&t, 1, 1);
+	t.rttvar_ns = t.promptvar_ns = 0;
 	return 0;
 }
 
@@ -41,24 +46,25 @@ TEST_IN(wants__before_it_runs_out, setup, NULL)
 	assert_false(uccl_credit_wants(&c, 0, 0));
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
 	assert_true(uccl_credit_wants(&c, 4 * MIB, 4 * MIB - 1));
-	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60), 4 * MIB);
-	assert_int_equal(c.tell_ns, 70);
+	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 60), 4 * MIB);
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 0));
 	/* Three of four have left, and more came. */
 	uccl_credit_spend(&c, 3 * MIB);
 	assert_false(uccl_credit_wants(&c, 2 * MIB, 0));
 	uccl_credit_spend(&c, 1);
 	assert_true(uccl_credit_wants(&c, 2 * MIB, 0));
-	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 10, 10, 70), 5 * MIB + 1);
+	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 70), 5 * MIB + 1);
 }
 
 static void tell_unanswered(uint64_t bytes)
 {
-	for (unsigned int i = 0; i < 60; i++) {
-		uint64_t ns = i > 16 ? UCCL_NS_PER_MS << (i - 16) : uccl_min(30000ull << i, UCCL_NS_PER_MS);
+	uint64_t pto = uccl_times_pto_prompt(&t);
 
-		uccl_credit_tell(&c, bytes, 0, 30000, UCCL_NS_PER_MS, 1000);
-		assert_int_equal(c.tell_ns, 1000 + uccl_min(ns, 200 * UCCL_NS_PER_MS));
+	for (unsigned int i = 0; i < 60; i++) {
+		uint64_t ns = i > 16 ? UCCL_NS_PER_MS << (i - 16) : uccl_min(pto << i, UCCL_NS_PER_MS);
+
+		uccl_credit_tell(&c, bytes, 0, 1000);
+		assert_int_equal(uccl_credit_tell_at(&c, &t), 1000 + uccl_min(ns, 200 * UCCL_NS_PER_MS));
 	}
 }
 
@@ -68,16 +74,47 @@ static void tell_unanswered(uint64_t bytes)
  */
 TEST_IN(tell__again, setup, NULL)
 {
+	assert_int_equal(uccl_credit_tell_at(&c, &t), 0);
 	tell_unanswered(MIB);
 	tell_unanswered(MIB + 1);
 	uccl_credit_lost(&c, 1);
 	tell_unanswered(MIB + 1);
-	uccl_credit_answered(&c, 3000);
-	assert_int_equal(c.tell_ns, 3000);
-	/* Nothing is put off by an answer. */
-	uccl_credit_answered(&c, 5000);
-	assert_int_equal(c.tell_ns, 3000);
+	uccl_credit_answered(&c, true, 3000);
+	assert_int_equal(uccl_credit_tell_at(&c, &t), 3000 + uccl_times_pto(&t));
 	tell_unanswered(MIB + 1);
+}
+
+/* It is answered at once, so no delayed acknowledgement is waited for; a sample counts as it comes. PROTOCOL R346 */
+TEST_IN(tell__as_known_now, setup, NULL)
+{
+	uint64_t far = 3 * UCCL_NS_PER_MS;
+
+	uccl_times_init(&t, UCCL_NS_PER_MS, UCCL_NS_PER_MS);
+	uccl_credit_tell(&c, MIB, 0, 1000);
+	assert_int_equal(uccl_credit_tell_at(&c, &t), 1000 + far);
+	uccl_times_rtt(&t, 10 * UCCL_NS_PER_US);
+	uccl_times_host(&t, 2 * UCCL_NS_PER_US, 1);
+	assert_int_equal(uccl_credit_tell_at(&c, &t), 1000 + 36 * UCCL_NS_PER_US);
+}
+
+/* A receiver that answers and grants nothing is asked ever more seldom; soon, when it grants. PROTOCOL R21 */
+TEST_IN(tell__answered_in_vain, setup, NULL)
+{
+	static const uint64_t times[] = { 1, 2, 4, 8 };
+
+	for (int round = 0; round < 2; round++) {
+		uccl_credit_tell(&c, MIB, 0, 1000);
+		uccl_credit_answered(&c, true, 2000);
+		assert_int_equal(uccl_credit_tell_at(&c, &t), 2000 + uccl_times_pto(&t));
+		for (unsigned int i = 0; i < uccl_array_len(times); i++) {
+			uccl_credit_tell(&c, MIB, 0, 3000);
+			uccl_credit_answered(&c, false, 4000);
+			assert_int_equal(uccl_credit_tell_at(&c, &t), 4000 + times[i] * uccl_times_pto(&t));
+		}
+		for (int i = 0; i < 100; i++)
+			uccl_credit_answered(&c, false, 4000);
+		assert_int_equal(uccl_credit_tell_at(&c, &t), 4000 + uccl_times_rto(&t));
+	}
 }
 
 /* Until it is told, the receiver takes what was lost for under way. */
@@ -87,7 +124,7 @@ TEST_IN(wants__lost_enough, setup, NULL)
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 	uccl_credit_lost(&c, 1);
 	assert_true(uccl_credit_wants(&c, 0, UINT64_MAX));
-	uccl_credit_tell(&c, 0, 0, 1, 1, 0);
+	uccl_credit_tell(&c, 0, 0, 0);
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 }
 
@@ -96,7 +133,7 @@ TEST_IN(misjudged__by_half, setup, NULL)
 {
 	assert_false(uccl_credit_misjudged(&c, 1));
 	assert_true(uccl_credit_misjudged(&c, 2));
-	uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60);
+	uccl_credit_tell(&c, 4 * MIB, MIB, 60);
 	assert_false(uccl_credit_misjudged(&c, MIB));
 	assert_false(uccl_credit_misjudged(&c, 2 * MIB + 1));
 	assert_true(uccl_credit_misjudged(&c, 2 * MIB + 2));

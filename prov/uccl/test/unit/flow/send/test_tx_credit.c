@@ -209,7 +209,7 @@ TEST_IN(tx_credit__demand_soon, NULL, end)
 		pair_pump_one(&p, 0);
 	}
 	assert_true(2 * (p.now - told) < uccl_flow_rto(&p.side[0].f));
-	assert_in_range(p.now - told, 1, uccl_times_pto(&p.side[0].f.loss.times));
+	assert_in_range(p.now - told, 1, uccl_times_pto_prompt(&p.side[0].f.loss.times));
 	credit_limit = UINT64_MAX;
 	assert_true(pair_finish(&p, 10 * MS));
 }
