@@ -337,6 +337,8 @@ uccl_sources = \
 	prov/uccl/src/lanes/reassembly.h \
 	prov/uccl/src/lanes/unplaced_data.h \
 	prov/uccl/src/lanes/worker.h \
+	prov/uccl/src/msg/abort.c \
+	prov/uccl/src/msg/abort.h \
 	prov/uccl/src/msg/collective/schedule.c \
 	prov/uccl/src/msg/collective/schedule.h \
 	prov/uccl/src/msg/deliver.c \

@@ -201,6 +201,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/msg/rma/test_serve \
 	prov/uccl/test/unit/msg/send/test_msg_tx \
 	prov/uccl/test/unit/msg/send/test_send \
+	prov/uccl/test/unit/msg/test_abort \
 	prov/uccl/test/unit/msg/test_deliver \
 	prov/uccl/test/unit/msg/test_ep_state \
 	prov/uccl/test/unit/msg/test_iov \

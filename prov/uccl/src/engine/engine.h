@@ -152,6 +152,12 @@ void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now);
 
 /*
+ * Take back, by its context, the first operation to a peer that is not complete: done() once, with FI_ECANCELED or what
+ * was first. -FI_ENOENT: there is none, or the peer does not know how; -FI_EAGAIN: no memory now.
+ */
+int uccl_engine_abort(struct uccl_engine *e, const void *context, uint64_t now);
+
+/*
  * Look for an unexpected message that `op` (a filled receive, not posted) would match. 0: found, the result part
  * of *op is filled (done_len = message length, tag, data, from). -FI_ENOMSG: none. `claim` keeps it for
  * a later uccl_engine_recv_claimed() with the same context; `discard` drops it.

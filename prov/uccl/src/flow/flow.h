@@ -139,6 +139,12 @@ void uccl_flow_fini(struct uccl_flow *f);
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
 /* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */
 bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
+/* Nothing more of it leaves, but for direct writes that were announced. True: nothing of it is under way. */
+bool uccl_flow_cut(struct uccl_flow *f, struct uccl_item *item);
+/* Bytes of it that may still be read where they lie; UINT64_MAX: the NIC reads some, or some have to leave. */
+uint64_t uccl_flow_unread(const struct uccl_flow *f, const struct uccl_item *item);
+/* These are copied to `to`, and read there from now on. */
+void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, uint8_t *to);
 
 /*
  * A packet whose header decoded well and whose token is this flow's; or (uccl_flow_rx_write) a direct write.

@@ -232,6 +232,52 @@ bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
 	return true;
 }
 
+bool uccl_flow_cut(struct uccl_flow *f, struct uccl_item *item)
+{
+	item->more = 0;
+	if (item->queued && f->write_tx.item == item) {
+		item->len = f->write_tx.end;
+		return false;
+	}
+	if (item->queued) {
+		uccl_sendq_remove(&f->sendq, item);
+		item->len = item->off;
+	}
+	return !item->pending;
+}
+
+uint64_t uccl_flow_unread(const struct uccl_flow *f, const struct uccl_item *item)
+{
+	uint64_t sum = 0;
+
+	if (item->queued)
+		return UINT64_MAX;
+	for (uint64_t csn = f->sent.una; item->pending && csn != f->sent.nxt; csn++) {
+		const struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+
+		if (e->item != item)
+			continue;
+		if (e->nic_reads)
+			return UINT64_MAX;
+		sum += e->state == UCCL_SENT_ACKED ? 0 : e->len;
+	}
+	return sum;
+}
+
+void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, uint8_t *to)
+{
+	item->ours = true;
+	for (uint64_t csn = f->sent.una; item->pending && csn != f->sent.nxt; csn++) {
+		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+
+		if (e->item != item || e->state == UCCL_SENT_ACKED || !e->len)
+			continue;
+		memcpy(to, e->payload, e->len);
+		uccl_sent_moved(e, e->payload, to);
+		to += e->len;
+	}
+}
+
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 {
 	if (!item->pending && !item->queued)

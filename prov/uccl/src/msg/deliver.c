@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What a flow tells: every record goes to who it is for. */
+#include "msg/abort.h"
 #include "msg/recv/recv.h"
 #include "msg/rma/serve.h"
 #include "msg/send/msg_tx.h"
@@ -31,6 +32,10 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 		return in->len ? UCCL_DROP_RECORD : msg_tx_cts(p, in->rec);
 	case UCCL_REC_REQ:
 		return msg_rx_unrelated(p) ? UCCL_DROP_UNWANTED : msg_req(p, in, now);
+	case UCCL_REC_ABORT:
+		return msg_abort_rx(p, in, now);
+	case UCCL_REC_ABORTED:
+		return in->len ? UCCL_DROP_RECORD : msg_abort_answered(p, in->rec);
 	case UCCL_REC_FIN:
 	case UCCL_REC_RESP:
 		return in->len ? UCCL_DROP_RECORD : msg_tx_fin(p, in->rec);
@@ -57,6 +62,7 @@ static void msg_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 	switch (item->rtype) {
 	case UCCL_REC_RESP:
 	case UCCL_REC_REPLY:
+	case UCCL_REC_ABORTED:
 		msg_serve_acked(item, now);
 		return;
 	case UCCL_REC_CTS:

@@ -36,6 +36,7 @@ void uccl_msg_ep_init(struct uccl_msg_ep *m, const struct uccl_engine_ops *ops, 
 	TAILQ_INIT(&m->device.copies);
 	TAILQ_INIT(&m->serve.refused);
 	TAILQ_INIT(&m->pumps.waiting);
+	TAILQ_INIT(&m->tx.aborts);
 	uccl_ids_init(&m->tx.ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);

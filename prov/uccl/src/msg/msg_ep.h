@@ -15,6 +15,7 @@
  *
  * Inside, files call only those below them; what comes up comes through msg_rx_ops and msg_tx_ops.
  *
+ *	abort.c						operations that are taken back, at both ends
  *	deliver.c					what flows tell: each record goes to its reader
  *	ep_state.c					life and failure of endpoint and peers
  *	send/send.c, recv/recv.c, rma/			what messages and requests are
@@ -40,6 +41,7 @@
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 TAILQ_HEAD(uccl_unplaced_list, uccl_unplaced_chunk);
 TAILQ_HEAD(uccl_serve_list, uccl_serve);
+TAILQ_HEAD(uccl_abort_list, uccl_abort);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
 enum uccl_block {
@@ -131,6 +133,7 @@ struct uccl_peer {
 	bool short_stripes;		/* it knows short ones, see lanes_stripe_bytes() */
 	bool takes_unsolicited;		/* it takes unsolicited data, and its CTS tell whether receives waited; */
 	bool lanes_unsolicited;		/* its lanes take them, too */
+	bool aborts;			/* it takes back what we take back */
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
 	struct uccl_flow flow;
 	struct uccl_peer_tx tx;
@@ -204,6 +207,7 @@ struct uccl_ep_tx {
 	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
 	bool may_defer;			/* the engine's, for a call: what is sent leaves before it returns, */
 	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
+	struct uccl_abort_list aborts;	/* what is taken back, and is not complete: abort.c */
 };
 
 /* Posted receives and what they need: recv/posted.c. */

@@ -56,7 +56,9 @@ struct uccl_atomic_args {
 /* Why a target refused: travels in RESP, and becomes a text. */
 enum uccl_refusal {
 	UCCL_REFUSED_NOT, UCCL_REFUSED_KEY, UCCL_REFUSED_ACCESS, UCCL_REFUSED_RANGE, UCCL_REFUSED_REVOKED,
-	UCCL_REFUSED_ATOMIC, UCCL_REFUSED_MEMORY, UCCL_REFUSED_COUNT
+	UCCL_REFUSED_ATOMIC, UCCL_REFUSED_MEMORY, UCCL_REFUSED_COUNT,
+	/* Never on the wire. A receive: its sender took the message back; an abort that the target has not answered. */
+	UCCL_TAKEN_BACK, UCCL_UNPROVEN
 };
 
 /* Buffers of local memory that the segments of one operation may lie in. */
@@ -113,6 +115,7 @@ struct uccl_target_ops {
 
 struct uccl_peer;
 struct uccl_pump;
+struct uccl_abort;
 struct uccl_msg_rx;
 struct uccl_match_table;
 struct msg_tx_ops;
@@ -179,6 +182,7 @@ struct uccl_op_tx {
 	uint32_t bounce_len;
 	void *bounce;		/* our copy of the payload, if it does not fit `small` */
 	struct uccl_copy copy;	/* of the payload from a device, or of a request to ourselves */
+	struct uccl_abort *abort; /* it is being taken back (abort.c); else NULL */
 	void *source;		/* as the NIC reads its payload on a device; NULL: it does not */
 	struct uccl_op_pumped pumped;
 	struct uccl_op_striped striped;
@@ -224,7 +228,7 @@ struct uccl_op {
 
 	/* result, valid in done() */
 	int err;		/* 0 or a positive FI_Exxx */
-	uint8_t refusal;	/* RMA: the target refused it: enum uccl_refusal */
+	uint8_t refusal;	/* why it failed: enum uccl_refusal */
 	bool busy;		/* msg's own: it still needs a send although done() was called, */
 	bool orphan;		/* and api has put it back meanwhile */
 	uint64_t done_len;	/* recv: bytes placed */

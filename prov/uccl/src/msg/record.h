@@ -17,6 +17,8 @@ enum uccl_rec_type {
 	UCCL_REC_REQ = 6,   /* RMA or atomic: an envelope, then segments and the first bytes of the payload */
 	UCCL_REC_RESP = 7,  /* target -> initiator: it is done, or refused */
 	UCCL_REC_REPLY = 8, /* payload of a read: bulk rec, id and gen = the initiator's handle and message sequence */
+	UCCL_REC_ABORT = 9,  /* initiator -> target: a message or request is taken back */
+	UCCL_REC_ABORTED = 10, /* target -> initiator: it is (err 1), or it was complete (err 0) */
 };
 
 #define UCCL_ENV_TAGGED 1u
@@ -171,6 +173,13 @@ static inline int uccl_req_decode(struct uccl_req *r, uint64_t tag, const uint8_
 		r->raddr = uccl_get64(head + 8);
 	}
 	return (int)need;
+}
+
+/* A message or request is taken back: the sender's handle, and its place in the order. */
+static inline void uccl_abort_encode(uint8_t *rec, uint32_t id, uint32_t mseq)
+{
+	uccl_put32(rec, id);
+	uccl_put32(rec + 4, mseq);
 }
 
 struct uccl_resp {

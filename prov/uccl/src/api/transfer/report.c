@@ -36,6 +36,12 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 	if (op->type == UCCL_OP_RECV && op->err == FI_ETRUNC)
 		snprintf(buf, size, "%s %s: the message has %llu bytes, the buffer %llu", what, who,
 			 (unsigned long long)(op->done_len + op->recv.olen), (unsigned long long)op->done_len);
+	else if (op->refusal == UCCL_TAKEN_BACK)
+		snprintf(buf, size, "%s %s: the sender took it back, %llu bytes had come", what, who,
+			 (unsigned long long)op->done_len);
+	else if (op->refusal == UCCL_UNPROVEN)
+		snprintf(buf, size, "%s %s: taken back here; the target is not proven: it may have been executed", what,
+			 who);
 	else if (op->refusal)
 		snprintf(buf, size, "%s %s refused: %s (key 0x%llx, 0x%llx + %llu)", what, who, refusals[op->refusal],
 			 (unsigned long long)op->rma.seg[0].key, (unsigned long long)op->rma.seg[0].addr,

@@ -302,6 +302,11 @@ ssize_t uccl_request_cancel(struct uccl_ep *ep, const void *context)
 {
 	int rc = uccl_engine_cancel(ep->driver.engine, context, uccl_clock());
 
+	if (rc == -FI_ENOENT) {
+		rc = uccl_engine_abort(ep->driver.engine, context, uccl_clock());
+		if (!rc)
+			uccl_driver_kick(&ep->driver);
+	}
 	if (rc == -FI_ENOENT && ep->bound.rx_cq)
 		rc = uccl_cq_cancel(ep->bound.rx_cq, ep, context);
 	if (rc == -FI_ENOENT && ep->bound.tx_cq && ep->bound.tx_cq != ep->bound.rx_cq)

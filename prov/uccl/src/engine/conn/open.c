@@ -87,6 +87,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* PROTOCOL R188 */
 	c->opened.ect = caps->marks && t->marks && e->cc->marks;
 	c->peer.short_stripes = t->short_stripes;
+	c->peer.aborts = t->aborts;
 	/* Direct writes cost less than packets, and begin with CTS. */
 	c->peer.takes_unsolicited = t->unsolicited && !cfg.write.bytes;
 	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;

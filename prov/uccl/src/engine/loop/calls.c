@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What api calls: peers by address, and operations. */
+#include <rdma/fi_errno.h>
 #include <string.h>
 
 #include "engine/impl.h"
+#include "msg/abort.h"
 
 /* Who is asked for by its place: the one that we are connected to, if there is one. */
 static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr *at)
@@ -272,6 +274,20 @@ void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 	now = engine_time(e, now);
 	uccl_msg_revoke(&e->msg_ep, region, now);
 	engine_push(e, now);
+}
+
+int uccl_engine_abort(struct uccl_engine *e, const void *context, uint64_t now)
+{
+	int rc = -FI_ENOENT;
+	struct conn *c;
+
+	now = engine_time(e, now);
+	TAILQ_FOREACH(c, &e->conns.live, state.all) {
+		rc = uccl_msg_abort(&c->peer, context, now);
+		if (rc != -FI_ENOENT)
+			break;
+	}
+	return call_end(e, rc, now);
 }
 
 int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)

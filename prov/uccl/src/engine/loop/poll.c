@@ -2,6 +2,7 @@
 /* What a poll does: receive, timers, credit, send. */
 #include "base/units.h"
 #include "engine/impl.h"
+#include "msg/abort.h"
 
 /* With more left in the queue than a poll reads, timers wait; but no longer than this, whoever floods us. */
 #define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
@@ -95,6 +96,9 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 		n += uccl_msg_copies(&e->msg_ep, now);
 	if (e->device_rx.n)
 		engine_device_rx_settle(e);
+	/* What the NIC was handed is read no more. */
+	if (uccl_msg_aborts_due(&e->msg_ep) <= now && engine_tx_flush(e))
+		uccl_msg_aborts_expire(&e->msg_ep, now);
 	if (timers_may(e, now))
 		engine_timers(e, now);
 	if (now >= e->share.load_at)
@@ -117,6 +121,7 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	struct uccl_timer *t = uccl_heap_min(&e->heap);
 	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.queue.ask_at));
 
+	at = uccl_min(at, uccl_msg_aborts_due(&e->msg_ep));
 	/* Nothing tells when there is memory again. */
 	if (uccl_msg_short(&e->msg_ep))
 		at = uccl_min(at, e->now + SHORT_NS);

@@ -74,6 +74,7 @@ const char *uccl_drop_text(enum uccl_drop reason);
 	X(dup_writes) X(fifo_broken)	/* direct writes doubled, or out of order on a path declared FIFO */           \
 	X(gathered)			/* bytes of payload that came in packets to memory of a device by itself */    \
 	X(rma_ops) X(atomic_ops)	/* of this endpoint on memory of others, and its own, that were begun */       \
+	X(aborts) X(aborted)		/* operations that were to be taken back; peers' that were, here */            \
 	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations and queue pairs for them. */           \
 	X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(mw_bound) X(mw_failed)                   \
 	X(qp_made) X(qp_reclaimed) X(qp_now)

@@ -131,7 +131,7 @@ static void params_encode(uint8_t *p, const struct uccl_conn_params *v)
 	p[35] = v->pads;
 	p[36] = v->brittle;
 	p[37] = v->unsolicited;
-	p[38] = v->lanes_unsolicited;
+	p[38] = (uint8_t)(v->lanes_unsolicited | v->aborts << 1);
 	p[39] = v->delays;
 }
 
@@ -155,6 +155,7 @@ static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p
 	v->brittle = p[36] & 1;
 	v->unsolicited = p[37] & 1;
 	v->lanes_unsolicited = p[38] & 1;
+	v->aborts = p[38] >> 1 & 1;
 	v->delays = p[39] & 1;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||

@@ -169,6 +169,32 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 	uccl_pool_put(&m->rx_pool, rx);
 }
 
+void msg_rx_void(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops)
+{
+	msg_rx_close(rx);
+	if (rx->ops && rx->ops->freed)
+		rx->ops->freed(rx);
+	msg_rx_buffer_free(rx);
+	msg_rx_unhold(rx);
+	rx->arrived = (struct uccl_rx_arrived){0};
+	rx->env = (struct uccl_rx_env){.have = true};
+	rx->lanes.senders = 0;
+	rx->serve = NULL;
+	rx->ops = ops;
+}
+
+void msg_rx_stop(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	msg_rx_unhash(rx);
+	if (rx->place.in_doubt && p->msg_ep->dereg_fences)
+		uccl_flow_forgive(&p->flow, rx->id, (uint32_t)rx->mseq);
+	msg_rx_close(rx);
+	rx->place.in_doubt = 0;
+	msg_rx_release(rx);
+}
+
 void msg_rx_release(struct uccl_msg_rx *rx)
 {
 	rx->finished = true;

@@ -115,7 +115,7 @@ struct uccl_rx_lanes {
 struct uccl_rx_recv {
 	struct uccl_op *op;	/* the receive it matched */
 	bool unexpected;	/* no receive waited for it */
-	bool failed;		/* its sender died before all of it came */
+	int failed;		/* FI_Exxx: why not all of it will come; 0: it may */
 	bool discarded;		/* nobody wants it: bytes are dropped as they come */
 };
 
@@ -209,6 +209,10 @@ static inline void msg_rx_striped(struct uccl_msg_rx *rx, uint64_t from, uint64_
 /* When this returns nothing is written any more to where it was to be placed. */
 void msg_rx_close(struct uccl_msg_rx *rx);
 void msg_rx_free(struct uccl_msg_rx *rx);
+/* Its sender took it back before its turn: whatever it was, it is of this kind now, and nothing of it is held. */
+void msg_rx_void(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops);
+/* Likewise after it was matched: nothing is written to its place any more, and it is done with. */
+void msg_rx_stop(struct uccl_msg_rx *rx);
 /* It is done with: freed now, or when the last of its records is acknowledged. */
 void msg_rx_release(struct uccl_msg_rx *rx);
 /* The sender is dead, or the endpoint closes. */

@@ -52,7 +52,7 @@ static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 		msg_rx_buffer_free(rx);
 	}
 	if (rx->recv.failed) {
-		msg_rx_failed(rx, rx->peer->dead);
+		msg_rx_failed(rx, rx->recv.failed);
 		return;
 	}
 	/* Of a peer that ended all is here, or it had failed. */
@@ -128,6 +128,7 @@ static void recv_failed(struct uccl_msg_rx *rx, int err)
 	if (op) {
 		rx->recv.op = NULL;
 		op->tag = rx->env.tag;
+		op->refusal = p->dead ? UCCL_REFUSED_NOT : UCCL_TAKEN_BACK;
 		msg_rx_free(rx);
 		msg_posted_none(op, p, err);
 		return;
@@ -135,7 +136,7 @@ static void recv_failed(struct uccl_msg_rx *rx, int err)
 	/* What is whole can still be received; what is not fails the receive that will match it. */
 	if (rx->in_order && !rx->recv.discarded && !rx->finished) {
 		msg_rx_unhash(rx);
-		rx->recv.failed = rx->arrived.got < rx->env.len;
+		rx->recv.failed = rx->arrived.got < rx->env.len ? err : 0;
 		return;
 	}
 	msg_rx_free(rx);

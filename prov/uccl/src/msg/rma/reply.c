@@ -77,14 +77,24 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 	return r;
 }
 
-void msg_reply_answer(struct uccl_reply *r, int refusal)
+static void reply_send(struct uccl_reply *r, uint8_t rtype, uint32_t err)
 {
-	struct uccl_resp resp = { .id = r->id, .err = (uint32_t)refusal };
+	struct uccl_resp resp = { .id = r->id, .err = err };
 
-	r->resp.rtype = UCCL_REC_RESP;
+	r->resp.rtype = rtype;
 	uccl_resp_encode(r->resp.rec, &resp);
 	uccl_flow_submit(&r->peer->flow, &r->resp);
 	r->peer->msg_ep->ops->ready(r->peer);
+}
+
+void msg_reply_answer(struct uccl_reply *r, int refusal)
+{
+	reply_send(r, UCCL_REC_RESP, (uint32_t)refusal);
+}
+
+void msg_reply_aborted(struct uccl_reply *r, bool taken)
+{
+	reply_send(r, UCCL_REC_ABORTED, taken);
 }
 
 static void buf_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
@@ -221,7 +231,7 @@ struct uccl_peer *msg_reply_acked(struct uccl_item *item)
 	struct uccl_feed *f;
 	uint8_t i;
 
-	if (item->rtype == UCCL_REC_RESP)
+	if (item->rtype != UCCL_REC_REPLY)
 		return reply_settle(uccl_container_of(item, struct uccl_reply, resp));
 	buf = uccl_container_of(item, struct uccl_feed_buf, item);
 	f = buf->feed;
@@ -231,6 +241,25 @@ struct uccl_peer *msg_reply_acked(struct uccl_item *item)
 	if (f->busy)
 		f->reply->peer->msg_ep->ops->ready(f->reply->peer);
 	return reply_settle(f->reply);
+}
+
+bool msg_reply_stop(struct uccl_peer *p, uint32_t id, uint32_t gen)
+{
+	struct uccl_reply *r;
+	struct uccl_feed *f;
+
+	TAILQ_FOREACH(r, &p->reply.list, link) {
+		f = r->feed;
+		if (r->id != id || !f || f->gen != gen || f->req.kind != UCCL_RMA_READ)
+			continue;
+		f->off = f->req.len;
+		for (uint8_t i = 0; i < f->nbufs; i++)
+			if (f->bufs[i].item.queued && uccl_flow_cut(&p->flow, &f->bufs[i].item))
+				f->busy &= (uint8_t)~(1u << i);
+		reply_settle(r);
+		return true;
+	}
+	return false;
 }
 
 void msg_replies_free(struct uccl_peer *p)

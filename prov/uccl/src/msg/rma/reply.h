@@ -52,6 +52,10 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 void msg_reply_free(struct uccl_reply *r);
 /* 0, or enum uccl_refusal. */
 void msg_reply_answer(struct uccl_reply *r, int refusal);
+/* What the initiator takes back is taken back, or was complete. */
+void msg_reply_aborted(struct uccl_reply *r, bool taken);
+/* No more of what the peer reads by this request is sent. False: nothing is on its way. */
+bool msg_reply_stop(struct uccl_peer *p, uint32_t id, uint32_t gen);
 /* Copy what is read, and send it. If it lies on a device, its owner hears of it when what is copied first is there. */
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at);
 void msg_reply_fetched(struct uccl_reply *r);

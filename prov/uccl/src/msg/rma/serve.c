@@ -523,6 +523,24 @@ void msg_serve_acked(struct uccl_item *item, uint64_t now)
 		serve_run(p, now);
 }
 
+bool msg_serve_abort(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_serve *s = rx->serve;
+
+	if (s->placed || s->found || rx->place.copy.ticket ||
+	    (rx->place.iov && rx->arrived.got >= msg_rx_need(rx)))
+		return false;
+	if (s->queued) {
+		msg_rx_free(rx);
+		serve_run(p, now);
+		return true;
+	}
+	msg_uses_end(p->msg_ep, &s->uses);
+	msg_rx_stop(rx);
+	return true;
+}
+
 void msg_serve_ended(struct uccl_peer *p, uint64_t now)
 {
 	msg_replies_free(p);

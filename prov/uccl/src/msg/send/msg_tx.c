@@ -90,6 +90,8 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	struct uccl_msg_ep *m = p->msg_ep;
 
 	TAILQ_REMOVE(&p->tx.sends, op, link);
+	if (op->tx.abort)
+		err = op->tx.abort->end(op, err);
 	/* It ended before it was copied, and nobody was told that it is complete. */
 	if (m->tx.deferred == op) {
 		msg_tx_defer(m, NULL);
@@ -154,6 +156,8 @@ void msg_tx_arrived(struct uccl_op *op, uint8_t what)
 	op->tx.wait &= (uint8_t)~what;
 	if (!op->tx.wait)
 		msg_tx_finish(op, op->tx.fail);
+	else if (op->tx.wait & MSG_WAIT_ABORT)
+		op->tx.abort->step(op);
 }
 
 /* It came from a device. */
@@ -242,8 +246,11 @@ static void tx_met(struct uccl_peer *p, bool met)
 }
 
 /* An answer to an operation that is not there: late if a target has refused that, and so ended it. PROTOCOL R315 */
-static enum uccl_drop tx_gone(const struct uccl_peer *p, uint32_t id)
+static enum uccl_drop tx_gone(const struct uccl_peer *p, const struct uccl_op *op, uint32_t id)
 {
+	/* What is taken back asks for nothing any more. */
+	if (op && op->peer == p && op->tx.abort)
+		return UCCL_DROP_UNWANTED;
 	return uccl_ids_was(&p->msg_ep->tx.ids, id) ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
 }
 
@@ -256,7 +263,7 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	uccl_cts_decode(&cts, rec);
 	op = uccl_ids_find(&p->msg_ep->tx.ids, cts.id);
 	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_CTS))
-		return tx_gone(p, cts.id);
+		return tx_gone(p, op, cts.id);
 	sent = op->tx.bulk.skip;
 	if (cts.limit > op->len)
 		return UCCL_DROP_RANGE;
@@ -293,6 +300,6 @@ enum uccl_drop msg_tx_fin(struct uccl_peer *p, const uint8_t *rec)
 	uccl_resp_decode(&resp, rec);
 	op = uccl_ids_find(&p->msg_ep->tx.ids, resp.id);
 	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_FIN))
-		return tx_gone(p, resp.id);
+		return tx_gone(p, op, resp.id);
 	return op->tx.ops->answered(op, &resp);
 }

@@ -28,8 +28,23 @@ struct msg_tx_ops {
 	void (*ended)(struct uccl_op *op);
 };
 
+/* An operation that is being taken back: abort.c. */
+struct uccl_abort {
+	TAILQ_ENTRY(uccl_abort) link;	/* in uccl_ep_tx.aborts, the oldest first, */
+	bool listed;			/* if this */
+	bool told;			/* ABORT left, or is to leave next */
+	uint64_t due;
+	struct uccl_op *op;
+	/* Something that it waited for came. */
+	void (*step)(struct uccl_op *op);
+	/* It ends, with this error otherwise. Returns its error: 0, or a positive FI_Exxx. */
+	int (*end)(struct uccl_op *op, int err);
+};
+
 /* What an operation is waiting for. */
-enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8, MSG_WAIT_LEAD = 16 };
+enum {
+	MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8, MSG_WAIT_LEAD = 16, MSG_WAIT_ABORT = 32
+};
 
 /* It is made: what it is. */
 static inline void msg_tx_make(struct uccl_op *op, const struct msg_tx_ops *ops)

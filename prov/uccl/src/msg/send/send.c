@@ -430,7 +430,7 @@ void uccl_msg_hold(struct uccl_peer *p)
 	for (op = hold_first(p); op; op = next) {
 		next = TAILQ_NEXT(op, link);
 		uccl_match_step(&p->msg_ep->match);
-		if (op->type != UCCL_OP_SEND || !op->len || !op->tx.env.queued ||
+		if (op->type != UCCL_OP_SEND || op->tx.abort || !op->len || !op->tx.env.queued ||
 		    (op->tx.wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
 			continue;
 		if ((!op->tx.id && !msg_tx_id(p->msg_ep, op)) || !send_withdraw(op))

@@ -760,6 +760,26 @@ TEST(unsolicited_peer__an_older_peer)
 	}
 }
 
+/* Who does not say that it knows ABORT is not asked. PROTOCOL R360 */
+TEST(abort__an_older_peer)
+{
+	for (int older = 0; older < 2; older++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++)
+			lan_open(l, i);
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		lan_conn(l, 1, 0)->hs.mine.aborts = !older;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.aborts, !older);
+		assert_true(lan_conn(l, 1, 0)->peer.aborts);
+		lan_free(l);
+	}
+}
+
 /* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
 TEST(marks__who_may_be_marked)
 {

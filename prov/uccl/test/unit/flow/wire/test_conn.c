@@ -1357,4 +1357,20 @@ TEST_IN(params__slices, start, NULL)
 	params_told(state, 38, offsetof(struct uccl_conn_params, lanes_unsolicited));
 }
 
+/* PROTOCOL R360 */
+TEST_IN(params__aborts, start, NULL)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		conn[0].mine.aborts = i;
+		until_init(&init);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + 38], 2 * i);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.aborts, i);
+	}
+}
+
 TESTS_MAIN

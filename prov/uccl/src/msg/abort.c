@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/abort.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/seq.h"
+#include "base/units.h"
+#include "lanes/lanes.h"
+#include "msg/device/pump.h"
+#include "msg/recv/msg_rx.h"
+#include "msg/recv/posted.h"
+#include "msg/rma/reply.h"
+#include "msg/rma/serve.h"
+#include "msg/send/msg_tx.h"
+#include "msg/send/send.h"
+
+/* Between two tries to end what is due. */
+#define AGAIN_NS (10 * UCCL_NS_PER_MS)
+
+#define WAIT_ITEMS (MSG_WAIT_ENV | MSG_WAIT_BULK | MSG_WAIT_LEAD)
+
+/* The initiator. */
+
+static struct uccl_op *op_find(struct uccl_op_list *list, const void *context)
+{
+	struct uccl_op *op;
+
+	/* What is complete for the program, or is not the program's, cannot be taken back. */
+	TAILQ_FOREACH(op, list, link)
+		if (op->context == context && !op->busy && !op->tx.abort &&
+		    !(op->flags & (UCCL_OPF_CM | UCCL_OPF_COLL)))
+			return op;
+	return NULL;
+}
+
+/* A message to ourselves that no receive has taken. */
+static int abort_self(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	struct uccl_msg_rx *rx;
+
+	TAILQ_FOREACH(rx, &m->match.unexpected[uccl_op_kind(op)], link)
+		if (rx->self.send == op) {
+			uccl_match_unlist(&m->match, rx);
+			msg_self_drop(rx, FI_ECANCELED);
+			return 0;
+		}
+	return -FI_ENOENT;
+}
+
+/* It has not begun: nobody but us knows of it. */
+static void abort_pending(struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+
+	TAILQ_REMOVE(&p->tx.pending, op, link);
+	msg_tx_begun(op);
+	msg_tx_finish(op, FI_ECANCELED);
+	uccl_msg_kick(p, now);
+}
+
+/* Nothing more of it leaves. Returns what it waits for no more. */
+static uint8_t abort_cut(struct uccl_op *op)
+{
+	struct uccl_flow *f = &op->peer->flow;
+	bool rest = op->tx.striped.rest, ahead = op->tx.striped.unsolicited;
+	uint8_t gone = MSG_WAIT_CTS;
+
+	lanes_stop(op);
+	if (rest ? !op->tx.striped.rest : op->tx.wait & MSG_WAIT_BULK && uccl_flow_cut(f, &op->tx.bulk))
+		gone |= MSG_WAIT_BULK;
+	if (ahead ? !op->tx.striped.unsolicited
+		  : op->tx.wait & MSG_WAIT_LEAD && uccl_flow_cut(f, &op->send.lead))
+		gone |= MSG_WAIT_LEAD;
+	/* The target must know of what lanes bring. */
+	if (op->tx.wait & MSG_WAIT_ENV && !ahead && uccl_flow_cut(f, &op->tx.env))
+		gone |= MSG_WAIT_ENV;
+	return gone;
+}
+
+static void abort_step(struct uccl_op *op)
+{
+	struct uccl_item *item = &op->tx.env;
+	struct uccl_peer *p = op->peer;
+
+	if (op->tx.wait & WAIT_ITEMS || op->tx.abort->told)
+		return;
+	op->tx.abort->told = true;
+	memset(item, 0, sizeof(*item));
+	item->rtype = UCCL_REC_ABORT;
+	item->want_ack = true;
+	uccl_abort_encode(item->rec, op->tx.id, op->tx.mseq);
+	op->tx.wait |= MSG_WAIT_ENV;
+	uccl_flow_submit(&p->flow, item);
+	p->msg_ep->ops->ready(p);
+}
+
+static void abort_unlist(struct uccl_msg_ep *m, struct uccl_abort *a)
+{
+	if (a->listed)
+		TAILQ_REMOVE(&m->tx.aborts, a, link);
+	a->listed = false;
+}
+
+static int abort_end(struct uccl_op *op, int err)
+{
+	struct uccl_peer *p = op->peer;
+
+	/* The peer ended before it said what became of it. */
+	if (op->tx.wait & MSG_WAIT_ABORT || p->dead) {
+		op->refusal = UCCL_UNPROVEN;
+		err = FI_ECANCELED;
+	}
+	abort_unlist(p->msg_ep, op->tx.abort);
+	free(op->tx.abort);
+	op->tx.abort = NULL;
+	if (p->open)
+		uccl_flow_hurry(&p->flow, false, 0);
+	return err;
+}
+
+static int abort_begun(struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_msg_ep *m = p->msg_ep;
+	struct uccl_abort *a;
+
+	/* A device's payload that is on its way in parts goes on. */
+	if (!p->aborts || op->tx.pumped.by || op->tx.pumped.waits)
+		return -FI_ENOENT;
+	if (!op->tx.id && !msg_tx_id(m, op))
+		return -FI_EAGAIN;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -FI_EAGAIN;
+	a->op = op;
+	a->step = abort_step;
+	a->end = abort_end;
+	a->due = now + UCCL_ABORT_NS;
+	a->listed = true;
+	TAILQ_INSERT_TAIL(&m->tx.aborts, a, link);
+	op->tx.abort = a;
+	op->tx.wait = (uint8_t)((op->tx.wait & ~abort_cut(op)) | MSG_WAIT_ABORT);
+	m->stats->aborts++;
+	/* Whatever the target says: nothing of it is read any more. */
+	if (op->type == UCCL_OP_READ) {
+		op->tx.ops->ended(op);
+		msg_op_fail(op, FI_ECANCELED);
+	}
+	uccl_flow_hurry(&p->flow, true, now);
+	p->msg_ep->ops->ready(p);
+	abort_step(op);
+	return 0;
+}
+
+int uccl_msg_abort(struct uccl_peer *p, const void *context, uint64_t now)
+{
+	struct uccl_op *op;
+
+	if (p->dead)
+		return -FI_ENOENT;
+	op = op_find(&p->tx.sends, context);
+	if (op)
+		return p->self ? abort_self(p->msg_ep, op) : abort_begun(op, now);
+	op = op_find(&p->tx.pending, context);
+	if (!op)
+		return -FI_ENOENT;
+	abort_pending(op, now);
+	return 0;
+}
+
+enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec)
+{
+	struct uccl_resp resp;
+	struct uccl_op *op;
+	uint8_t over = MSG_WAIT_ABORT;
+
+	uccl_resp_decode(&resp, rec);
+	op = uccl_ids_find(&p->msg_ep->tx.ids, resp.id);
+	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_ABORT) || !op->tx.abort->told || resp.err > 1)
+		return UCCL_DROP_HANDLE;
+	/* What was executed says so itself, unless nobody waits for that any more. */
+	if (resp.err || op->type == UCCL_OP_READ || op->busy)
+		over |= MSG_WAIT_FIN;
+	if (resp.err)
+		msg_op_fail(op, FI_ECANCELED);
+	msg_tx_arrived(op, over);
+	return UCCL_DROP_COUNT;
+}
+
+/* Copy what of its payload may still be read. False: that cannot be now. */
+static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	struct uccl_item *items[] = {&op->tx.env, &op->tx.bulk, op->type == UCCL_OP_SEND ? &op->send.lead : NULL};
+	uint64_t bytes[] = {0, 0, 0}, sum = 0;
+	struct uccl_flow *f = &op->peer->flow;
+	uint8_t *to;
+
+	if (!op->tx.wait || op->tx.striped.rest || op->tx.striped.unsolicited)
+		return false;
+	/* Where there is a copy of it already, nothing is the program's. */
+	for (size_t i = 0; i < uccl_array_len(items) && !op->tx.bounce; i++) {
+		if (!items[i] || !(items[i]->pending || items[i]->queued) || items[i]->rtype == UCCL_REC_ABORT)
+			continue;
+		bytes[i] = items[i]->mr ? UINT64_MAX : uccl_flow_unread(f, items[i]);
+		if (bytes[i] == UINT64_MAX)
+			return false;
+		sum += bytes[i];
+	}
+	if (!sum)
+		return true;
+	to = sum > UINT32_MAX ? NULL : malloc(sum);
+	if (!to)
+		return false;
+	op->tx.bounce = to;
+	op->tx.bounce_len = (uint32_t)sum;
+	m->tx.copied_bytes += sum;
+	for (size_t i = 0; i < uccl_array_len(items); i++)
+		if (bytes[i]) {
+			uccl_flow_detach(f, items[i], to);
+			to += bytes[i];
+		}
+	return true;
+}
+
+void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
+{
+	struct uccl_abort *a;
+
+	while ((a = TAILQ_FIRST(&m->tx.aborts)) && a->due <= now) {
+		struct uccl_op *op = a->op;
+		struct uccl_peer *p = op->peer;
+
+		TAILQ_REMOVE(&m->tx.aborts, a, link);
+		/* Only the end of the flow takes it back from lanes, and from a NIC that reads it. */
+		if (!abort_detach(m, op)) {
+			p->msg_ep->ops->broken(p, FI_ETIMEDOUT);
+			a->due = now + AGAIN_NS;
+			TAILQ_INSERT_TAIL(&m->tx.aborts, a, link);
+			continue;
+		}
+		a->listed = false;
+		if (op->tx.ops->ended)
+			op->tx.ops->ended(op);
+		op->refusal = UCCL_UNPROVEN;
+		/* The target is still to be told. */
+		msg_tx_keep(op, true);
+		msg_op_done(op, p, FI_ECANCELED);
+	}
+}
+
+/* The target. */
+
+static void gone_turn(struct uccl_msg_rx *rx, uint64_t now)
+{
+	(void)now;
+	msg_rx_free(rx);
+}
+
+/* Taken back before its turn. */
+static const struct msg_rx_ops gone_rx_ops = {.turn = gone_turn};
+
+/* What there is of this message or request of the peer. */
+static struct uccl_msg_rx *abort_find(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
+
+	if (rx)
+		return rx;
+	TAILQ_FOREACH_REVERSE(rx, &p->rx.all, uccl_msg_rx_list, plink) {
+		uccl_match_step(&p->msg_ep->match);
+		if (rx->mseq == mseq && !rx->read && !rx->self.send)
+			return rx;
+	}
+	return NULL;
+}
+
+/* Lanes keep nothing of it. False: no memory. */
+static bool abort_unplaced(struct uccl_msg_rx *rx)
+{
+	return !rx->lanes.senders || rx->lanes.unsolicited || rx->arrived.got >= rx->arrived.eager ||
+	       lanes_rx_post_unsolicited(rx);
+}
+
+static void abort_recv(struct uccl_msg_rx *rx)
+{
+	struct uccl_op *op = rx->recv.op;
+	struct uccl_peer *p = rx->peer;
+
+	rx->recv.op = NULL;
+	if (op) {
+		msg_posted_result(op, rx->env.flags, rx->env.tag, rx->env.data, rx->env.len,
+				  uccl_min(rx->arrived.got, rx->place.limit));
+		op->recv.olen = 0;
+		op->refusal = UCCL_TAKEN_BACK;
+	}
+	msg_rx_stop(rx);
+	if (op)
+		msg_posted_done(op, p, FI_ECANCELED);
+}
+
+enum abort_result { COMPLETE, TAKEN, NO_MEMORY };
+
+/* It is in order, and no request. */
+static enum abort_result abort_message(struct uccl_msg_rx *rx)
+{
+	struct uccl_msg_ep *m = rx->peer->msg_ep;
+
+	if (rx->match.claim) {
+		/* The program knows of it. */
+		if (rx->arrived.got < rx->env.len)
+			rx->recv.failed = FI_ECANCELED;
+		return rx->recv.failed ? TAKEN : COMPLETE;
+	}
+	if (rx->match.listed) {
+		if (!abort_unplaced(rx))
+			return NO_MEMORY;
+		uccl_match_unlist(&m->match, rx);
+		msg_rx_free(rx);
+		return TAKEN;
+	}
+	if (rx->arrived.got >= msg_rx_need(rx))
+		return COMPLETE;
+	abort_recv(rx);
+	return TAKEN;
+}
+
+static enum abort_result abort_do(struct uccl_peer *p, uint32_t id, uint64_t mseq, uint64_t now)
+{
+	struct uccl_msg_rx *rx = abort_find(p, mseq);
+
+	if (!rx && mseq < p->rx.mseq)
+		return msg_reply_stop(p, id, (uint32_t)mseq) ? TAKEN : COMPLETE;
+	if (!rx)
+		rx = msg_rx_new(p, mseq, 0, true);
+	if (!rx)
+		return NO_MEMORY;
+	if (rx->finished)
+		return COMPLETE;
+	if (rx->in_order)
+		return !rx->serve ? abort_message(rx) : msg_serve_abort(rx, now) ? TAKEN : COMPLETE;
+	if (!abort_unplaced(rx))
+		return NO_MEMORY;
+	msg_rx_void(rx, &gone_rx_ops);
+	msg_rx_drain(p, now);
+	return TAKEN;
+}
+
+enum uccl_drop msg_abort_rx(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	uint32_t id = uccl_get32(in->rec);
+	uint64_t mseq = uccl_seq_expand(p->rx.mseq, uccl_get32(in->rec + 4), 32);
+	enum abort_result result;
+	struct uccl_reply *r;
+
+	if (!id || in->len || (mseq >= p->rx.mseq && mseq - p->rx.mseq >= UCCL_MSG_LIMIT))
+		return UCCL_DROP_RECORD;
+	r = msg_reply_get(p, id, NULL, 0);
+	if (!r)
+		return UCCL_DROP_MEMORY;
+	result = abort_do(p, id, mseq, now);
+	if (result == NO_MEMORY) {
+		msg_reply_free(r);
+		return UCCL_DROP_MEMORY;
+	}
+	p->msg_ep->stats->aborted += result == TAKEN;
+	msg_reply_aborted(r, result == TAKEN);
+	return UCCL_DROP_COUNT;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Operations that are taken back before they are complete. What has not left does not leave. When what has left is
+ * acknowledged, nothing reads the payload any more, and all of it is at the target: ABORT follows, and the target says
+ * by ABORTED that nothing of it can be written any more, or that it was complete. A target that is silent for
+ * UCCL_ABORT_NS keeps nobody waiting: what it has not acknowledged is copied, and the operation ends here.
+ */
+#ifndef UCCL_MSG_ABORT_H
+#define UCCL_MSG_ABORT_H
+
+#include "msg/send/msg_tx.h"
+
+/* The initiator's end of it comes no later. */
+#define UCCL_ABORT_NS (900 * UCCL_NS_PER_MS)
+
+/* See uccl_engine_abort(). */
+int uccl_msg_abort(struct uccl_peer *p, const void *context, uint64_t now);
+/* The first time at which one ends whatever the target says; UCCL_NEVER. */
+static inline uint64_t uccl_msg_aborts_due(const struct uccl_msg_ep *m)
+{
+	const struct uccl_abort *a = TAILQ_FIRST(&m->tx.aborts);
+
+	return a ? a->due : UCCL_NEVER;
+}
+/* End those. Nothing but flows refers to their payload now. */
+void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now);
+
+/* ABORT and ABORTED. PROTOCOL R360 R361 R362 */
+enum uccl_drop msg_abort_rx(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now);
+enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/abort.h"
+
+#include <rdma/fi_domain.h>
+
+#include "duo.h"
+
+#define LEN 200000u
+#define CANARY 0x5a
+
+static uint8_t src[LEN], dst[LEN];
+
+static void fresh(struct duo *d)
+{
+	for (int s = 0; s < 2; s++)
+		d->side[s].peer.aborts = true;
+	duo_fill(src, LEN, 7);
+	memset(dst, CANARY, LEN);
+}
+
+static int abort_it(struct duo *d, uintptr_t context)
+{
+	return uccl_msg_abort(&d->side[0].peer, DUO_CTX(context), d->now);
+}
+
+/* What comes later changes nothing. */
+static void nothing_lands(struct duo *d)
+{
+	memset(dst, CANARY, LEN);
+	duo_run(d, 10 * SECOND);
+	for (uint32_t i = 0; i < LEN; i++)
+		assert_int_equal(dst[i], CANARY);
+}
+
+/* It has not begun: the peer hears nothing of it. PROTOCOL R360 */
+TEST_IN(abort__not_connected, duo_setup_apart, duo_teardown)
+{
+	struct duo *d = *state;
+
+	fresh(d);
+	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
+	assert_int_equal(abort_it(d, 2), -FI_ENOENT);
+	assert_int_equal(abort_it(d, 1), 0);
+	duo_expect(d, 0, DUO_CTX(1), FI_ECANCELED, 0);
+	assert_int_equal(abort_it(d, 1), -FI_ENOENT);
+	duo_connect(d);
+	duo_run(d, SECOND);
+	duo_quiet(d);
+}
+
+/* A peer that does not know how is not asked. */
+TEST_IN(abort__an_older_peer, duo_setup, duo_teardown)
+{
+	struct duo *d = *state;
+
+	fresh(d);
+	d->side[0].peer.aborts = false;
+	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
+	assert_int_equal(abort_it(d, 1), -FI_ENOENT);
+	assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	duo_passed(d, LEN);
+}
+
+/* At each point of its way, with and without a receive, short and long. PROTOCOL R361 R362 */
+static void sends(struct duo *(*open)(void))
+{
+	static const uint64_t lens[] = {0, 10, 3000, DUO_EAGER, 20000, LEN};
+
+	for (int n = 0; n < 6 * 2 * 60; n++) {
+		uint64_t len = lens[n % 6];
+		bool posted = n / 6 & 1;
+		const struct duo_comp *c, *r = NULL;
+		struct duo *d = open();
+		uint64_t began;
+		int rc;
+
+		fresh(d);
+		d->auto_fence = true;
+		if (posted)
+			assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, len, 0, DUO_CTX(1)), 0);
+		for (int i = 0; i < n / 12; i++)
+			duo_round(d);
+		rc = abort_it(d, 1);
+		assert_int_equal(rc, duo_waiting(d, 0) ? -FI_ENOENT : 0);
+		began = d->now;
+		while (!duo_waiting(d, 0) && d->now - began < SECOND)
+			duo_round(d);
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_true(!c->err || c->err == FI_ECANCELED);
+		assert_int_equal(c->refusal, 0);
+		/* Two round trips and a millisecond. */
+		assert_true(d->now - began <= 4 * DUO_DELAY_NS + MS);
+		if (posted && c->err) {
+			/* Once taken back it is not there; the receive waits, or has ended. */
+			r = duo_next(d, 1);
+			if (r) {
+				assert_int_equal(r->err, FI_ECANCELED);
+				assert_int_equal(r->refusal, UCCL_TAKEN_BACK);
+				assert_true(r->len <= len);
+			}
+			nothing_lands(d);
+			duo_quiet(d);
+		} else if (c->err) {
+			/* It vanished. */
+			duo_run(d, SECOND);
+			assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+			assert_int_equal(d->side[1].m.unexpected.n, 0);
+		} else {
+			duo_run(d, SECOND);
+			if (!posted)
+				duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2));
+			duo_run(d, SECOND);
+			duo_expect(d, 1, DUO_CTX(2), 0, len);
+			duo_check(dst, len, 7);
+		}
+		/* The next one goes on. */
+		assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(3)), 0);
+		if (!posted || !c->err || r)
+			assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+		duo_run(d, SECOND);
+		duo_expect(d, 0, DUO_CTX(3), 0, 0);
+		duo_expect(d, 1, DUO_CTX(2), 0, 100);
+		duo_check(dst, 100, 7);
+		for (int s = 0; s < 2; s++) {
+			assert_int_equal(d->side[s].stats.dropped[UCCL_DROP_HANDLE], 0);
+			assert_int_equal(d->side[s].stats.dropped[UCCL_DROP_RECORD], 0);
+			assert_int_equal(d->side[s].broken, 0);
+		}
+		duo_free(d);
+	}
+}
+
+TEST(abort__sends)
+{
+	sends(duo_open);
+}
+
+TEST(abort__sends_by_writes)
+{
+	sends(duo_open_writes);
+}
+
+TEST(abort__sends_ahead_of_cts)
+{
+	sends(duo_open_unsolicited);
+}
+
+/* Writes and reads, at each point of their way. PROTOCOL R361 R363 */
+static void rma(struct duo *(*open)(void), uint8_t type)
+{
+	static const uint64_t lens[] = {8, 3000, 20000, LEN};
+
+	for (int n = 0; n < 4 * 60; n++) {
+		uint64_t len = lens[n % 4], key;
+		bool read = type == UCCL_OP_READ;
+		const struct duo_comp *c;
+		struct duo *d = open();
+
+		fresh(d);
+		d->auto_fence = true;
+		key = duo_region(d, 1, 0, read ? src : dst, LEN, BOTH);
+		assert_int_equal(duo_rma(d, 0, type, 0, read ? dst : src, len, 0, key, DUO_CTX(1)), 0);
+		for (int i = 0; i < n / 4; i++)
+			duo_round(d);
+		assert_int_equal(abort_it(d, 1), duo_waiting(d, 0) ? -FI_ENOENT : 0);
+		for (int i = 0; i < 100000 && !duo_waiting(d, 0); i++)
+			duo_round(d);
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_true(!c->err || c->err == FI_ECANCELED);
+		if (!c->err)
+			duo_check(dst, len, 7);
+		/* An event tells of a write that was executed, and of no other. */
+		if (!read)
+			assert_int_equal(d->side[1].region[0].writes, !c->err);
+		nothing_lands(d);
+		duo_quiet(d);
+		assert_int_equal(duo_rma(d, 0, type, 0, read ? dst : src, 100, 0, key, DUO_CTX(3)), 0);
+		duo_run(d, SECOND);
+		duo_expect(d, 0, DUO_CTX(3), 0, type == UCCL_OP_READ ? 100 : 0);
+		duo_check(dst, 100, 7);
+		for (int s = 0; s < 2; s++)
+			assert_int_equal(d->side[s].broken, 0);
+		duo_revoke(d, 1, 0);
+		duo_free(d);
+	}
+}
+
+TEST(abort__writes)
+{
+	rma(duo_open, UCCL_OP_WRITE);
+}
+
+TEST(abort__writes_by_writes)
+{
+	rma(duo_open_writes, UCCL_OP_WRITE);
+}
+
+TEST(abort__reads)
+{
+	rma(duo_open, UCCL_OP_READ);
+}
+
+TEST(abort__reads_by_writes)
+{
+	rma(duo_open_writes, UCCL_OP_READ);
+}
+
+/* An atomic is executed or not, never twice, and the initiator is told which. PROTOCOL R363 */
+TEST(abort__atomics)
+{
+	for (int n = 0; n < 24; n++) {
+		bool fetch = n & 1;
+		uint64_t value = 5, add = 3, was = 0, key;
+		const struct duo_comp *c;
+		struct duo *d = duo_open();
+
+		fresh(d);
+		key = duo_region(d, 1, 0, &value, sizeof(value), BOTH);
+		assert_int_equal(duo_atomic(d, 0, fetch ? UCCL_OP_FETCH : UCCL_OP_ATOMIC, FI_UINT64, FI_SUM, &add,
+					    NULL, fetch ? &was : NULL, 1, 0, key, DUO_CTX(1)),
+				 0);
+		for (int i = 0; i < n / 2; i++)
+			duo_round(d);
+		assert_int_equal(abort_it(d, 1), duo_waiting(d, 0) ? -FI_ENOENT : 0);
+		duo_run(d, SECOND);
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_true(!c->err || c->err == FI_ECANCELED);
+		assert_int_equal(value, c->err ? 5 : 8);
+		assert_int_equal(was, c->err || !fetch ? 0 : 5);
+		duo_quiet(d);
+		duo_free(d);
+	}
+}
+
+static enum duo_verdict drop_all(struct duo *d, const struct duo_pkt *p)
+{
+	return DUO_DROP;
+}
+
+/* A silent peer: the end comes in time, nothing reads the buffer any more, and later all is as it should be. R364 */
+TEST(abort__silence)
+{
+	static const uint64_t lens[] = {3000, DUO_EAGER, LEN};
+
+	for (int n = 0; n < 3 * 20; n++) {
+		const struct duo_comp *c, *r;
+		struct duo *d = duo_open();
+		uint64_t len = lens[n % 3];
+
+		fresh(d);
+		assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, len, 0, DUO_CTX(1)), 0);
+		for (int i = 0; i < n / 3; i++)
+			duo_round(d);
+		d->filter = drop_all;
+		if (abort_it(d, 1)) {
+			duo_free(d);
+			continue;
+		}
+		duo_run(d, UCCL_ABORT_NS - MS);
+		if (!duo_waiting(d, 0)) {
+			d->now = uccl_msg_aborts_due(&d->side[0].m);
+			uccl_msg_aborts_expire(&d->side[0].m, d->now);
+		}
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_true(!c->err || c->err == FI_ECANCELED);
+		/* The program has its buffer again. */
+		memset(src, 0xee, LEN);
+		d->filter = NULL;
+		duo_run(d, 60 * SECOND);
+		r = duo_next(d, 1);
+		if (r && !r->err)
+			duo_check(dst, len, 7);
+		assert_true(TAILQ_EMPTY(&d->side[0].peer.tx.sends));
+		duo_free(d);
+	}
+}
+
+/* The peer ends meanwhile: what became of it is not known. PROTOCOL R364 */
+TEST(abort__peer_ends)
+{
+	struct duo *d = duo_open();
+
+	fresh(d);
+	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
+	assert_int_equal(abort_it(d, 1), 0);
+	duo_fail(d, FI_ECONNABORTED);
+	assert_int_equal(duo_expect(d, 0, DUO_CTX(1), FI_ECANCELED, 0)->refusal, UCCL_UNPROVEN);
+	duo_free(d);
+}
+
+/* What no peer of ours says. PROTOCOL R362 */
+TEST_IN(abort__hostile, duo_setup, duo_teardown)
+{
+	struct duo *d = *state;
+	uint8_t rec[UCCL_REC_LEN] = {0}, one = 1;
+
+	fresh(d);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_ABORT, rec, NULL, 0), UCCL_DROP_RECORD);
+	uccl_abort_encode(rec, 1, UCCL_MSG_LIMIT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_ABORT, rec, NULL, 0), UCCL_DROP_RECORD);
+	uccl_abort_encode(rec, 1, 0);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_ABORT, rec, &one, 1), UCCL_DROP_RECORD);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_ABORTED, rec, NULL, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_ABORTED, rec, &one, 1), UCCL_DROP_RECORD);
+}
+
+/* To ourselves: until a receive takes it. */
+TEST_IN(abort__self, duo_setup, duo_teardown)
+{
+	struct duo *d = *state;
+
+	fresh(d);
+	assert_int_equal(duo_send_self(d, 0, 0, src, 100, DUO_CTX(1)), 0);
+	assert_int_equal(uccl_msg_abort(&d->side[0].self, DUO_CTX(1), d->now), 0);
+	duo_expect(d, 0, DUO_CTX(1), FI_ECANCELED, 0);
+	assert_int_equal(uccl_msg_abort(&d->side[0].self, DUO_CTX(1), d->now), -FI_ENOENT);
+}
+
+TESTS_MAIN
