@@ -140,10 +140,10 @@ static void print_stats(const struct uccl_sim_world *w)
 	const struct uccl_sim_stats *s = &w->net.stats;
 
 	printf("  %llu events, %llu packets, %llu bytes, %.3f s of virtual time; %u messages: %u received, %u failed, "
-	       "%u truncated; %u receives cancelled\n",
+	       "%u truncated; %u receives cancelled, %u sends taken back\n",
 	       (unsigned long long)s->events, (unsigned long long)s->sent, (unsigned long long)s->bytes,
 	       (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9, w->work.nmsgs, w->work.received, w->work.failed,
-	       w->work.truncated, w->work.cancelled);
+	       w->work.truncated, w->work.cancelled, w->work.aborted);
 	printf("  lost: %llu random, %llu holes, %llu queues, %llu checksum, %llu script, %llu closed; %llu doubled, "
 	       "%llu delayed, %llu torn; %llu writes, %llu fenced, %llu bad keys, %llu slot drops\n",
 	       (unsigned long long)s->lost_random, (unsigned long long)s->lost_hole, (unsigned long long)s->lost_queue,

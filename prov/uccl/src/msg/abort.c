@@ -233,9 +233,8 @@ void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
 		struct uccl_peer *p = op->peer;
 
 		TAILQ_REMOVE(&m->tx.aborts, a, link);
-		/* Only the end of the flow takes it back from lanes, and from a NIC that reads it. */
+		/* Lanes, or a NIC, still read it. */
 		if (!abort_detach(m, op)) {
-			p->msg_ep->ops->broken(p, FI_ETIMEDOUT);
 			a->due = now + AGAIN_NS;
 			TAILQ_INSERT_TAIL(&m->tx.aborts, a, link);
 			continue;

@@ -351,6 +351,8 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 	o->predict = uccl_rng_chance(&r, 0.1);
 	if (uccl_rng_chance(&r, 0.1))
 		o->lanes = pick(&r, 1, 2);
+	if (uccl_rng_chance(&r, 0.5))
+		o->abort = pick(&r, 0.1, 0.3, 0.6);
 }
 
 /*

@@ -77,6 +77,7 @@
 	X(peek, 0.05, "share of tagged messages that are looked for")                                                  \
 	X(multi, 0.3, "chance that a node takes untagged messages in multi-receive buffers")                           \
 	X(cancel, 0.05, "share of receives that are cancelled, and posted again")                                      \
+	X(abort, 0, "share of sends that are taken back, and sent again")                                              \
 	X(loss, 0, "packets lost at random")                                                                           \
 	X(burst, 0, "chance that a route enters a bad time")                                                           \
 	X(burst_end, 0.1, "chance that it leaves it, per packet")                                                      \

@@ -79,6 +79,8 @@ struct uccl_sim_work {
 	uint32_t reuses;		   /* how many */
 	uint64_t order;			   /* messages posted */
 	uint32_t received, failed, cancelled, truncated;
+	uint32_t aborted;	/* sends that were taken back, */
+	bool unproven;		/* and one whose target did not say so: it may come or not */
 	bool ending; /* left-over receives are being cancelled */
 };
 

@@ -34,12 +34,13 @@ struct sim_msg {
 	uint32_t flags;
 	uint64_t len, tag, data, seed;
 	uint8_t state;
-	bool received, settled, discarded;
+	bool received, settled, discarded, aborting;
 	int err;
 	uint64_t order; /* among all messages posted */
 	uint64_t done_ns;
 	uint64_t recv_order;
 	uint8_t *buf;
+	struct uccl_sim_event abort_ev;
 };
 
 enum recv_state { RECV_PLANNED, RECV_POSTED, RECV_DONE };
@@ -202,6 +203,17 @@ static void msg_settle(struct sim_msg *m)
 	m->w->work.open--;
 }
 
+/* It is taken back: the peer has nothing of it. Sent again it is another message to everybody but us. */
+static void msg_again(struct sim_msg *m)
+{
+	struct uccl_sim_world *w = m->w;
+
+	if (m->received)
+		uccl_sim_violation(w, "I2: message %u was taken back, and received", m->id);
+	m->state = MSG_PLANNED;
+	retry(w, &m->ev);
+}
+
 static void msg_done(struct uccl_op *op)
 {
 	struct sim_msg *m = op->context;
@@ -214,13 +226,19 @@ static void msg_done(struct uccl_op *op)
 	if (m->state != MSG_POSTED) {
 		uccl_sim_violation(w, "I2: send of message %u completed in state %u", m->id, m->state);
 	} else {
+		bool again = m->aborting && op->err == FI_ECANCELED && both_alive(m);
+
+		uccl_sim_cancel(&w->net, &m->abort_ev);
+		w->work.aborted += again;
+		w->work.unproven |= again && op->refusal;
+		again = again && !op->refusal;
 		m->state = MSG_DONE;
 		m->err = op->err;
 		m->done_ns = now(w);
-		if (op->err && both_alive(m))
+		if (op->err && both_alive(m) && !(m->aborting && op->err == FI_ECANCELED))
 			uccl_sim_violation(w, "send of message %u (%u -> %u, %llu bytes) failed with %d (%s)", m->id,
 					   m->src, m->dst, (unsigned long long)m->len, op->err, strerror(op->err));
-		if (op->err && life_alive(w, m->src, m->src_life))
+		if (op->err && life_alive(w, m->src, m->src_life) && !again)
 			w->work.failed++;
 		/*
 		 * To oneself both complete in one step, the send first. After direct writes all bytes may be in place
@@ -231,9 +249,29 @@ static void msg_done(struct uccl_op *op)
 		if (m->buf)
 			buffer_reuse(w, m->buf, m->len);
 		m->buf = NULL;
-		msg_settle(m);
+		if (again)
+			msg_again(m);
+		else
+			msg_settle(m);
 	}
 	uccl_op_put(n->e, op);
+}
+
+static void msg_abort(struct uccl_sim_event *ev)
+{
+	struct sim_msg *m = uccl_container_of(ev, struct sim_msg, abort_ev);
+	struct uccl_sim_life *n = &m->w->node[m->src];
+	int rc;
+
+	if (!life_alive(m->w, m->src, m->src_life) || m->state != MSG_POSTED)
+		return;
+	m->aborting = true;
+	rc = uccl_engine_abort(n->e, m, now(m->w));
+	if (rc == -FI_ENOENT && m->state == MSG_POSTED)
+		m->aborting = false;
+	else if (rc && rc != -FI_EAGAIN)
+		uccl_sim_violation(m->w, "taking message %u back failed with %d", m->id, rc);
+	uccl_sim_wake(n);
 }
 
 static void msg_refused(struct sim_msg *m, int rc)
@@ -305,6 +343,9 @@ static void msg_post(struct uccl_sim_event *ev)
 	uccl_owner_give(&w->owner, uccl_check_base(m->buf), UCCL_OWNER_READ);
 	m->state = MSG_POSTED;
 	m->order = ++w->work.order;
+	m->aborting = false;
+	if (w->o.abort > 0 && m->match != UCCL_SIM_PEEK && uccl_rng_chance(&w->rng, w->o.abort))
+		uccl_sim_at(&w->net, &m->abort_ev, now(w) + 1 + uccl_rng_below(&w->rng, 2 * UCCL_NS_PER_MS));
 	n->posted++;
 	rc = uccl_engine_send(n->e, op, now(w));
 	if (rc) {
@@ -499,7 +540,7 @@ static void recv_failure(struct sim_recv *r, const struct uccl_op *op)
 
 	if (!life_alive(w, r->node, r->life))
 		return; /* closed */
-	if (op->err == FI_ECANCELED && r->cancelled) {
+	if (op->err == FI_ECANCELED && (r->cancelled || op->refusal == UCCL_TAKEN_BACK)) {
 		w->work.cancelled++;
 		if (!w->work.ending && r->match != UCCL_SIM_MULTI)
 			recv_again(r);
@@ -800,6 +841,7 @@ static struct sim_msg *msg_new(struct uccl_sim_world *w, const struct uccl_sim_p
 	/* The upper half must come through too. */
 	m->data = m->flags & UCCL_OPF_DATA ? m->seed << 32 | m->id : 0;
 	m->ev.fire = msg_post;
+	m->abort_ev.fire = msg_abort;
 	uccl_sim_at(&w->net, &m->ev, p->send_ns);
 	return m;
 }
@@ -967,6 +1009,7 @@ void sim_work_death(struct uccl_sim_world *w, uint8_t node, uint32_t life)
 
 		if (m->src == node && m->src_life == life && m->state == MSG_PLANNED) {
 			uccl_sim_cancel(&w->net, &m->ev);
+			uccl_sim_cancel(&w->net, &m->abort_ev);
 			m->state = MSG_DROPPED;
 			if (m->buf)
 				buffer_free(w, m->buf);
@@ -1002,7 +1045,7 @@ void sim_work_cancel_rest(struct uccl_sim_world *w)
 
 		if (r->state == RECV_DONE)
 			continue;
-		if (r->match != UCCL_SIM_MULTI && !w->deaths && w->o.corrupt_pass <= 0)
+		if (r->match != UCCL_SIM_MULTI && !w->deaths && !k->unproven && w->o.corrupt_pass <= 0)
 			uccl_sim_violation(w, "a receive of kind %u at %u is left over (state %u)", r->match, r->node,
 					   r->state);
 		if (r->state == RECV_POSTED) {
@@ -1068,6 +1111,7 @@ void sim_work_fini(struct uccl_sim_world *w)
 
 	for (i = 0; i < k->nmsgs; i++) {
 		uccl_sim_cancel(&w->net, &k->msgs[i]->ev);
+		uccl_sim_cancel(&w->net, &k->msgs[i]->abort_ev);
 		if (k->msgs[i]->buf)
 			buffer_free(w, k->msgs[i]->buf);
 		free(k->msgs[i]);
