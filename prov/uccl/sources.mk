@@ -87,6 +87,8 @@ uccl_sources = \
 	prov/uccl/src/api/offer/param_names.h \
 	prov/uccl/src/api/offer/param_nic.c \
 	prov/uccl/src/api/offer/param_row.h \
+	prov/uccl/src/api/offer/persona.c \
+	prov/uccl/src/api/offer/persona.h \
 	prov/uccl/src/api/offer/place.c \
 	prov/uccl/src/api/offer/place.h \
 	prov/uccl/src/api/offer/refusal.c \

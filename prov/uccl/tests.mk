@@ -74,6 +74,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/api/offer/test_order \
 	prov/uccl/test/unit/api/offer/test_param \
 	prov/uccl/test/unit/api/offer/test_param_names \
+	prov/uccl/test/unit/api/offer/test_persona \
 	prov/uccl/test/unit/api/offer/test_refusal \
 	prov/uccl/test/unit/api/offer/test_sysfs \
 	prov/uccl/test/unit/api/peers/test_av \

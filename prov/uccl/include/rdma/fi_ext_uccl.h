@@ -20,8 +20,12 @@
 #define FI_ADDR_UCCL ((1u << 31) | 0x7563636cu)
 #define FI_UCCL_ADDR_LEN 56
 
-/* Values of fi_ep_attr.protocol and fi_ep_attr.protocol_version. */
-#define FI_PROTO_UCCL ((1u << 31) | 0x7563636cu)
+/*
+ * Values of fi_ep_attr.protocol and fi_ep_attr.protocol_version. The protocol is provisional until libfabric has it.
+ * Programs keep such numbers in an int, so the highest bit is clear. Version 1.0 had it set; hints may still have it.
+ */
+#define FI_PROTO_UCCL 0x7563636cu
+#define FI_PROTO_UCCL_1_0 ((1u << 31) | FI_PROTO_UCCL)
 #define FI_UCCL_PROTO_VERSION 1
 
 /*

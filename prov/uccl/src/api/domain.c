@@ -18,6 +18,7 @@
 #include "api/lib/oldnames.h"
 #include "api/memory/mr.h"
 #include "api/offer/address.h"
+#include "api/offer/persona.h"
 #include "api/offer/source.h"
 #include "api/peers/avops.h"
 #include "api/transfer/atomic.h"
@@ -103,7 +104,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 		return -FI_ENOMEM;
 	if (!a || !a->name || strlen(a->name) >= sizeof(d->name))
 		goto fail;
-	snprintf(d->name, sizeof(d->name), "%s", a->name);
+	uccl_persona_interface(a->name, d->name);
 	d->addr_format = info->addr_format ? info->addr_format : FI_ADDR_UCCL;
 	rc = -FI_EINVAL;
 	if (!uccl_address_format_ok(d->addr_format) || uccl_params_read(&d->params, why, sizeof(why)))

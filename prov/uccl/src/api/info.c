@@ -25,6 +25,7 @@
 #include "api/offer/nicnames.h"
 #include "api/offer/order.h"
 #include "api/offer/param.h"
+#include "api/offer/persona.h"
 #include "api/offer/place.h"
 #include "api/offer/refusal.h"
 #include "api/offer/source.h"
@@ -50,7 +51,9 @@ struct query {
 	struct uccl_params params;
 	uint32_t version;
 	uint32_t format;
+	bool format_open;		/* neither hints nor the library's filter say it */
 	const char *domain_name;	/* NULL: any */
+	char interface[UCCL_IFADDR_NAME]; /* of that domain */
 	struct uccl_domain *domain;	/* already open, NULL: none */
 	struct uccl_nic_addr src[RESOLVE_MAX];
 	int nsrc;			/* 0: any address */
@@ -244,6 +247,8 @@ static int query_objects(struct query *q)
 	}
 	if (d && d->name)
 		q->domain_name = d->name;
+	if (q->domain_name)
+		uccl_persona_interface(q->domain_name, q->interface);
 	return 0;
 }
 
@@ -270,7 +275,7 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 
 	if (!uccl_nicnames_allow(q->params.nic.names, ifa->name, rank))
 		return false;
-	if (q->domain_name && strcmp(q->domain_name, ifa->name))
+	if (q->domain_name && strcmp(q->interface, ifa->name))
 		return false;
 	if (!uccl_source_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
 		return false;
@@ -511,6 +516,7 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 {
 	struct fi_info *info = uccl_lib.dupinfo(NULL);
 	struct uccl_addr src = { .nic = ifa->addr };
+	char name[UCCL_IFADDR_NAME];
 	int rc;
 
 	if (!info)
@@ -525,7 +531,8 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 		info->tx_attr->inject_size = uccl_min(info->tx_attr->inject_size, info->ep_attr->max_msg_size);
 	}
 	rc = -FI_ENOMEM;
-	info->domain_attr->name = strdup(ifa->name);
+	uccl_persona_domain(ifa->name, q->domain_name, name);
+	info->domain_attr->name = strdup(name);
 	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.nic.pci));
 	if (!info->domain_attr->name || !info->nic)
 		goto fail;
@@ -536,6 +543,8 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	if (info->ep_attr->type == FI_EP_MSG)
 		info->handle = q->hints->handle;
 	info->addr_format = q->format;
+	if (q->format_open)
+		info->addr_format = uccl_address_format_family(q->format, &ifa->addr);
 	src.nic.port = q->src_port;
 	rc = uccl_address_new(q->format, &src, &info->src_addr, &info->src_addrlen);
 	if (!rc && q->has_dest)
@@ -613,9 +622,13 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	q->asked = uccl_asked(hints);
 	if (q->asked)
 		uccl_refusal_asked();
+	if (!uccl_persona_wanted(hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL))
+		goto out;
 	q->format = hints ? hints->addr_format : FI_FORMAT_UNSPEC;
-	if (q->format == FI_FORMAT_UNSPEC)
+	if (q->format == FI_FORMAT_UNSPEC) {
 		q->format = uccl_address_format_default();
+		q->format_open = q->format == uccl_persona_format();
+	}
 	/* Such a call logs no warnings. */
 	if (hints && hints->ep_attr && !type_offered(hints->ep_attr->type, flags)) {
 		/* A utility provider only tries: it is no program. */
@@ -640,6 +653,9 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	if (uccl_params_want_keys(&q->params) && uccl_sodium_load())
 		goto out;
 	q->rdma = uccl_place_rdma(&q->params);
+	/* Socket addresses have no room for keys, and endpoints of RDMA NICs have none. */
+	if (q->format_open && (q->rdma || uccl_params_want_keys(&q->params)))
+		q->format = FI_ADDR_UCCL;
 	if (q->rdma && uccl_address_is_sock(q->format)) {
 		uccl_refusal("endpoints of RDMA NICs have no socket addresses");
 		goto out;

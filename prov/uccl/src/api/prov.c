@@ -9,18 +9,18 @@
 #include "api/lib/lib.h"
 #include "api/offer/param.h"
 #include "api/offer/param_names.h"
+#include "api/offer/persona.h"
 #include "api/offer/refusal.h"
 #include "base/log.h"
 
 /* Later than any other's. */
 #define ALIAS_VERSION FI_VERSION(32767, 0)
 
-static char alias[UCCL_PARAM_NAME];
-
 /* Every thread ends with its endpoint, so nothing is left when the library unloads the module. */
 static void prov_cleanup(void)
 {
 	uccl_refusal_report();
+	uccl_persona_end();
 	uccl_log_set(NULL, 0);
 }
 
@@ -32,6 +32,7 @@ static void log_sink(int level, const char *func, int line, const char *text)
 
 struct fi_provider *fi_prov_ini(void)
 {
+	char alias[UCCL_PARAM_NAME];
 	int level = FI_LOG_DEBUG;
 
 	uccl_lib_init(__builtin_return_address(0));
@@ -50,8 +51,9 @@ struct fi_provider *fi_prov_ini(void)
 	uccl_params_check_names();
 	uccl_params_define();
 	uccl_params_alias(alias, sizeof(alias));
+	uccl_persona_begin(alias);
 	/* Of two providers of one name the library takes the one of the later version. */
-	uccl_prov.name = *alias ? alias : FI_UCCL_PROV_NAME;
-	uccl_prov.version = *alias ? ALIAS_VERSION : UCCL_PROV_VERSION;
+	uccl_prov.name = uccl_persona_name();
+	uccl_prov.version = uccl_persona_borrowed() ? ALIAS_VERSION : UCCL_PROV_VERSION;
 	return &uccl_prov;
 }

@@ -7,6 +7,7 @@
 #include "api/endpoint/cm.h"
 #include "api/object/domain.h"
 #include "api/offer/attr.h"
+#include "api/offer/persona.h"
 #include "api/offer/place.h"
 
 /* Options of libfabric versions after 1.17. */
@@ -141,7 +142,7 @@ static size_t opt_size(const struct uccl_ep *ep, int name)
 int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
-	bool cuda = name == OPT_CUDA_API_PERMITTED && ep->attr.hmem;
+	bool cuda = name == OPT_CUDA_API_PERMITTED && ep->attr.hmem, value;
 	int p2p = ep->attr.direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
 
 	if (level != FI_OPT_ENDPOINT)
@@ -154,7 +155,9 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 		return give(optval, optlen, &p2p, sizeof(p2p));
 	if (name == FI_OPT_CM_DATA_SIZE && ep->cm)
 		return uccl_ep_give_size(optval, optlen, UCCL_CM_DATA_MAX);
-	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;
+	if (opt_size(ep, name))
+		return uccl_ep_give_size(optval, optlen, opt_size(ep, name));
+	return uccl_persona_getopt(name, &value) ? -FI_ENOPROTOOPT : give(optval, optlen, &value, sizeof(value));
 }
 
 /* Options that permit what the provider never does, or that lower a size, change nothing. */
@@ -172,7 +175,7 @@ int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t op
 	if (name == FI_OPT_FI_HMEM_P2P && ep->attr.hmem)
 		return take_p2p(ep, optval, optlen);
 	if (name != FI_OPT_MIN_MULTI_RECV && !opt_size(ep, name))
-		return -FI_ENOPROTOOPT;
+		return uccl_persona_setopt(name, optval, optlen);
 	if (optlen != sizeof(size))
 		return -FI_EINVAL;
 	memcpy(&size, optval, sizeof(size));

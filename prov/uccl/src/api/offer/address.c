@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "api/lib/lib.h"
+#include "api/offer/persona.h"
 #include "base/units.h"
 #include "nic/ifaddr.h"
 
@@ -51,14 +52,19 @@ uint32_t uccl_address_format_default(void)
 
 	/* A library that has no such filter does not know the variable either. */
 	if (uccl_lib.param_get(NULL, "addr_format", &name) || !name)
-		return FI_ADDR_UCCL;
+		return uccl_persona_format();
 	for (size_t i = 0; i < uccl_array_len(socks); i++)
 		if (!strcasecmp(name, socks[i].name))
 			return socks[i].format;
 	uccl_info(FI_LOG_CORE,
 		  "FI_ADDR_FORMAT=%s: this provider has FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 and its own\n",
 		  name);
-	return FI_ADDR_UCCL;
+	return uccl_persona_format();
+}
+
+uint32_t uccl_address_format_family(uint32_t format, const struct uccl_nic_addr *nic)
+{
+	return format != FI_SOCKADDR ? format : uccl_ifaddr_is_v4(nic) ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
 }
 
 size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic)

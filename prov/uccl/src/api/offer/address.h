@@ -21,6 +21,8 @@ bool uccl_address_is_sock(uint32_t format);
  * 2.7 drops all offers with another format.
  */
 uint32_t uccl_address_format_default(void);
+/* FI_SOCKADDR becomes the format of this address's family. */
+uint32_t uccl_address_format_family(uint32_t format, const struct uccl_nic_addr *nic);
 /* Bytes of an address in this format. FI_SOCKADDR: it depends on the family of `nic`. */
 size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic);
 

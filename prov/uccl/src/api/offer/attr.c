@@ -12,6 +12,7 @@
 #include "api/lib/lib.h"
 #include "api/lib/oldnames.h"
 #include "api/offer/device.h"
+#include "api/offer/persona.h"
 #include "api/offer/place.h"
 #include "api/offer/refusal.h"
 #include "msg/op.h"
@@ -174,7 +175,7 @@ static bool ep_match(const struct fi_ep_attr *a, uint64_t caps)
 {
 	if (!uccl_attr_type_ok(a->type))
 		refuse("endpoint type %d is not supported", a->type);
-	if (a->protocol != FI_PROTO_UNSPEC && a->protocol != FI_PROTO_UCCL)
+	if (!uccl_persona_protocol_ok(a->protocol))
 		refuse("protocol %u is not supported", a->protocol);
 	check_max("ep_attr->protocol_version", a->protocol_version, FI_UCCL_PROTO_VERSION);
 	check_max("ep_attr->max_msg_size", a->max_msg_size, UCCL_MSG_MAX);
@@ -307,7 +308,7 @@ static void fill_rx(struct fi_info *info, const struct fi_rx_attr *h, const stru
 static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h, enum fi_ep_type type)
 {
 	a->type = type;
-	a->protocol = FI_PROTO_UCCL;
+	a->protocol = uccl_persona_protocol(h ? h->protocol : FI_PROTO_UNSPEC);
 	a->protocol_version = FI_UCCL_PROTO_VERSION;
 	a->max_msg_size = UCCL_MSG_MAX;
 	a->mem_tag_format = h && h->mem_tag_format ? h->mem_tag_format : TAG_FORMAT;
@@ -411,7 +412,12 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL, type_of(hints));
 	fill_domain(info, hints ? hints->domain_attr : NULL, version);
 	info->fabric_attr->name = strdup(FI_UCCL_FABRIC_NAME);
-	/* prov_name stays NULL: the library fills it, or makes "name;name" of what it finds. */
+	/* The library fills prov_name, or makes "name;name" of what it finds. */
+	if (uccl_persona_core()) {
+		info->fabric_attr->prov_name = strdup(uccl_persona_core());
+		if (!info->fabric_attr->prov_name)
+			return -FI_ENOMEM;
+	}
 	info->fabric_attr->prov_version = UCCL_PROV_VERSION;
 	info->fabric_attr->api_version = version;
 	if (hints && FI_VERSION_GE(version, (uint32_t)FI_VERSION(1, 5)) &&

@@ -304,7 +304,7 @@ void uccl_params_define(void)
 
 void uccl_params_alias(char *buf, size_t size)
 {
-	static const char ok[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyz0123456789_-;";
 	char *value = NULL;
 
 	buf[0] = '\0';
@@ -313,7 +313,7 @@ void uccl_params_alias(char *buf, size_t size)
 	if (strlen(value) < size && strlen(value) < UCCL_PARAM_NAME && value[strspn(value, ok)] == '\0')
 		snprintf(buf, size, "%s", value);
 	else
-		uccl_warn(FI_LOG_CORE, "FI_UCCL_ALIAS=%.200s is not valid (up to %d characters of a-z 0-9 _ -)\n",
+		uccl_warn(FI_LOG_CORE, "FI_UCCL_ALIAS=%.200s is not valid (up to %d characters of a-z 0-9 _ - ;)\n",
 			  value, UCCL_PARAM_NAME - 1);
 }
 

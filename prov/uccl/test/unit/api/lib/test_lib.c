@@ -95,6 +95,8 @@ TEST(init__alias)
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_int_equal(p.paths, 5);
 	unsetenv("FI_UCCL_PATHS");
+	setenv("FI_UCCL_ALIAS", "tcp;ofi_rxm", 1);
+	assert_string_equal(fi_prov_ini()->name, "ofi_rxm");
 	setenv("FI_UCCL_ALIAS", "No Name", 1);
 	assert_string_equal(fi_prov_ini()->name, "uccl");
 	setenv("FI_UCCL_ALIAS", "a-name-that-is-longer-than-any-provider-has", 1);
