@@ -428,6 +428,7 @@ uccl_extra_dist = \
 	docs/results/README.md \
 	docs/results/bench.md \
 	docs/results/campaign.md \
+	docs/results/clients.md \
 	docs/results/fabric.md \
 	docs/results/fabtests.md \
 	docs/results/groups.md \

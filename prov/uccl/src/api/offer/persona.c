@@ -102,16 +102,22 @@ static bool provider_filter_has(const char *filter, const struct persona *p)
 	return false;
 }
 
-/* The library's filter takes the name that it sees, and it hides what it leaves out without a word. */
-static void warn_hidden(const struct persona *p)
+/*
+ * The library hides what its filter leaves out without a word. Without a filter it lists other providers first, and
+ * programs that look for a name often open the first provider that has the interface. So both variables are needed.
+ */
+static void warn_filter(const struct persona *p)
 {
 	const char *filter = getenv("FI_PROVIDER");
 	bool excludes = filter && *filter == '^';
 
-	if (!filter || !*filter || provider_filter_has(filter + excludes, p) != excludes)
-		return;
-	uccl_warn(FI_LOG_CORE, "FI_PROVIDER=%.100s leaves out FI_UCCL_ALIAS=%s: this provider is not offered; "
-		  "unset FI_PROVIDER, or set it to %s\n", filter, p->alias, p->alias);
+	if (!filter || !*filter)
+		uccl_warn(FI_LOG_CORE,
+			  "FI_UCCL_ALIAS=%s: set FI_PROVIDER=%s, too, or the program may open another provider\n",
+			  p->alias, p->alias);
+	else if (provider_filter_has(filter + excludes, p) == excludes)
+		uccl_warn(FI_LOG_CORE, "FI_PROVIDER=%.100s leaves out FI_UCCL_ALIAS=%s: set it to %s\n", filter,
+			  p->alias, p->alias);
 }
 
 static const struct persona *find(const char *alias)
@@ -146,7 +152,7 @@ bool uccl_persona_begin(const char *alias)
 		return false;
 	}
 	is = p;
-	warn_hidden(p);
+	warn_filter(p);
 	return true;
 }
 

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "api/offer/persona.h"
 #include "../../tests.h"
 
@@ -133,16 +139,29 @@ TEST(persona__layers)
 	become_uccl();
 }
 
-static bool hidden(const char *filter, const char *alias)
+/* The warning that this value of FI_PROVIDER causes; the empty text: none. */
+static const char *filter_warning(const char *filter, const char *alias)
 {
-	bool warned;
-
-	setenv("FI_PROVIDER", filter, 1);
+	if (filter)
+		setenv("FI_PROVIDER", filter, 1);
 	world_listen(FI_LOG_WARN);
 	assert_true(uccl_persona_begin(alias));
-	warned = strstr(world_heard(), "leaves out");
 	unsetenv("FI_PROVIDER");
-	return warned;
+	return world_heard();
+}
+
+static bool hidden(const char *filter, const char *alias)
+{
+	return strstr(filter_warning(filter, alias), "leaves out");
+}
+
+TEST(persona__both_variables)
+{
+	assert_non_null(strstr(filter_warning(NULL, "tcp"), "set FI_PROVIDER=tcp, too"));
+	assert_non_null(strstr(filter_warning("", "efa"), "set FI_PROVIDER=efa, too"));
+	assert_string_equal(filter_warning("tcp", "tcp"), "");
+	assert_string_equal(filter_warning(NULL, ""), "");
+	become_uccl();
 }
 
 TEST(persona__hidden_by_the_filter)
@@ -155,7 +174,6 @@ TEST(persona__hidden_by_the_filter)
 	assert_false(hidden("^uccl", "tcp"));
 	assert_false(hidden("tcp;ofi_rxm", "tcp;ofi_rxm"));
 	assert_false(hidden("tcp", "tcp;ofi_rxm"));
-	assert_false(hidden("", "tcp"));
 	become_uccl();
 }
 
@@ -211,6 +229,103 @@ TEST(persona__options)
 		assert_true(value);
 	}
 	assert_int_equal(uccl_persona_getopt(EFA(0), &value), -FI_ENOPROTOOPT);
+	become_uccl();
+}
+
+/* A socket of a genuine tcp endpoint, which listens; its address. */
+static int listen_tcp(struct sockaddr_in *at)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*at);
+
+	*at = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	assert_int_equal(bind(fd, (struct sockaddr *)at, len), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)at, &len), 0);
+	return fd;
+}
+
+/* Open an endpoint that looks like one of tcp; its address. */
+static void tcp_open(struct world *w, struct node *n, struct sockaddr_in *at)
+{
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av = { .type = FI_AV_TABLE };
+	struct fi_info *hints = world_hints();
+	size_t len = sizeof(*at);
+
+	hints->addr_format = FI_SOCKADDR_IN;
+	hints->caps = FI_MSG;
+	hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+	setenv("FI_UCCL_ALIAS", "tcp", 1);
+	world_open_with(w, hints);
+	assert_int_equal(w->info->ep_attr->protocol, FI_PROTO_XNET);
+	assert_int_equal(fi_endpoint(w->domain, w->info, &n->ep, NULL), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq, &n->cq, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &av, &n->av, NULL), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(n->ep), 0);
+	assert_int_equal(fi_getname(&n->ep->fid, at, &len), 0);
+	assert_int_equal(len, sizeof(*at));
+}
+
+/* What is sent to a genuine endpoint ends with an error, and without a connection there. */
+TEST(persona__genuine_peer)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry entry;
+	struct sockaddr_in own, peer;
+	struct pollfd there = { .fd = listen_tcp(&peer), .events = POLLIN };
+	struct world w;
+	struct node n;
+	fi_addr_t to;
+	ssize_t rc;
+
+	setenv("FI_UCCL_PEER_TIMEOUT", "2,connect=1", 1);
+	tcp_open(&w, &n, &own);
+	assert_int_equal(fi_av_insert(n.av, &peer, 1, &to, 0, NULL), 1);
+	assert_int_equal(fi_send(n.ep, "hello", 5, NULL, to, &n), 0);
+	while ((rc = fi_cq_read(n.cq, &entry, 1)) == -FI_EAGAIN && uccl_clock() < end)
+		;
+	assert_int_equal(rc, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(n.cq, &err, 0), 1);
+	assert_true(err.err > 0);
+	assert_ptr_equal(err.op_context, &n);
+	assert_int_equal(poll(&there, 1, 0), 0);
+	node_close(&n);
+	world_close(&w);
+	close(there.fd);
+	unsetenv("FI_UCCL_PEER_TIMEOUT");
+	become_uccl();
+}
+
+/* A genuine endpoint that connects is refused, or gets an end when it speaks. */
+TEST(persona__genuine_connection)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	struct fi_cq_tagged_entry entry;
+	struct sockaddr_in own;
+	char hello[64] = { 1 };
+	struct world w;
+	struct node n;
+	ssize_t rc = 0;
+
+	tcp_open(&w, &n, &own);
+	if (!connect(fd, (struct sockaddr *)&own, sizeof(own))) {
+		send(fd, hello, sizeof(hello), MSG_NOSIGNAL);
+		do {
+			assert_int_equal(fi_cq_read(n.cq, &entry, 1), -FI_EAGAIN);
+			rc = recv(fd, hello, sizeof(hello), MSG_DONTWAIT);
+		} while ((rc > 0 || (rc < 0 && errno == EAGAIN)) && uccl_clock() < end);
+		assert_true(rc == 0 || (rc < 0 && errno == ECONNRESET));
+	} else {
+		assert_int_equal(errno, ECONNREFUSED);
+	}
+	close(fd);
+	node_close(&n);
+	world_close(&w);
 	become_uccl();
 }
 
