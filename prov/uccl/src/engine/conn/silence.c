@@ -80,6 +80,9 @@ void conn_silence_look(struct conn *c, bool due, uint64_t now)
 	if (c->e->msg_ep.lane || c->peer.self)
 		return;
 	s->checked_ns = due ? now : 0;
+	/* The first look comes a second after the first hello. */
+	if (!last && !c->peer.open)
+		last = c->hs.started_ns;
 	if (c->peer.open && (!due || c->peer.flow.rx.heard_ns > last))
 		conn_silence_answered(c);
 	else if (due && last)

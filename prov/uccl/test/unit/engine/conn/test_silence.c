@@ -65,7 +65,7 @@ TEST(look__absent)
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_pass(l, 4900 * MS);
 	assert_int_equal(ntexts, 0);
-	lan_pass(l, 1100 * MS);
+	lan_pass(l, 600 * MS);
 	assert_int_equal(ntexts, 1);
 	expect(0, UCCL_LOG_WARN, "peer 10.0.0.2 port 4001 has not answered 10.0.0.1 port 4000 on eth-lan for 5 s: ");
 	expect(0, UCCL_LOG_WARN, "firewall");
