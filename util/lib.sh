@@ -117,3 +117,12 @@ paths_used() {
 		{ n = 0 }
 		END { print m + 0 }'
 }
+
+# cause_first LOG CAUSE OTHER: a line of the provider that has the text CAUSE stands above the first that the pattern OTHER
+# matches
+cause_first() {
+	awk -v cause="$2" -v other="$3" '
+		/^uccl: / && index($0, cause) { found = 1; exit }
+		$0 ~ other { exit }
+		END { exit !found }' "$1"
+}
