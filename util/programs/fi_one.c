@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One tagged message over the uccl provider, without any other connection between the two sides:
+ * One tagged message over the provider that FI_PROVIDER names (uccl), without any other connection between both sides:
  *
  *	fi_one take ADDRESS PORT SECONDS	receive it at this address
  *	fi_one send ADDRESS PORT SECONDS	send it there
@@ -54,13 +54,15 @@ static void endpoint_open(const char *node, const char *service)
 	struct fi_info *hints = fi_allocinfo(), *info;
 	struct fid_domain *domain;
 	struct fid_fabric *fabric;
+	const char *name;
 
 	if (!hints)
 		exit(2);
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_TAGGED;
 	hints->addr_format = FI_SOCKADDR_IN;
-	hints->fabric_attr->prov_name = strdup("uccl");
+	name = getenv("FI_PROVIDER");
+	hints->fabric_attr->prov_name = strdup(name ? name : "uccl");
 	must(fi_getinfo(FI_VERSION(1, 17), node, service, node ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
 	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
 	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
@@ -72,17 +74,21 @@ static void endpoint_open(const char *node, const char *service)
 	must(fi_enable(ep), "fi_enable");
 }
 
-static void message_send(const char *address, const char *port, char *buf, size_t bytes)
+static void message_send(const char *address, const char *port, char *buf, size_t bytes, double seconds)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
 	struct iovec iov = { buf, bytes };
 	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .tag = TAG };
+	double end = now() + seconds;
+	ssize_t rc;
 
 	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
 		exit(2);
 	must(fi_av_insert(av, &to, 1, &msg.addr, 0, NULL), "fi_av_insert");
 	/* Its completion says that the peer has it. */
-	must((int)fi_tsendmsg(ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION), "fi_tsendmsg");
+	while ((rc = fi_tsendmsg(ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION)) == -FI_EAGAIN && now() < end)
+		fi_cq_read(cq, NULL, 0);
+	must((int)rc, "fi_tsendmsg");
 }
 
 static int wait_end(double seconds)
@@ -112,7 +118,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(argv[1], "send")) {
 		endpoint_open(NULL, NULL);
-		message_send(argv[2], argv[3], buf, bytes);
+		message_send(argv[2], argv[3], buf, bytes, atof(argv[4]));
 	} else {
 		endpoint_open(argv[2], argv[3]);
 		if (strcmp(argv[1], "stay"))

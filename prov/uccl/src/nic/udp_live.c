@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -47,6 +48,8 @@
 #define LIVE_KEEP_PROBES 3
 
 static const char live_magic[8] = {'U', 'C', 'C', 'L', 'l', 'i', 'v', 'e'};
+/* Version and type of the request by which libfabric's provider tcp begins a connection (xnet_proto.h, ofi_proto.h). */
+static const uint8_t tcp_provider_hello[2] = {3, 0};
 
 enum entry_kind { ENTRY_LISTENER, ENTRY_ACCEPTED, ENTRY_PEER };
 
@@ -108,6 +111,7 @@ struct uccl_udp_live {
 	struct uccl_udp_live_peer *peers;
 	struct uccl_udp_live_peer *gone_head, **gone_tail;
 	struct accepted_list dead; /* ended in this poll, freed after its events */
+	bool tcp_provider_told; /* that a program over another provider connects */
 };
 
 /* Taken out of epoll by hand: a forked child may hold the descriptor, and then close() would not do it. */
@@ -399,16 +403,37 @@ static void accepted_assign(struct uccl_udp_live *live, const struct uccl_nic_ad
 	}
 }
 
+/*
+ * A program over libfabric's provider tcp took our address for one of its own, as it may if FI_UCCL_ALIAS gives us that
+ * name here alone. Its provider connects again and again and says nothing, so the line is ours.
+ */
+static void tcp_provider_reported(struct uccl_udp_live *live, int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	char host[INET6_ADDRSTRLEN];
+
+	if (live->tcp_provider_told || getpeername(fd, (struct sockaddr *)&sa, &len) ||
+	    getnameinfo((struct sockaddr *)&sa, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
+		return;
+	live->tcp_provider_told = true;
+	UCCL_LOG(UCCL_LOG_WARN,
+		 "a program at %s connects by libfabric's own provider tcp and will wait for ever: run it over uccl, "
+		 "too, with the same FI_PROVIDER, FI_UCCL_ALIAS and FI_PROVIDER_PATH", host);
+}
+
 static void accepted_event(struct uccl_udp_live *live, struct accepted *a)
 {
-	uint8_t byte;
+	uint8_t said[sizeof(tcp_provider_hello)];
 	ssize_t got;
 
 	if (a->entry.fd < 0)
 		return;
-	got = recv(a->entry.fd, &byte, 1, MSG_DONTWAIT);
+	got = recv(a->entry.fd, said, sizeof(said), MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	if (got == sizeof(said) && !memcmp(said, tcp_provider_hello, sizeof(said)))
+		tcp_provider_reported(live, a->entry.fd);
 	accepted_end(live, a); /* it ended, or sent something, which it must not */
 }
 

@@ -8,11 +8,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/units.h"
 #include "nic/ifaddr.h"
 
@@ -368,6 +370,40 @@ TEST(poll__garbage_costs_its_connection)
 	close(quiet);
 	close(noisy);
 	settle(a, NULL, &now);
+	uccl_udp_live_close(a);
+}
+
+static char told[512];
+static int ntold;
+
+static void hear(int level, const char *func, int line, const char *text)
+{
+	if (level != UCCL_LOG_WARN)
+		return;
+	ntold++;
+	snprintf(told, sizeof(told), "%s", text);
+}
+
+/* Who comes by libfabric's provider tcp waits for ever: one line says so. Other strangers' bytes mean nothing. */
+TEST(accept__tcp_provider)
+{
+	static const uint8_t request[32] = {3}, scan[32] = {3, 1};
+	struct uccl_nic_addr at;
+	struct uccl_udp_live *a = open_at(&at, 1);
+	uint64_t now = 1000;
+	int fd[3];
+
+	uccl_log_set(hear, UCCL_LOG_WARN);
+	for (int i = 0; i < 3; i++) {
+		fd[i] = dial(at.port);
+		assert_int_equal(send(fd[i], i ? request : scan, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+		settle(a, NULL, &now);
+		assert_int_equal(ntold, i > 0);
+		close(fd[i]);
+	}
+	assert_non_null(strstr(told, "a program at 127.0.0.1 connects"));
+	assert_non_null(strstr(told, "FI_UCCL_ALIAS"));
+	uccl_log_set(NULL, 0);
 	uccl_udp_live_close(a);
 }
 
