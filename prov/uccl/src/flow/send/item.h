@@ -65,6 +65,16 @@ static inline uint64_t uccl_item_left(const struct uccl_item *item)
 	return item->len - item->off + item->more;
 }
 
+/*
+ * Does this record pass longer ones and bulk? One that announces payload does not: requests of writes far ahead of
+ * their payload would take all memory that the receiver has for them, and the slots that the payload needs.
+ * PROTOCOL R14 R130
+ */
+static inline bool uccl_item_is_small(const struct uccl_item *item)
+{
+	return item->len <= UCCL_CONTROL_BYTES && !item->more;
+}
+
 /* Contiguous payload of an item from byte `off` on: at most `want` bytes, cut at the end of an iov. */
 static inline uint32_t uccl_item_payload(const struct uccl_item *item, uint64_t off, uint32_t want,
 					 const uint8_t **ptr)

@@ -49,7 +49,7 @@ static inline struct uccl_item_list *uccl_sendq_list(struct uccl_sendq *q, const
 {
 	if (item->bulk)
 		return &q->bulk;
-	return item->len > UCCL_CONTROL_BYTES ? &q->records : &q->small;
+	return uccl_item_is_small(item) ? &q->small : &q->records;
 }
 
 /* Nothing has been sent of it, or all of it is to be sent anew. It is the queue's until all has left, or `remove`. */
@@ -110,13 +110,13 @@ static inline struct uccl_item *uccl_sendq_long_first(const struct uccl_sendq *q
 	return item && small && (int32_t)(small->order - item->order) < 0 ? NULL : item;
 }
 
-/* This record leaves: so many bytes, with its header. */
+/* This record leaves: so many bytes, with its header. What it announces is ahead of bulk, too. */
 static inline void uccl_sendq_record(struct uccl_sendq *q, struct uccl_item *item, uint32_t bytes)
 {
 	item->off = item->len;
 	uccl_sendq_remove(q, item);
 	if (!TAILQ_EMPTY(&q->bulk))
-		q->records_ahead += (int32_t)bytes;
+		q->records_ahead += (int32_t)(bytes + uccl_min(item->more, UCCL_SENDQ_AHEAD));
 }
 
 /* The next so many bytes of this range leave. Records have their turn when bulk has caught up by a burst. */

@@ -44,6 +44,25 @@ TEST(order__reversed)
 	free(back);
 }
 
+/*
+ * More writes at once than the target may hold: the requests of later ones do not take the places that the payload of
+ * earlier ones needs to arrive. PROTOCOL R130
+ */
+TEST(order__many_writes)
+{
+	struct duo *d = duo_open();
+	int n = 200;
+
+	d->side[1].m.unexpected.max = 400000;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(src, 20000, 4);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 20000, 0, 1, DUO_CTX(i)), 0);
+	duo_run(d, 20 * SECOND);
+	duo_check(mem, 20000, 4);
+	duo_all_done(d, n);
+}
+
 /* Large writes do not hold up what is behind them, nor do they wait for it. PROTOCOL R71 */
 TEST(order__large_apart)
 {
