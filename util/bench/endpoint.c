@@ -61,7 +61,8 @@ void endpoint_open(struct endpoint *e, const struct fi_cq_attr *cq)
 	}
 	av.type = e->info->domain_attr->av_type ? e->info->domain_attr->av_type : FI_AV_MAP;
 	check("fi_av_open", fi_av_open(e->domain, &av, &e->av, NULL));
-	check("fi_cq_open", fi_cq_open(e->domain, &cq_attr, &e->cq, NULL));
+	if (!e->cq)
+		check("fi_cq_open", fi_cq_open(e->domain, &cq_attr, &e->cq, NULL));
 	check("fi_endpoint", fi_endpoint(e->domain, e->info, &e->ep, NULL));
 	check("bind av", fi_ep_bind(e->ep, &e->av->fid, 0));
 	check("bind cq", fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));

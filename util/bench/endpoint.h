@@ -31,7 +31,7 @@ struct fi_info *endpoint_hints(const char *provider, const char *domain, uint64_
  * Ask for such an endpoint at a local address and port (NULL: any). Takes the hints over. 0, or an error of libfabric.
  */
 int endpoint_find(struct endpoint *e, struct fi_info *hints, const char *node, const char *service);
-/* Open what was found, but for what is there: fabric and domain. One queue of completions serves both directions. */
+/* Open what was found, but for what is there: fabric, domain, queue of completions, which serves both directions. */
 void endpoint_open(struct endpoint *e, const struct fi_cq_attr *cq);
 void endpoint_close(struct endpoint *e);
 

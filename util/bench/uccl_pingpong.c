@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "random_seed.h"
+#include "sizes.h"
 
 #define WINDOW_MIN 4
 #define POOL_BYTES (64ul << 20)
@@ -317,25 +318,6 @@ static void pool_make(struct bench *b)
 		memset(b->tx[i].buf, (int)i, each);
 }
 
-static void sizes_parse(struct bench *b, char *text)
-{
-	char *word;
-
-	b->nsizes = 0;
-	for (word = strtok(text, ","); word; word = strtok(NULL, ",")) {
-		char *end;
-		unsigned long n = strtoul(word, &end, 10);
-
-		if (*end == 'k' || *end == 'K')
-			n <<= 10, end++;
-		else if (*end == 'm' || *end == 'M')
-			n <<= 20, end++;
-		if (end == word || *end || n > (1ul << 30) || b->nsizes == SIZES_MAX)
-			die("bad size: %s", word);
-		b->size[b->nsizes++] = n;
-	}
-}
-
 static void usage(void)
 {
 	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
@@ -367,7 +349,7 @@ int main(int argc, char **argv)
 	int c, i;
 
 	tool_begin("uccl_pingpong", argc, argv);
-	sizes_parse(&b, sizes);
+	b.nsizes = sizes_parse(sizes, b.size, SIZES_MAX);
 	while ((c = getopt_long(argc, argv, "6erp:P:s:t:m:w:T:R:h", longs, NULL)) != -1) {
 		switch (c) {
 		case '6':
@@ -386,7 +368,7 @@ int main(int argc, char **argv)
 			b.port = optarg;
 			break;
 		case 's':
-			sizes_parse(&b, optarg);
+			b.nsizes = sizes_parse(optarg, b.size, SIZES_MAX);
 			break;
 		case 't':
 			b.seconds = atof(optarg);
