@@ -234,15 +234,17 @@ bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
 
 bool uccl_flow_cut(struct uccl_flow *f, struct uccl_item *item)
 {
-	item->more = 0;
 	if (item->queued && f->write_tx.item == item) {
+		item->more = 0;
 		item->len = f->write_tx.end;
 		return false;
 	}
 	if (item->queued) {
+		/* By `more` the queue knows in which of its lists it is. */
 		uccl_sendq_remove(&f->sendq, item);
 		item->len = item->off;
 	}
+	item->more = 0;
 	return !item->pending;
 }
 

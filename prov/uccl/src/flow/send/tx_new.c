@@ -13,7 +13,8 @@ static struct uccl_item *tx_next_record(struct uccl_flow *f, uint64_t now)
 {
 	struct uccl_item *item = uccl_sendq_long_first(&f->sendq);
 
-	if (item && !f->sendq.bulk_turn && flow_tx_allowed(f, (uint32_t)item->len, now))
+	if (item && !f->sendq.bulk_turn &&
+	    (item->len <= UCCL_CONTROL_BYTES || flow_tx_allowed(f, (uint32_t)item->len, now)))
 		return item;
 	if (item)
 		f->app_limited = false;

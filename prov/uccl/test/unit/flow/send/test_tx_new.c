@@ -101,6 +101,37 @@ TEST_IN(tx_record__small_ones_pass_held_records, NULL, end)
 	assert_true(pair_finish(&p, 10 * MS));
 }
 
+/*
+ * Records that announce payload stay in line, however short, and take turns with it: no more is announced than it has
+ * left. One that is cut off leaves the others in line. PROTOCOL R14 R130
+ */
+TEST_IN(tx_record__announces, NULL, end)
+{
+	struct pair_cfg c = pair_packets();
+	struct pair_obj *o[30];
+	int records = 0, bulk = 0;
+
+	c.window = c.slots = 16384;
+	start(c);
+	for (int i = 0; i < 30; i++) {
+		o[i] = pair_make(&p, 0, i % 3 ? 24 : 0, false, 1);
+		o[i]->item.more = 64 * KIB;
+		uccl_flow_submit(&p.side[0].f, &o[i]->item);
+		if (i < 20)
+			pair_bulk(&p, 0, 64 * KIB);
+	}
+	assert_true(uccl_flow_cut(&p.side[0].f, &o[29]->item));
+	pair_record(&p, 0, KIB);
+	pair_pump_one(&p, 0);
+	for (uint32_t i = 0; i < p.nwire; i++) {
+		bulk += p.wire[i]->h.rtype == PAIR_BULK ? (int)p.wire[i]->h.payload_len : 0;
+		records += p.wire[i]->h.rtype != PAIR_BULK;
+		assert_true(records * 64 * KIB <= bulk + 256 * KIB + 64 * KIB || bulk == 20 * 64 * KIB);
+	}
+	assert_int_equal(records, 30);
+	assert_int_equal(bulk, 20 * 64 * KIB);
+}
+
 /* Where nothing is held back, nobody is overtaken. */
 TEST_IN(tx_record__in_order, NULL, end)
 {
