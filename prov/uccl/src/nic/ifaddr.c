@@ -273,27 +273,24 @@ bool uccl_ifaddr_equal(const struct uccl_nic_addr *a, const struct uccl_nic_addr
 
 socklen_t uccl_ifaddr_to_sock(struct sockaddr_storage *out, const struct uccl_nic_addr *addr, int family)
 {
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
-	struct sockaddr_in *in = (struct sockaddr_in *)out;
 	bool v4 = uccl_ifaddr_is_v4(addr);
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(addr->port),
+				   .sin6_scope_id = addr->scope};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(addr->port)};
 
 	if (family == AF_UNSPEC)
 		family = v4 ? AF_INET : AF_INET6;
+	if (family == AF_INET && !v4)
+		return 0;
+	/* Copied: a store through another type of pointer may be moved behind a caller's load of ss_family. */
 	if (family == AF_INET) {
-		if (!v4)
-			return 0;
-		memset(in, 0, sizeof(*in));
-		in->sin_family = AF_INET;
-		in->sin_port = htons(addr->port);
-		memcpy(&in->sin_addr, addr->ip + 12, 4);
-		return sizeof(*in);
+		memcpy(&in.sin_addr, addr->ip + 12, 4);
+		memcpy(out, &in, sizeof(in));
+		return sizeof(in);
 	}
-	memset(in6, 0, sizeof(*in6));
-	in6->sin6_family = AF_INET6;
-	in6->sin6_port = htons(addr->port);
-	in6->sin6_scope_id = addr->scope;
-	memcpy(&in6->sin6_addr, addr->ip, 16);
-	return sizeof(*in6);
+	memcpy(&in6.sin6_addr, addr->ip, 16);
+	memcpy(out, &in6, sizeof(in6));
+	return sizeof(in6);
 }
 
 int uccl_ifaddr_from_sock(struct uccl_nic_addr *out, const struct sockaddr *sa, socklen_t len)
