@@ -172,6 +172,33 @@ TEST(named_ask__from_range)
 	uccl_named_close(nd, NULL);
 }
 
+/* A socket of IPv4 takes no port of the range from questions over IPv6. */
+TEST(named_ask__range_of_each_family)
+{
+	struct uccl_addr a = sample(80), got;
+	struct uccl_nic_addr at = {.ip = {[15] = 1}};
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct uccl_ports range;
+	struct uccl_named *nd;
+	int fd, rc;
+
+	do {
+		at.port = free_port();
+		rc = uccl_named_open(&at, 1, &a, &nd);
+	} while (rc == -FI_EADDRINUSE);
+	if (rc)
+		skip(); /* no IPv6 */
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	do {
+		range.first = range.last = free_port();
+		any.sin_port = htons(range.first);
+	} while (bind(fd, (struct sockaddr *)&any, sizeof(any)));
+	assert_int_equal(uccl_named_ask(&at, 1, &range, PATIENCE_NS, &got), 0);
+	assert_true(got.incarnation == 80);
+	close(fd);
+	uccl_named_close(nd, NULL);
+}
+
 TEST(named_ask__nobody)
 {
 	struct uccl_nic_addr at = loopback(free_port());

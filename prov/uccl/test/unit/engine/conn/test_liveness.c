@@ -459,6 +459,27 @@ TEST(gone__another_answers)
 	lan_free(l);
 }
 
+/* What broke was no connection to a peer that has not answered yet. */
+TEST(gone__not_connected_yet)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
+
+	l->node[1].asleep = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	for (int i = 0; i < 2; i++) {
+		lan_event(l, 0, UCCL_RX_GONE, &at);
+		lan_pass(l, 1100 * MS);
+	}
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->node[1].asleep = false;
+	lan_recv(l, 1, dst, 10, LAN_CTX(2));
+	lan_pass(l, 2 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	lan_free(l);
+}
+
 /* Answers take longer than the time between two questions of one doubt: they are answers all the same. */
 TEST(gone__far_away)
 {

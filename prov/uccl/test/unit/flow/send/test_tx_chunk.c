@@ -100,6 +100,14 @@ TEST_IN(tx_single__again, NULL, end)
 	assert_in_range(p.count, 10, 12);
 }
 
+/* Whether this packet of a side asks for no answer. */
+static bool was_quiet(int side, int i)
+{
+	const struct uccl_path *path = &p.side[side].f.paths.list[p.wire[i]->h.path];
+
+	return uccl_path_asks_was_quiet(&path->asks, p.wire[i]->h.pseq);
+}
+
 TEST_IN(tx_single__probe, NULL, end)
 {
 	int i;
@@ -110,12 +118,14 @@ TEST_IN(tx_single__probe, NULL, end)
 	i = pair_find(&p, 1, UCCL_PKT_PROBE);
 	assert_true(i >= 0);
 	assert_true(p.wire[i]->single);
-	/* Its answer need not. */
+	assert_false(was_quiet(0, i));
+	/* Its answer need not, and asks for none. */
 	pair_arrive_all(&p, 1);
 	assert_true(pair_pump_one(&p, 1) >= 1);
 	i = pair_find(&p, 0, UCCL_PKT_ACK);
 	assert_true(i >= 0);
 	assert_false(p.wire[i]->single);
+	assert_true(was_quiet(1, i));
 }
 
 #define QUEUE 77
