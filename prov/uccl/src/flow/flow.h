@@ -74,6 +74,7 @@ struct uccl_flow_ops {
 	void (*acked)(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 };
 
+/* engine/conn/open.c writes it. */
 struct uccl_flow_cfg {
 	struct uccl_policies policy;
 	struct uccl_wire_cfg wire;	/* what headers carry */

@@ -83,7 +83,6 @@ struct bbr {
 	const struct bbr_k *k;
 	double link;		   /* bytes per ns, as are all rates: the most that it can have */
 	double chunk, window_max;  /* bytes */
-	double room;		   /* likewise, added to the window */
 	double of;		   /* flows that share what one would have */
 	double bw[2];		   /* most that was delivered: since the latest probe, and from the one before to it */
 	double bw_lo;		   /* after losses; INFINITY: none */
@@ -96,10 +95,9 @@ struct bbr {
 	uint64_t inflight;
 	uint32_t rounds;	   /* in this state */
 	uint32_t cruise;	   /* how many there are to be between two probes */
-	uint32_t flat;		   /* round trips without growth */
+	uint32_t flat;		   /* round trips without growth; UINT32_MAX: congestion ended the growth */
 	uint8_t state;
 	bool spoilt;		   /* this probe met congestion */
-	bool full;		   /* the rate was found */
 };
 
 _Static_assert(sizeof(struct bbr) <= UCCL_CC_STATE, "state too large");
@@ -133,7 +131,6 @@ static void bbr_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 		.k = k,
 		.link = bps / 8 / (double)UCCL_NS_PER_S,
 		.chunk = cfg->chunk_bytes,
-		.room = k->window_chunks * cfg->chunk_bytes,
 		.of = 1,
 		.window_max = (double)cfg->window_max,
 		.bw_lo = INFINITY,
@@ -156,7 +153,7 @@ static uint64_t bbr_window(const void *cc)
 	else if (b->state == BBR_RTT)
 		window = k->rtt_window * bbr_bdp(b);
 	else
-		window = k->window_gain * bbr_bdp(b) + b->room;
+		window = k->window_gain * bbr_bdp(b) + k->window_chunks * b->chunk / b->of;
 	if (b->state == BBR_DOWN || b->state == BBR_CRUISE)
 		window = fmin(window, fmin(b->lo, k->headroom * b->hi));
 	else
@@ -192,7 +189,13 @@ static uint64_t bbr_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t no
 	return rate <= 0 || rate >= b->link ? now : now + (uint64_t)(bytes / rate);
 }
 
-/* The rate was found: does it grow no more, or was too much lost? */
+/* The rate was found. */
+static bool bbr_full(const struct bbr *b)
+{
+	return b->flat >= b->k->full_rounds;
+}
+
+/* Does the rate grow no more, or was too much lost? */
 static void bbr_look_full(struct bbr *b, bool limited, bool congested)
 {
 	if (!limited) {
@@ -203,7 +206,8 @@ static void bbr_look_full(struct bbr *b, bool limited, bool congested)
 			b->flat++;
 		}
 	}
-	b->full = b->full || congested || b->flat >= b->k->full_rounds;
+	if (congested)
+		b->flat = UINT32_MAX;
 }
 
 /* Of `all` bytes more was lost than noise loses. With few chunks in flight it takes several round trips to know. */
@@ -282,7 +286,7 @@ static void bbr_step(struct bbr *b, bool round, uint64_t now)
 		b->rounds = 0;
 	switch ((enum bbr_state)b->state) {
 	case BBR_STARTUP:
-		if (b->full)
+		if (bbr_full(b))
 			bbr_enter(b, BBR_DRAIN);
 		break;
 	case BBR_DRAIN:
@@ -334,7 +338,7 @@ static void bbr_rtt(struct bbr *b, uint64_t rtt_ns, uint64_t now)
 	if (!b->rtt_ns || rtt_ns <= b->rtt_ns) {
 		b->rtt_ns = rtt_ns;
 		b->rtt_at = now;
-	} else if (old && b->full && b->state != BBR_RTT) {
+	} else if (old && bbr_full(b) && b->state != BBR_RTT) {
 		bbr_look_rtt(b);
 	}
 }
@@ -367,7 +371,7 @@ static void bbr_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		congested = b->round.marked > b->k->mark_share * all || bbr_lost(b, all);
 		if (congested)
 			bbr_congested(b);
-		if (!b->full)
+		if (!bbr_full(b))
 			bbr_look_full(b, ack->rate.limited, congested);
 		b->round.end = ack->delivered;
 		if (congested || all >= LOSS_SAMPLES / b->k->loss_share * b->chunk) {
@@ -402,7 +406,6 @@ static void bbr_share(void *cc, uint32_t of)
 
 	b->of = of;
 	b->link *= more;
-	b->room *= more;
 	b->bw[0] *= more;
 	b->bw[1] *= more;
 	b->bw_lo *= more;

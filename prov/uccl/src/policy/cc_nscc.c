@@ -111,7 +111,7 @@
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
 /* What the network delivered: rates are bits per second. */
-struct nscc_rate {
+struct nscc_net {
 	double now;	 /* highest in this round trip, */
 	double best[2];	 /* in those lately, and in those before */
 	uint64_t end;	 /* delivered, when the present round trip ends */
@@ -120,18 +120,11 @@ struct nscc_rate {
 	float lost;	 /* bytes lost in this round trip */
 };
 
-/* By what the window grows. */
-struct nscc_gain {
-	double a;		 /* bandwidth-delay product, of all that share, in that of the reference */
-	double alpha, fair, eta; /* bytes (alpha: per ns) */
-};
-
 /* The increase to be applied. */
 struct nscc_inc {
 	double sum;   /* byte^2 */
 	double acked; /* bytes since it was applied */
-	double every; /* after so many it is, */
-	uint64_t at;  /* and then */
+	uint64_t at;  /* when it is at the latest */
 };
 
 /* Least queueing delay of a round trip. */
@@ -149,10 +142,10 @@ struct nscc {
 	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
 	double most;		      /* share that it may have of what one flow has */
-	struct nscc_rate rate;
+	struct nscc_net net;
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
-	struct nscc_gain gain;
+	double gain;		      /* bandwidth-delay product that it can have, in that of the reference */
 	double avg_ns;		      /* average queueing delay */
 	struct nscc_least least;
 	struct nscc_inc inc;
@@ -172,23 +165,29 @@ static double nscc_bdp(const struct nscc *n)
 	return n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
 }
 
+/* The highest lately, 0: not known. */
+static double net_best(const struct nscc_net *r)
+{
+	return fmax(r->best[0], r->best[1]);
+}
+
 /* What it can have of the link, as far as is known. */
 static double nscc_share(const struct nscc *n)
 {
-	double rate = fmax(n->rate.best[0], n->rate.best[1]);
+	double rate = net_best(&n->net);
 
 	return rate > 0 ? fmin(n->most, n->k->rate_gain * rate / n->bps) : n->most;
 }
 
 /*
- * All that follows from the round trip without queues. The gains are those of a link that carries what the flow can
+ * All that follows from the round trip without queues. The gain is that of a link that carries what the flow can
  * have: with those of the NIC's link a flow over a much slower one fills all queues in a single round trip. The target
  * is that of all flows that share: the queue is theirs together.
  */
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
-	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US, share = nscc_share(n), bdp, a;
+	double share = nscc_share(n), bdp;
 
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
@@ -198,12 +197,30 @@ static void nscc_base(struct nscc *n, double base_ns)
 	/* One is filled while another is on its way. */
 	if (n->most < 1)
 		n->window_max = fmin(n->window_cap, fmax(n->window_max, UCCL_SHARED_LEAST * n->burst));
-	a = bdp * share / k->ref_bdp;
-	n->gain.alpha = k->alpha * k->mss * a * (n->target_ns / ref_ns) / n->target_ns;
-	n->gain.fair = k->fair * k->mss * a;
-	n->gain.eta = k->eta * k->mss * a;
-	/* What grows by a part of itself makes all together grow by that part. */
-	n->gain.a = a / n->most;
+	n->gain = bdp * share / k->ref_bdp;
+}
+
+/* Gains, bytes. The proportional one is per ns. */
+static double nscc_fair(const struct nscc *n)
+{
+	return n->k->fair * n->k->mss * n->gain;
+}
+
+static double nscc_eta(const struct nscc *n)
+{
+	return n->k->eta * n->k->mss * n->gain;
+}
+
+static double nscc_alpha(const struct nscc *n)
+{
+	double ref_ns = n->k->ref_rtt_us * (double)UCCL_NS_PER_US;
+
+	return n->k->alpha * n->k->mss * n->gain * (n->target_ns / ref_ns) / n->target_ns;
+}
+
+static void least_init(struct nscc_least *l)
+{
+	l->now_ns = INFINITY;
 }
 
 static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
@@ -220,7 +237,6 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	n->window_cap = (double)cfg->window_max;
 	n->most = 1;
-	n->inc.every = k->adjust_pkts * k->mss;
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, n->normal_ns);
 	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
@@ -230,7 +246,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 			n->bps / 8 / (double)UCCL_NS_PER_S * blind_ns * blind_ns / n->normal_ns);
 	n->inc.at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
-	n->least.now_ns = INFINITY;
+	least_init(&n->least);
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -254,6 +270,43 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 	return n->window >= n->chunk ? now : now + (uint64_t)(rtt * bytes / n->window);
 }
 
+/* The bytes that a round trip lost; the next one begins. */
+static double net_round(struct nscc_net *r)
+{
+	double lost = r->lost;
+
+	r->lost = 0;
+	return lost;
+}
+
+/* Will the network throw away what is too much, in the next round trip? `much`: it did so in the last one. */
+static bool net_lossy_next(struct nscc_net *r, bool much, double rounds)
+{
+	if (much)
+		r->lossy = (uint16_t)rounds;
+	else if (r->lossy)
+		r->lossy--;
+	return r->lossy;
+}
+
+static bool net_lossy(const struct nscc_net *r)
+{
+	return r->lossy;
+}
+
+static void net_lost(struct nscc_net *r, uint64_t bytes)
+{
+	r->lost += (float)bytes;
+}
+
+/* The flow now has this share of the rate that it had. */
+static void net_share(struct nscc_net *r, double share)
+{
+	r->now *= share;
+	r->best[0] *= share;
+	r->best[1] *= share;
+}
+
 /*
  * The end of a round trip: did next to nothing arrive of what was under way, or was much of it lost? True: the window
  * is what arrived. Who sent less than that, as it had no more or waited for credit, learns nothing of the network.
@@ -262,19 +315,16 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
 {
 	double little = n->window_max / n->k->quick_share, arrived = n->achieved;
-	bool lost = n->rate.lost > 0, much, few;
-
+	double lost = net_round(&n->net);
 	/* One chunk of a few is a large share, and may be chance. */
-	much = n->rate.lost > n->chunk && n->rate.lost > n->k->loss_share * (arrived + n->rate.lost);
-	few = arrived < little && n->expected >= little && (lost || delay > n->k->quick_targets * n->target_ns);
-	if (much)
-		n->rate.lossy = (uint16_t)n->k->loss_rtts;
-	else if (n->rate.lossy)
-		n->rate.lossy--;
+	bool much = lost > n->chunk && lost > n->k->loss_share * (arrived + lost);
+	bool few = arrived < little && n->expected >= little &&
+		   (lost > 0 || delay > n->k->quick_targets * n->target_ns);
+
 	n->achieved = 0;
 	n->expected = (double)ack->inflight;
-	n->rate.lost = 0;
-	n->round_at = now + (n->rate.lossy ? ack->rtt_ns : (uint64_t)(n->base_ns + n->target_ns));
+	n->round_at = now + (net_lossy_next(&n->net, much, n->k->loss_rtts) ? ack->rtt_ns
+									    : (uint64_t)(n->base_ns + n->target_ns));
 	if (arrived >= n->window || !(few || much))
 		return false;
 	nscc_set(n, few ? arrived : fmax(arrived, n->k->md_floor * n->window));
@@ -287,9 +337,9 @@ static void nscc_adjust(struct nscc *n, uint64_t now)
 {
 	bool round = now >= n->inc.at;
 
-	if (n->inc.acked < n->inc.every && !round)
+	if (n->inc.acked < n->k->adjust_pkts * n->k->mss * n->most && !round)
 		return;
-	nscc_set(n, n->window + n->inc.sum / n->window + (round ? n->gain.eta : 0));
+	nscc_set(n, n->window + n->inc.sum / n->window + (round ? nscc_eta(n) : 0));
 	n->inc.sum = n->inc.acked = 0;
 	if (round)
 		n->inc.at = now + (uint64_t)n->base_ns;
@@ -315,45 +365,50 @@ static bool nscc_marked_lately(const struct nscc *n, uint64_t now)
 	       (double)(now - n->marked_ns) < n->k->mark_rtts * (n->base_ns + n->target_ns);
 }
 
+/*
+ * A sample of what the network delivered. Whose window waits in queues (`queued`), or overflows them, gets what the
+ * network can do. What was held back, or sent too little, says only that it can do so much.
+ */
+static void net_add(struct nscc_net *r, const struct uccl_ack_info *ack, bool queued, double rounds)
+{
+	double rate = (double)ack->rate.bytes * 8 * (double)UCCL_NS_PER_S / (double)ack->rate.ns;
+
+	r->now = fmax(r->now, rate);
+	if (ack->rate.prior < r->end)
+		return;
+	r->end = ack->delivered;
+	queued = queued || r->lossy;
+	if (queued || r->best[0] + r->best[1] > 0)
+		r->best[0] = fmax(r->best[0], r->now);
+	if (queued && ++r->rounds > rounds) {
+		r->rounds = 0;
+		r->best[1] = r->best[0];
+		r->best[0] = r->now;
+	}
+	r->now = 0;
+}
+
 /* What did the network deliver? True: this changes what the flow can have of the link. */
 static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 {
-	double was = nscc_share(n), rate;
-	bool queued;
+	double was = nscc_share(n);
 
 	if (!ack->rate.ns)
 		return false;
-	rate = (double)ack->rate.bytes * 8 * (double)UCCL_NS_PER_S / (double)ack->rate.ns;
-	n->rate.now = fmax(n->rate.now, rate);
-	if (ack->rate.prior < n->rate.end)
-		return false;
-	n->rate.end = ack->delivered;
-	/*
-	 * Whose window waits in queues, or overflows them, gets what the network can do. What was held back, or sent
-	 * too little, says only that it can do so much.
-	 */
-	queued = n->avg_ns > n->target_ns || n->rate.lossy;
-	if (queued || n->rate.best[0] + n->rate.best[1] > 0)
-		n->rate.best[0] = fmax(n->rate.best[0], n->rate.now);
-	if (queued && ++n->rate.rounds > n->k->rate_rounds) {
-		n->rate.rounds = 0;
-		n->rate.best[1] = n->rate.best[0];
-		n->rate.best[0] = n->rate.now;
-	}
-	n->rate.now = 0;
+	net_add(&n->net, ack, n->avg_ns > n->target_ns, n->k->rate_rounds);
 	return nscc_share(n) != was;
 }
 
 /* The least delay of a whole round trip, the latest that there was. */
-static double nscc_least(struct nscc *n, const struct uccl_ack_info *ack, double delay)
+static double least_add(struct nscc_least *l, const struct uccl_ack_info *ack, double delay)
 {
-	n->least.now_ns = fmin(n->least.now_ns, delay);
-	if (ack->rate.prior >= n->least.end) {
-		n->least.before_ns = n->least.now_ns;
-		n->least.now_ns = INFINITY;
-		n->least.end = ack->delivered;
+	l->now_ns = fmin(l->now_ns, delay);
+	if (ack->rate.prior >= l->end) {
+		l->before_ns = l->now_ns;
+		l->now_ns = INFINITY;
+		l->end = ack->delivered;
 	}
-	return fmin(n->least.now_ns, n->least.before_ns);
+	return fmin(l->now_ns, l->before_ns);
 }
 
 /* Are packets late, and is less in flight the answer? A mark says so of its packet; else no path may be better. */
@@ -385,7 +440,7 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	if (!ack->rtt_ns)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
-	least = nscc_least(n, ack, delay);
+	least = least_add(&n->least, ack, delay);
 	/* One sample stands for all packets of this block. */
 	n->avg_ns += (1 - pow(1 - n->k->ewma, fmax(1, bytes / n->k->mss))) * (delay - n->avg_ns);
 	if (now >= n->round_at && nscc_quick_adapt(n, ack, delay, now))
@@ -395,14 +450,15 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
 		n->inc.acked = 0;
-	else if (n->rate.lossy)
-		n->inc.sum += clean * n->gain.fair;
+	else if (net_lossy(&n->net))
+		n->inc.sum += clean * nscc_fair(n);
 	else if (n->fast > n->window)
-		nscc_set(n, n->window + n->k->fast * n->gain.a * bytes);
+		/* What grows by a part of itself makes all together grow by that part. */
+		nscc_set(n, n->window + n->k->fast * (n->gain / n->most) * bytes);
 	else if (delay < n->target_ns)
-		n->inc.sum += clean * n->gain.alpha * (n->target_ns - delay);
+		n->inc.sum += clean * nscc_alpha(n) * (n->target_ns - delay);
 	else
-		n->inc.sum += clean * n->gain.fair;
+		n->inc.sum += clean * nscc_fair(n);
 	nscc_adjust(n, now);
 }
 
@@ -411,7 +467,7 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 	struct nscc *n = cc;
 
 	(void)now;
-	n->rate.lost += (float)loss->bytes;
+	net_lost(&n->net, loss->bytes);
 	/* Nothing was heard of a whole window. */
 	if (loss->kind == UCCL_LOSS_RTO)
 		nscc_set(n, n->window * n->k->md_floor);
@@ -424,10 +480,7 @@ static void nscc_share_by(void *cc, uint32_t of)
 	double more = 1 / (n->most * of);
 
 	n->most *= more;
-	n->inc.every *= more;
-	n->rate.now *= more;
-	n->rate.best[0] *= more;
-	n->rate.best[1] *= more;
+	net_share(&n->net, more);
 	n->blind = fmin(n->window_cap, n->blind * more);
 	/* What comes in this round trip says nothing of another window. */
 	n->expected = 0;

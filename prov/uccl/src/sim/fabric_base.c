@@ -52,12 +52,13 @@ enum { EV_PACE = UCCL_FAB_STACK, EV_RTO };
 
 struct bhost;
 
-/* Rate by DCQCN: the sender's side, and when the receiver last told of marks. Rates are bytes per ns. */
+/* Rate by DCQCN, of go-back-N: the sender's side, and when the receiver last told of marks. Rates are bytes per ns. */
 struct dcqcn {
 	double link; /* of its host's NIC */
 	double rate, target, alpha;
 	uint64_t alpha_at, inc_at;
 	uint32_t rounds;
+	uint64_t next_ns; /* the next packet leaves no earlier */
 	uint64_t cnp_ns;
 };
 
@@ -76,7 +77,7 @@ struct qp_tx {
 	uint32_t nlost;
 	uint8_t *state; /* per packet: not go-back-N */
 	uint64_t *sent_ns;
-	uint64_t progress_ns, next_ns;
+	uint64_t progress_ns;
 };
 
 struct qp_rx {
@@ -85,22 +86,27 @@ struct qp_rx {
 	bool nak_sent;
 };
 
+/* REPS: source ports that were not marked. */
+struct reps {
+	uint16_t sport[REPS_RING];
+	uint8_t n;
+};
+
 struct qp {
 	struct uccl_fab_event pace, rto;
 	struct bhost *host; /* sender */
-	struct qp *ring;    /* of the host's active ones */
+	struct qp *ring;    /* of the host's active ones; NULL: it is not active */
 	uint32_t op;
-	uint32_t src, dst;
+	uint32_t dst;
 	uint64_t first, bytes; /* part of the operation */
 	uint32_t packets;
 	uint16_t sport;
-	bool active, paced, timed;
+	bool paced, timed;
 	struct qp_tx tx;
 	struct qp_rx rx;
 	struct dcqcn dcqcn;
 	struct nscc_window window;
-	uint16_t ev[REPS_RING]; /* REPS: source ports that were not marked */
-	uint8_t nev;
+	struct reps reps;
 };
 
 struct bhost {
@@ -131,8 +137,8 @@ static struct uccl_fab_pkt *packet(struct uccl_fab_scene *s, struct qp *q, bool 
 {
 	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&s->net);
 
-	p->src = back ? q->dst : q->src;
-	p->dst = back ? q->src : q->dst;
+	p->src = back ? q->dst : q->host->id;
+	p->dst = back ? q->host->id : q->dst;
 	p->unit = q;
 	p->part = psn;
 	p->type = type;
@@ -140,6 +146,13 @@ static struct uccl_fab_pkt *packet(struct uccl_fab_scene *s, struct qp *q, bool 
 	p->bytes = ACK_BYTES;
 	p->cls = UCCL_FAB_CONTROL;
 	return p;
+}
+
+static void dcqcn_init(struct dcqcn *d, double link, uint64_t now)
+{
+	d->link = d->rate = d->target = link;
+	d->alpha = 1;
+	d->alpha_at = d->inc_at = now + DCQCN_TIMER_NS;
 }
 
 /* DCQCN: what time has done to the rate since it was last looked at. */
@@ -167,6 +180,50 @@ static void dcqcn_cut(struct dcqcn *d, uint64_t now)
 	d->alpha = (1 - DCQCN_G) * d->alpha + DCQCN_G;
 	d->alpha_at = d->inc_at = now + DCQCN_TIMER_NS;
 	d->rounds = 0;
+}
+
+/* So many bytes leave. */
+static void dcqcn_sent(struct dcqcn *d, uint32_t bytes, uint64_t now)
+{
+	dcqcn_time(d, now);
+	d->next_ns = uccl_max(d->next_ns, now) + (uint64_t)(bytes / d->rate);
+}
+
+static uint64_t dcqcn_next(const struct dcqcn *d)
+{
+	return d->next_ns;
+}
+
+/* The receiver got a marked packet. Is the sender to be told? */
+static bool dcqcn_marked(struct dcqcn *d, uint64_t now)
+{
+	if (d->cnp_ns && now - d->cnp_ns < CNP_NS)
+		return false;
+	d->cnp_ns = now;
+	return true;
+}
+
+static void nscc_init(struct nscc_window *w, double link, double base_ns, uint64_t now)
+{
+	w->link = link;
+	w->bytes = 1.5 * link * base_ns;
+	w->round_at = now + (uint64_t)base_ns;
+}
+
+static bool nscc_holds(const struct nscc_window *w, double bytes)
+{
+	return bytes <= w->bytes;
+}
+
+/* What was cut takes its size from the window, or all would send it again at once, for ever. */
+static void nscc_cut(struct nscc_window *w, uint32_t bytes, uint32_t mtu)
+{
+	w->bytes = fmax(mtu, w->bytes - bytes);
+}
+
+static void nscc_lost(struct nscc_window *w)
+{
+	w->lossy = true;
 }
 
 /* NSCC with marks, per acknowledged packet. */
@@ -201,6 +258,18 @@ static void nscc_ack(double base_ns, struct nscc_window *w, uint32_t bytes, doub
 	w->bytes = fmax(mss, fmin(w->bytes, most));
 }
 
+static void reps_put(struct reps *r, uint16_t sport)
+{
+	if (r->n < REPS_RING)
+		r->sport[r->n++] = sport;
+}
+
+/* A port that was not marked, or a random one. */
+static uint16_t reps_take(struct reps *r, struct uccl_rng *rng)
+{
+	return r->n ? r->sport[--r->n] : (uint16_t)(PORT_FIRST + uccl_rng_below(rng, PORTS));
+}
+
 /* Sending */
 
 /* The packet to send next; packets: nothing may be sent. */
@@ -209,7 +278,7 @@ static uint32_t qp_next(const struct bstack *st, struct qp *q, uint32_t mtu)
 	uint32_t limit = st->gbn ? GBN_WINDOW : SR_WINDOW;
 
 	if (st->spray) {
-		if (q->tx.flying && (double)(q->tx.flying + 1) * mtu > q->window.bytes)
+		if (q->tx.flying && !nscc_holds(&q->window, (double)(q->tx.flying + 1) * mtu))
 			return q->packets;
 	} else if (st->gbn ? q->tx.nxt - q->tx.una >= limit : q->tx.nxt - q->tx.una >= limit && !q->tx.nlost) {
 		return q->packets;
@@ -242,7 +311,7 @@ static void qp_send(struct uccl_fab_scene *s, struct qp *q, uint32_t psn)
 		s->rtx_bytes += len;
 	q->tx.highest = (uint32_t)uccl_max(q->tx.highest, psn + 1);
 	if (st->spray)
-		p->sport = q->nev ? q->ev[--q->nev] : (uint16_t)(PORT_FIRST + uccl_rng_below(&s->net.rng, PORTS));
+		p->sport = reps_take(&q->reps, &s->net.rng);
 	if (psn == q->tx.nxt)
 		q->tx.nxt++;
 	if (q->tx.state) {
@@ -251,19 +320,16 @@ static void qp_send(struct uccl_fab_scene *s, struct qp *q, uint32_t psn)
 		q->tx.sent_ns[psn] = now;
 		q->tx.flying++;
 	}
-	if (st->gbn) {
-		dcqcn_time(&q->dcqcn, now);
-		q->tx.next_ns = uccl_max(q->tx.next_ns, now) + (uint64_t)(p->bytes / q->dcqcn.rate);
-	}
+	if (st->gbn)
+		dcqcn_sent(&q->dcqcn, p->bytes, now);
 	uccl_fab_send(&s->net, p);
 	qp_arm_rto(s, q, now + RTO_NS);
 }
 
 static void ring_add(struct bhost *h, struct qp *q)
 {
-	if (q->active)
+	if (q->ring)
 		return;
-	q->active = true;
 	if (h->active) {
 		q->ring = h->active->ring;
 		h->active->ring = q;
@@ -282,21 +348,21 @@ static void host_pump(struct bhost *h)
 	while (h->active && uccl_fab_backlog(&s->net, h->id) < s->cfg.post_bytes) {
 		struct qp *q = h->active->ring;
 		uint32_t psn = qp_next(stack_of(s), q, s->cfg.mtu);
-		bool wait = psn >= q->packets || now < q->tx.next_ns;
+		bool wait = psn >= q->packets || now < dcqcn_next(&q->dcqcn);
 
 		if (!wait) {
 			qp_send(s, q, psn);
 			h->active = q;
 			continue;
 		}
-		q->active = false;
 		if (q == h->active)
 			h->active = NULL;
 		else
 			h->active->ring = q->ring;
+		q->ring = NULL;
 		if (psn < q->packets && !q->paced) {
 			q->paced = true;
-			uccl_fab_queue_put(&s->net.q, &q->pace, q->tx.next_ns * UCCL_PS_PER_NS);
+			uccl_fab_queue_put(&s->net.q, &q->pace, dcqcn_next(&q->dcqcn) * UCCL_PS_PER_NS);
 		}
 	}
 }
@@ -311,7 +377,7 @@ static void qp_lost(struct qp *q, uint32_t psn)
 	q->tx.flying--;
 	q->tx.nlost++;
 	q->tx.lost_from = (uint32_t)uccl_min(q->tx.lost_from, psn);
-	q->window.lossy = true;
+	nscc_lost(&q->window);
 }
 
 /* Selective repeat: later ones of the path came. Spraying: it is overdue by three round trips. */
@@ -343,9 +409,8 @@ static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *
 		if (p->type == NAK && psn >= q->tx.una)
 			q->tx.nxt = psn;
 	} else if (p->type == NAK) {
-		/* What was cut takes its size from the window, or all would send it again at once, for ever. */
 		if (q->tx.state[psn] == FLIGHT)
-			q->window.bytes = fmax(s->cfg.mtu, q->window.bytes - packet_len(q, s->cfg.mtu, psn));
+			nscc_cut(&q->window, packet_len(q, s->cfg.mtu, psn), s->cfg.mtu);
 		qp_lost(q, psn);
 	} else {
 		if (q->tx.state[psn] != ACKED) {
@@ -356,8 +421,8 @@ static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *
 				nscc_ack(st->base_ns, &q->window, packet_len(q, s->cfg.mtu, psn),
 					 (double)(now - p->stamp), p->note, now);
 		}
-		if (st->spray && !p->note && q->nev < REPS_RING)
-			q->ev[q->nev++] = p->echo;
+		if (st->spray && !p->note)
+			reps_put(&q->reps, p->echo);
 		while (q->tx.una < q->tx.nxt && q->tx.state[q->tx.una] == ACKED)
 			q->tx.una++;
 		qp_detect(st, q, psn, now);
@@ -370,16 +435,68 @@ static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *
 	host_pump(q->host);
 }
 
+/* Receiving */
+
+/* Not go-back-N: this packet did not come before. */
+static bool rx_first(struct qp_rx *rx, uint32_t psn)
+{
+	bool first = !rx->came[psn];
+
+	rx->came[psn] = 1;
+	return first;
+}
+
+/* Go-back-N: the packet that is taken next. */
+static uint32_t rx_next(const struct qp_rx *rx)
+{
+	return rx->nxt;
+}
+
+/* Go-back-N: this packet came. ACK or NAK up to rx_next; -1: no answer. */
+static int rx_answer(struct qp_rx *rx, uint32_t psn, uint32_t packets)
+{
+	if (psn > rx->nxt) {
+		if (rx->nak_sent)
+			return -1;
+		rx->nak_sent = true;
+		return NAK;
+	}
+	if (psn == rx->nxt) {
+		rx->nak_sent = false;
+		rx->nxt++;
+	}
+	if (++rx->owed < GBN_ACK_EVERY && rx->nxt != packets && psn + 1 >= rx->nxt)
+		return -1;
+	rx->owed = 0;
+	return ACK;
+}
+
+/* The sender's time-out: what was told may be lost. */
+static void rx_forget(struct qp_rx *rx)
+{
+	rx->nak_sent = false;
+}
+
+static bool rx_open(struct qp_rx *rx, uint32_t packets)
+{
+	rx->came = calloc(packets, 1);
+	return rx->came;
+}
+
+static void rx_close(struct qp_rx *rx)
+{
+	free(rx->came);
+}
+
 static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *p, uint64_t now)
 {
 	struct bstack *st = s->st;
 	uint32_t psn = p->part, mtu = s->cfg.mtu;
 	struct uccl_fab_pkt *r;
+	int answer;
 
-	if (st->gbn && p->ecn && (!q->dcqcn.cnp_ns || now - q->dcqcn.cnp_ns >= CNP_NS)) {
-		q->dcqcn.cnp_ns = now;
+	if (st->gbn && p->ecn && dcqcn_marked(&q->dcqcn, now))
 		uccl_fab_send(&s->net, packet(s, q, true, CNP, 0));
-	}
 	if (p->trimmed) {
 		uccl_fab_send(&s->net, packet(s, q, true, NAK, psn));
 		return;
@@ -392,26 +509,15 @@ static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt 
 		if (st->spray)
 			r->sport = p->sport;
 		uccl_fab_send(&s->net, r);
-		if (!q->rx.came[psn])
+		if (rx_first(&q->rx, psn))
 			uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn));
-		q->rx.came[psn] = 1;
 		return;
 	}
-	if (psn > q->rx.nxt) {
-		if (!q->rx.nak_sent)
-			uccl_fab_send(&s->net, packet(s, q, true, NAK, q->rx.nxt));
-		q->rx.nak_sent = true;
-		return;
-	}
-	if (psn == q->rx.nxt) {
-		q->rx.nak_sent = false;
-		q->rx.nxt++;
+	if (rx_next(&q->rx) == psn)
 		uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn));
-	}
-	if (++q->rx.owed >= GBN_ACK_EVERY || q->rx.nxt == q->packets || psn + 1 < q->rx.nxt) {
-		q->rx.owed = 0;
-		uccl_fab_send(&s->net, packet(s, q, true, ACK, q->rx.nxt));
-	}
+	answer = rx_answer(&q->rx, psn, q->packets);
+	if (answer >= 0)
+		uccl_fab_send(&s->net, packet(s, q, true, (uint8_t)answer, rx_next(&q->rx)));
 }
 
 static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
@@ -450,7 +556,7 @@ static void qp_timeout(struct uccl_fab_scene *s, struct qp *q, uint64_t now)
 		for (uint32_t i = q->tx.una; i < q->tx.nxt; i++)
 			if (now - q->tx.sent_ns[i] >= RTO_NS)
 				qp_lost(q, i);
-	q->rx.nak_sent = false;
+	rx_forget(&q->rx);
 }
 
 static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
@@ -483,7 +589,7 @@ static void qp_free(struct qp *q)
 		return;
 	free(q->tx.state);
 	free(q->tx.sent_ns);
-	free(q->rx.came);
+	rx_close(&q->rx);
 	free(q);
 }
 
@@ -491,6 +597,8 @@ static struct qp *qp_new(struct uccl_fab_scene *s, uint32_t op, uint64_t first, 
 {
 	struct bstack *st = s->st;
 	struct qp *q = calloc(1, sizeof(*q)), **more;
+	uint64_t now = uccl_fab_now(s);
+	double link;
 
 	if (!q)
 		return NULL;
@@ -504,27 +612,22 @@ static struct qp *qp_new(struct uccl_fab_scene *s, uint32_t op, uint64_t first, 
 	q->pace.kind = EV_PACE;
 	q->rto.kind = EV_RTO;
 	q->op = op;
-	q->src = s->ops[op].src;
 	q->dst = s->ops[op].dst;
-	q->host = &st->hosts[q->src];
+	q->host = &st->hosts[s->ops[op].src];
 	q->first = first;
 	q->bytes = bytes;
 	q->packets = (uint32_t)((bytes + s->cfg.mtu - 1) / s->cfg.mtu);
 	q->sport = (uint16_t)(PORT_FIRST + uccl_rng_below(&s->net.rng, PORTS));
 	if (!st->gbn) {
 		q->tx.state = calloc(q->packets, 1);
-		q->rx.came = calloc(q->packets, 1);
 		q->tx.sent_ns = calloc(q->packets, sizeof(*q->tx.sent_ns));
-		if (!q->tx.state || !q->rx.came || !q->tx.sent_ns)
+		if (!rx_open(&q->rx, q->packets) || !q->tx.state || !q->tx.sent_ns)
 			goto nomem;
 	}
-	q->dcqcn.link = q->window.link = (double)uccl_fab_host_bps(&s->net, q->src) / 8e9;
-	q->dcqcn.rate = q->dcqcn.target = q->dcqcn.link;
-	q->dcqcn.alpha = 1;
-	q->window.bytes = 1.5 * q->dcqcn.link * st->base_ns;
-	q->tx.progress_ns = uccl_fab_now(s);
-	q->dcqcn.alpha_at = q->dcqcn.inc_at = q->tx.progress_ns + DCQCN_TIMER_NS;
-	q->window.round_at = q->tx.progress_ns + (uint64_t)st->base_ns;
+	link = (double)uccl_fab_host_bps(&s->net, q->host->id) / 8e9;
+	q->tx.progress_ns = now;
+	dcqcn_init(&q->dcqcn, link, now);
+	nscc_init(&q->window, link, st->base_ns, now);
 	st->qps[st->nqps++] = q;
 	return q;
 nomem:

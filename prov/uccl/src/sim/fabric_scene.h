@@ -70,6 +70,7 @@ struct uccl_fab_jitter {
 	uint64_t every_ns; /* the time between two such pauses of a host */
 };
 
+/* fabric_play.c writes it. */
 struct uccl_fab_cfg {
 	struct uccl_fab_topo topo;
 	const struct uccl_fab_stack *stack;

@@ -94,6 +94,7 @@ struct uccl_sim_faults {
 	uint64_t pause_ns; /* for up to this long */
 };
 
+/* world.c writes it. */
 struct uccl_sim_net_cfg {
 	uint8_t nodes;
 	uint8_t routes;

@@ -556,16 +556,16 @@ static struct staged staged_of(const struct uccl_ep *ep, const void *at, uint64_
 }
 
 /* Let the plan work on memory of the host, and bring what this member gives there. */
-static void coll_stage(struct coll *c, uint8_t *memory)
+static void coll_stage(struct coll *c, struct staged *given, struct staged *got, uint8_t *memory)
 {
-	c->given.c = c->got.c = c;
-	if (c->given.device && c->plan.kind == UCCL_BROADCAST)
+	given->c = got->c = c;
+	if (given->device && c->plan.kind == UCCL_BROADCAST)
 		c->plan.dst = memory;
-	else if (c->given.device)
+	else if (given->device)
 		c->plan.src = memory;
-	if (c->got.device)
-		c->plan.dst = memory + c->given.len;
-	staged_move(&c->given, memory, false);
+	if (got->device)
+		c->plan.dst = memory + given->len;
+	staged_move(given, memory, false);
 }
 
 /* A collective of a group; 0, or nothing has happened. The lock is held. */
@@ -598,7 +598,7 @@ static int coll_begin(struct group *g, const struct uccl_coll_plan *plan, uint8_
 	all->scratch += need;
 	TAILQ_INSERT_TAIL(&g->colls, c, link);
 	g->ncolls++;
-	coll_stage(c, c->memory + sum);
+	coll_stage(c, &c->given, &c->got, c->memory + sum);
 	all->due = true;
 	uccl_coll_run(g->ep, 0, now);
 	uccl_driver_posted(&g->ep->driver);

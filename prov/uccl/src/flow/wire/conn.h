@@ -22,7 +22,7 @@
 /* A cookie is good so long after it was made: the longest that an INIT can be late. */
 #define UCCL_COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
 
-/* What each side tells of itself. */
+/* What each side tells of itself. conn.c writes it; engine/conn/conn_state.c says what we tell. */
 struct uccl_conn_params {
 	uint32_t mtu;		/* largest packet it can take */
 	uint32_t write_bytes;	/* largest direct write it takes; 0: none */
