@@ -630,10 +630,7 @@ static int tx_one(struct sim_nic *s, const struct uccl_tx *tx, bool broken)
 	p = tx_packet(s, tx, dst);
 	if (!p)
 		return 1; /* taken and lost */
-	if (tx->kind == UCCL_TX_WRITE)
-		s->stats.tx_writes++;
-	else
-		s->stats.tx_packets++;
+	s->stats.tx_packets += tx->kind != UCCL_TX_WRITE;
 	if (broken) {
 		s->stats.train_drops++;
 		uccl_sim_pkt_free(p);

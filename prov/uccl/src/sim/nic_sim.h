@@ -57,7 +57,7 @@ struct uccl_sim_nic_cfg {
 };
 
 struct uccl_sim_nic_stats {
-	uint64_t tx_packets, tx_writes, tx_refused;
+	uint64_t tx_packets, tx_refused;
 	uint64_t train_drops; /* packets lost because they were part of a train */
 	uint64_t rx_packets, rx_writes;
 	uint64_t slot_drops;	     /* data packets (sequenced chunks) that found no slot */

@@ -150,18 +150,6 @@ struct uc_slot {
 	uint16_t generation;
 };
 
-struct uccl_verbs_uc_stats {
-	uint64_t tx_lost;   /* writes that could not be sent */
-	uint64_t tx_errors; /* writes that completed in error */
-	uint64_t rx_errors; /* receives that completed in error, for example late writes to closed places */
-	uint64_t rx_bad;    /* writes on queue pairs that ended, or of an unknown flow */
-	uint64_t made, joined, reclaimed; /* queue pairs made, connected, taken back because idle */
-	uint64_t renewed; /* broken queues replaced */
-	uint64_t doorbells;
-	uint64_t tx_direct; /* writes that the NIC read from the caller's memory, without a copy */
-	uint64_t refused;   /* JOINs without a valid proof */
-};
-
 /* The payload of a write was read by the NIC, or the write is lost: to be reported to the flow. */
 struct uc_done {
 	uint64_t cookie, id;
@@ -195,7 +183,7 @@ struct uc_queues {
 	struct ibv_srq *srq;
 	uint32_t srq_depth, srq_due; /* receives to be posted again */
 	bool rx_armed, tx_armed; /* the completion queue will signal its next completion on `channel` */
-	uint64_t renewed; /* see uccl_verbs_uc_stats */
+	uint64_t renewed; /* broken queues replaced */
 };
 
 /* Sending, of all endpoints. verbs_uc_tx.c writes it. */
@@ -204,13 +192,16 @@ struct uc_dev_tx {
 	struct uccl_mrcache *sources; /* registrations of memory that writes are sent from */
 	uint64_t copy_until; /* registering failed, so payload is copied until this time, ns */
 	struct uccl_verbs_gpu_keep gpu_sources; /* registrations of device memory that writes are sent from */
-	uint64_t lost, errors, doorbells, direct; /* see uccl_verbs_uc_stats */
+	uint64_t lost, errors; /* writes that could not be sent, or completed in error */
+	uint64_t direct; /* writes that the NIC read from the caller's memory, without a copy */
+	uint64_t doorbells;
 };
 
 /* Receiving, of all endpoints. verbs_uc_rx.c writes it. */
 struct uc_dev_rx {
 	uint32_t calls; /* calls of rx() */
-	uint64_t errors, bad; /* see uccl_verbs_uc_stats */
+	uint64_t errors; /* receives that completed in error, for example late writes to closed places */
+	uint64_t bad;	 /* writes on queue pairs that ended, or of an unknown flow */
 };
 
 /* Sets, and the queue pairs of all of them. verbs_uc_set.c writes it. */
@@ -223,7 +214,7 @@ struct uc_sets {
 	uint32_t max_qp, nqps, next_slot;
 	struct uccl_qp_budget *budget, own_budget;
 	uint64_t yield_at; /* when to check next whether another back end needs queue pairs, ns */
-	uint64_t made, joined, reclaimed; /* see uccl_verbs_uc_stats */
+	uint64_t made, joined, reclaimed; /* queue pairs made, connected, taken back because idle */
 };
 
 /* What all endpoints of this process share of one NIC. Owner of what is no part: verbs_uc_dev.c. */
@@ -248,7 +239,7 @@ struct uc_dev {
 	struct uc_dev_tx tx;
 	struct uc_dev_rx rx;
 	struct uc_sets sets;
-	uint64_t refused; /* verbs_uc_join.c; see uccl_verbs_uc_stats */
+	uint64_t refused; /* verbs_uc_join.c: JOINs without a valid proof */
 };
 
 /* Requests that one tx() makes. verbs_uc_tx.c writes it. */
@@ -293,8 +284,6 @@ static inline struct uc *uc_of(struct uccl_nic *nic)
 /* Open with another table and clock, for tests. `type`: IBV_QPT_UC or IBV_QPT_RC. */
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic);
-/* Counters of all endpoints of the process on this NIC. */
-struct uccl_verbs_uc_stats uccl_verbs_uc_stats(struct uccl_nic *nic);
 
 /* verbs_uc_rx.c: uccl_nic_ops.rx and wait_fd. */
 

@@ -66,16 +66,6 @@ enum ud_ready {
 };
 #define UD_READY_BITS 7
 
-struct uccl_verbs_ud_stats {
-	uint64_t tx_lost;   /* packets that could not be sent: no address handle, no queue pair, a bad address */
-	uint64_t tx_errors; /* sends that completed in error */
-	uint64_t rx_errors; /* receives that completed in error */
-	uint64_t rx_bad;    /* packets with an unreadable source, or of an impossible length */
-	uint64_t qp_renewed, rx_revived, cq_renewed; /* broken queues restored: sending, receiving, completion */
-	uint64_t link_lost; /* times that the link went down */
-	uint64_t doorbells;
-};
-
 /* A liveness connection: to a peer, or to an address that has not answered (`ask`). */
 struct ud_watch {
 	struct uccl_nic_addr to;
@@ -124,7 +114,10 @@ struct ud_tx {
 	struct ibv_sge sge[UD_CHAIN][UD_SGES];
 	struct uccl_verbs_sq *chain[UD_CHAIN]; /* queue pairs to which this tx() posts */
 	int nchains;
-	uint64_t lost, errors, qp_renewed, cq_renewed, doorbells; /* see uccl_verbs_ud_stats */
+	uint64_t lost;	 /* packets that could not be sent: no address handle, no queue pair, a bad address */
+	uint64_t errors; /* sends that completed in error */
+	uint64_t qp_renewed, cq_renewed; /* broken queue pairs and completion queues replaced */
+	uint64_t doorbells;
 };
 
 /* Receiving. Owner: verbs_ud_rx.c. */
@@ -141,7 +134,8 @@ struct ud_rx {
 	int kick_fd;	/* readable: rx() has more than it returned; -1: none */
 	uint32_t ready; /* descriptors that were readable at the latest poll, UD_READY_ bits */
 	uint32_t calls; /* calls of rx() */
-	uint64_t errors, bad, revived; /* see uccl_verbs_ud_stats */
+	uint64_t errors, revived; /* receives that completed in error; broken queue pairs restored */
+	uint64_t bad; /* packets with an unreadable source, or of an impossible length */
 };
 
 /*
@@ -159,7 +153,7 @@ struct ud_device_rx {
 struct ud_link {
 	enum uccl_link state;
 	bool changed;  /* rx() has not reported it yet */
-	uint64_t lost; /* see uccl_verbs_ud_stats */
+	uint64_t lost; /* times that it went down */
 };
 
 /* Liveness connections at the address's port. Owner: verbs_ud_live.c. */
@@ -217,7 +211,6 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 		       struct uccl_nic **nic);
 /* The clock outside of tests: monotonic and coarse, ns. */
 uint64_t uccl_ud_clock(void);
-struct uccl_verbs_ud_stats uccl_verbs_ud_stats(struct uccl_nic *nic);
 
 /* verbs_ud_port.c */
 

@@ -310,25 +310,6 @@ static int uc_accept(struct uccl_nic *nic, struct uccl_nic_peer *np, const uint8
 	return len ? 0 : -FI_EINVAL;
 }
 
-struct uccl_verbs_uc_stats uccl_verbs_uc_stats(struct uccl_nic *nic)
-{
-	const struct uc_dev *d = uc_of(nic)->dev;
-
-	return (struct uccl_verbs_uc_stats){
-		.tx_lost = d->tx.lost,
-		.tx_errors = d->tx.errors,
-		.rx_errors = d->rx.errors,
-		.rx_bad = d->rx.bad,
-		.made = d->sets.made,
-		.joined = d->sets.joined,
-		.reclaimed = d->sets.reclaimed,
-		.renewed = d->queues.renewed,
-		.doorbells = d->tx.doorbells,
-		.tx_direct = d->tx.direct,
-		.refused = d->refused,
-	};
-}
-
 static uint64_t uc_backlog(struct uccl_nic *nic)
 {
 	struct uc *w = uc_of(nic);

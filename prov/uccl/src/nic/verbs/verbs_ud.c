@@ -53,23 +53,6 @@ static void ud_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 	*out = ud_of(nic)->self;
 }
 
-struct uccl_verbs_ud_stats uccl_verbs_ud_stats(struct uccl_nic *nic)
-{
-	const struct ud *u = ud_of(nic);
-
-	return (struct uccl_verbs_ud_stats){
-		.tx_lost = u->tx.lost,
-		.tx_errors = u->tx.errors,
-		.rx_errors = u->rx.errors,
-		.rx_bad = u->rx.bad,
-		.qp_renewed = u->tx.qp_renewed,
-		.rx_revived = u->rx.revived,
-		.cq_renewed = u->tx.cq_renewed,
-		.link_lost = u->link.lost,
-		.doorbells = u->tx.doorbells,
-	};
-}
-
 static void ud_close(struct uccl_nic *nic)
 {
 	struct ud *u = ud_of(nic);

@@ -766,7 +766,7 @@ TEST_IN(gpu__gathered_by_a_queue_that_breaks, begin, end)
 		device_rx_message(LONG, 5000);
 		assert_true(st(1)->gathered > before);
 	}
-	assert_true(uccl_verbs_ud_stats(nics[1]).rx_revived >= 4);
+	assert_true(ud_of(nics[1])->rx.revived >= 4);
 	device_rx_end();
 }
 
@@ -1005,8 +1005,8 @@ static void first_then_direct(void)
 		assert_int_equal(st(0)->mr_hits + 1, st(0)->writes_tx);
 	}
 	assert_int_equal(st(0)->qp_now, PATHS);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0]).made, PATHS);
-	assert_int_equal(uccl_verbs_uc_stats(nics[1]).made, PATHS);
+	assert_int_equal(uc_of(nics[0])->dev->sets.made, PATHS);
+	assert_int_equal(uc_of(nics[1])->dev->sets.made, PATHS);
 	assert_int_equal(errors, 0);
 }
 
@@ -1185,7 +1185,7 @@ TEST_IN(writes__rc_broken, begin, end)
 	kind = IBV_QPT_RC;
 	rxe();
 	bad_writes(30);
-	assert_true(uccl_verbs_uc_stats(nics[0]).made > PATHS);
+	assert_true(uc_of(nics[0])->dev->sets.made > PATHS);
 }
 
 static enum fake_fate every_fifth_write(void *arg, const struct fake_packet *p)
@@ -1244,7 +1244,7 @@ TEST_IN(writes__swallowed, begin, end)
 	message_kept(0, 1, SECOND);
 	fake->hook = writes_swallowed;
 	writes = st(0)->writes_tx;
-	made = uccl_verbs_uc_stats(nics[0]).made;
+	made = uc_of(nics[0])->dev->sets.made;
 	for (int i = 0; i < 2; i++) {
 		message_kept(0, 1, 4 * SECOND);
 		run(SECOND);
@@ -1253,8 +1253,8 @@ TEST_IN(writes__swallowed, begin, end)
 	assert_true(st(0)->writes_tx > writes);
 	assert_true(st(0)->writes_tx - writes <= PATHS * 3 + st(0)->write_renewed + 128);
 	assert_true(st(0)->write_renewed > 0);
-	assert_true(uccl_verbs_uc_stats(nics[0]).made > made);
-	assert_true(uccl_verbs_uc_stats(nics[0]).made - made < 200);
+	assert_true(uc_of(nics[0])->dev->sets.made > made);
+	assert_true(uc_of(nics[0])->dev->sets.made - made < 200);
 	fake->hook = NULL;
 	for (int i = 0; i < 6; i++) {
 		message_kept(0, 1, SECOND);
@@ -1285,7 +1285,7 @@ TEST_IN(writes__reclaim, begin, end)
 			run(2 * SECOND);
 		}
 	}
-	assert_true(uccl_verbs_uc_stats(nics[0]).reclaimed >= 4);
+	assert_true(uc_of(nics[0])->dev->sets.reclaimed >= 4);
 	for (int i = 0; i < ENGINES; i++)
 		assert_true(uc_of(nics[i])->dev->sets.nqps <= 20);
 	assert_int_equal(errors, 0);
@@ -1845,8 +1845,8 @@ TEST_IN(endpoints__one_set, begin, end)
 		assert_true(st(i)->writes_tx > 2 * LONG / 4096);
 		assert_true(st(i)->writes_rx > 2 * LONG / 4096);
 	}
-	assert_int_equal(uccl_verbs_uc_stats(nics[0]).made, PATHS);
-	assert_int_equal(uccl_verbs_uc_stats(nics[1]).made, PATHS);
+	assert_int_equal(uc_of(nics[0])->dev->sets.made, PATHS);
+	assert_int_equal(uc_of(nics[1])->dev->sets.made, PATHS);
 	/* Those that are left go on when others end. */
 	for (int i = 0; i < 4; i++) {
 		uccl_engine_close(e[i]);
@@ -1969,13 +1969,13 @@ TEST_IN(strangers__writes, begin, end)
 	run(10 * UCCL_NS_PER_MS);
 	assert_int_equal(fake->stats.bad_rkey - bad, 1000);
 	assert_int_equal(fake->stats.no_receive, 0);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0]).rx_errors, 1000);
+	assert_int_equal(uc_of(nics[0])->dev->rx.errors, 1000);
 	for (size_t i = 0; i < LONG; i++)
 		assert_int_equal(dst[0][i], 0xa5);
 	nics[0]->ops->dereg(nics[0], open_mr, true);
 	message_kept(1, 0, SECOND);
 	message_kept(0, 1, SECOND);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0]).made, PATHS);
+	assert_int_equal(uc_of(nics[0])->dev->sets.made, PATHS);
 	assert_int_equal(errors, 0);
 	lib->destroy_qp(qp);
 	lib->dereg_mr(mr);

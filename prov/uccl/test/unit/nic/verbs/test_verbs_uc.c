@@ -108,9 +108,9 @@ static void open_both(enum ibv_qp_type type)
 	}
 }
 
-static struct uccl_verbs_uc_stats st(int i)
+static const struct uc_dev *shared(int i)
 {
-	return uccl_verbs_uc_stats(nic[i]);
+	return uc_of(nic[i])->dev;
 }
 
 static struct uc_path *path(int i, int k)
@@ -809,9 +809,9 @@ TEST_IN(tx__chains, begin_joined, end)
 
 	for (int i = 0; i < 32; i++)
 		v[i] = write_of(0, &target, (uint16_t)(i / 16), (uint32_t)i, (uint32_t)i * 1024, 1024);
-	doorbells = st(0).doorbells;
+	doorbells = shared(0)->tx.doorbells;
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
-	assert_int_equal(st(0).doorbells - doorbells, 2);
+	assert_int_equal(shared(0)->tx.doorbells - doorbells, 2);
 	assert_int_equal(events(1, NULL), 32);
 	assert_memory_equal(dst[1], src, 32 * 1024);
 	fake->stall = true;
@@ -829,7 +829,7 @@ TEST_IN(tx__chains, begin_joined, end)
 	assert_int_equal(got, 32000);
 	assert_int_equal(freed[0], 32 + sent + 32000);
 	assert_int_equal(fake->stats.no_receive, 0);
-	assert_int_equal(st(0).tx_lost, 0);
+	assert_int_equal(shared(0)->tx.lost, 0);
 	assert_int_equal(uc_of(nic[0])->dev->tx.slab.nunused, uc_of(nic[0])->dev->tx.slab.count);
 }
 
@@ -850,7 +850,7 @@ TEST_IN(tx__only_when_both_are_connected, begin, end)
 	/* 0 leads. 1 is connected and may not write yet; 0 is not. */
 	for (int i = 0; i < 2; i++) {
 		write_one(i, &p, 0, 1, 0, 1000);
-		assert_int_equal(st(i).tx_lost, 1);
+		assert_int_equal(shared(i)->tx.lost, 1);
 		events(i, NULL);
 		assert_false(on[i][0]);
 	}
@@ -868,7 +868,7 @@ TEST_IN(tx__only_when_both_are_connected, begin, end)
 	nic[0]->ops->tx(nic[0], &t, 1);
 	t = write_of(0, &p, 0, 1, 0, 32769);
 	nic[0]->ops->tx(nic[0], &t, 1);
-	assert_int_equal(st(0).tx_lost, 4);
+	assert_int_equal(shared(0)->tx.lost, 4);
 	assert_int_equal(fake->stats.sent, sent);
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
@@ -913,8 +913,8 @@ static void late_write_window(enum ibv_qp_type type)
 TEST_IN(rx__late_write_window_uc, begin, end)
 {
 	late_write_window(IBV_QPT_UC);
-	assert_int_equal(st(0).made, PATHS);
-	assert_int_equal(st(1).rx_errors, 50);
+	assert_int_equal(shared(0)->sets.made, PATHS);
+	assert_int_equal(shared(1)->rx.errors, 50);
 }
 
 TEST_IN(rx__late_write_window_rc, begin, end)
@@ -925,14 +925,14 @@ TEST_IN(rx__late_write_window_rc, begin, end)
 TEST_IN(rx__late_write_uc, begin, end)
 {
 	late_write(IBV_QPT_UC);
-	assert_int_equal(st(0).made, PATHS);
-	assert_int_equal(st(1).rx_errors, 50);
+	assert_int_equal(shared(0)->sets.made, PATHS);
+	assert_int_equal(shared(1)->rx.errors, 50);
 }
 
 TEST_IN(rx__late_write_rc, begin, end)
 {
 	late_write(IBV_QPT_RC);
-	assert_true(st(0).made >= PATHS + 50);
+	assert_true(shared(0)->sets.made >= PATHS + 50);
 }
 
 static enum fake_fate hold_uc(void *arg, const struct fake_packet *p)
@@ -1293,7 +1293,7 @@ TEST_IN(source__in_place, begin_joined, end)
 		assert_int_equal(freed[0], i + 1);
 		assert_int_equal(freed_last[0], i);
 	}
-	assert_int_equal(st(0).tx_direct, 15);
+	assert_int_equal(shared(0)->tx.direct, 15);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->tx.sources).hits, 14);
 	munmap(mem, 17 * PAGE);
@@ -1358,10 +1358,10 @@ TEST_IN(source__copied, begin_joined, end)
 	assert_memory_equal(dst[1] + 4096, src + 4096, 4096);
 	events(0, NULL);
 	assert_int_equal(freed[0], 9);
-	assert_int_equal(st(0).tx_direct, 0);
+	assert_int_equal(shared(0)->tx.direct, 0);
 	now += UCCL_NS_PER_S;
 	assert_int_equal(write_from(&buffer, 0, 9), 1);
-	assert_int_equal(st(0).tx_direct, 1);
+	assert_int_equal(shared(0)->tx.direct, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
 }
 

@@ -225,9 +225,9 @@ TEST_IN(open__memory_as_chosen, begin, end)
 	n->ops->close(n);
 }
 
-static struct uccl_verbs_ud_stats stats(int i)
+static const struct ud *ud(int i)
 {
-	return uccl_verbs_ud_stats(nic[i]);
+	return ud_of(nic[i]);
 }
 
 /* Records what passes. */
@@ -414,7 +414,7 @@ TEST_IN(tx__there_and_back, pair_begin, end)
 	/* To itself, and to a neighbour on the same NIC. */
 	send_one(nic[0], &at[0], 0, 98);
 	expect(nic[0], 98);
-	assert_true(stats(0).tx_lost == 0 && stats(0).rx_bad == 0);
+	assert_true(ud(0)->tx.lost == 0 && ud(0)->rx.bad == 0);
 }
 
 TEST_IN(tx__ipv6, begin, end)
@@ -490,12 +490,12 @@ TEST_IN(tx__doorbells, pair_begin, end)
 	for (i = 0; i < 64; i++)
 		v[i] = packet(&at[1], 7, (uint8_t)i, 10, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 64), 32);
-	assert_int_equal(stats(0).doorbells, 1);
+	assert_int_equal(ud(0)->tx.doorbells, 1);
 	/* Two labels in turn: a chain for each. */
 	for (i = 0; i < 32; i++)
 		v[i].label = (uint16_t)(i & 1);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
-	assert_int_equal(stats(0).doorbells, 3);
+	assert_int_equal(ud(0)->tx.doorbells, 3);
 	assert_int_equal(drain(nic[1]), 64);
 }
 
@@ -635,7 +635,7 @@ TEST_IN(tx__lost_at_once, pair_begin, end)
 	bad.pad = at[1].pad;
 	bad.scope &= ~0xffffffu; /* the subnet manager's queue pair */
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
-	assert_int_equal(stats(0).tx_lost, 5);
+	assert_int_equal(ud(0)->tx.lost, 5);
 	assert_int_equal(fake->stats.sent, 0);
 }
 
@@ -703,9 +703,9 @@ TEST_IN(tx__unreachable_place, pair_begin, end)
 	v[2] = packet(&at[1], 0, 4, 100, 10);
 	fake_verbs_fail(fake, "create_ah", 1, EHOSTUNREACH);
 	assert_int_equal(nic[0]->ops->tx(nic[0], v, 3), 3);
-	assert_int_equal(stats(0).tx_lost, 1);
+	assert_int_equal(ud(0)->tx.lost, 1);
 	assert_int_equal(drain(nic[1]), 3);
-	assert_int_equal(stats(0).doorbells, 2);
+	assert_int_equal(ud(0)->tx.doorbells, 2);
 }
 
 TEST_IN(tx__post_refused, pair_begin, end)
@@ -723,8 +723,8 @@ TEST_IN(tx__post_refused, pair_begin, end)
 		assert_int_equal(nic[0]->ops->tx(nic[0], v, 8), 8);
 		assert_int_equal(drain(nic[1]), 8);
 	}
-	assert_int_equal(stats(0).tx_lost, 200 * 8);
-	assert_int_equal(stats(0).qp_renewed, 100);
+	assert_int_equal(ud(0)->tx.lost, 200 * 8);
+	assert_int_equal(ud(0)->tx.qp_renewed, 100);
 }
 
 /* Of a chain the NIC takes some; among the others is the one that would have been told of. */
@@ -771,8 +771,8 @@ TEST_IN(qp__breaks, pair_begin, end)
 	assert_int_not_equal(seen[nseen - 1].src_qpn, old);
 	assert_false(fake_verbs_exists(fake, old));
 	accounts_check(nic[0]);
-	assert_int_equal(stats(0).qp_renewed, 1);
-	assert_int_equal(stats(0).tx_errors, 1);
+	assert_int_equal(ud(0)->tx.qp_renewed, 1);
+	assert_int_equal(ud(0)->tx.errors, 1);
 }
 
 /* One that was full when it broke is empty then. */
@@ -857,8 +857,8 @@ TEST_IN(qp__broken_by_a_place, pair_begin, end)
 	fake->violations = 0; /* that was on purpose */
 	for (i = 0; i < 100; i++)
 		send_one(nic[0], &at[1], 0, 1);
-	assert_int_equal(stats(0).qp_renewed, 1);
-	assert_int_equal(stats(0).tx_lost, 100);
+	assert_int_equal(ud(0)->tx.qp_renewed, 1);
+	assert_int_equal(ud(0)->tx.lost, 100);
 	now += UCCL_NS_PER_S;
 	send_one(nic[0], &at[1], 0, 9);
 	expect(nic[1], 9);
@@ -946,7 +946,7 @@ TEST_IN(rx__too_long, begin, end)
 	t = packet(&at[1], 0, 1, 4000, 0);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	assert_int_equal(drain(nic[1]), 0);
-	assert_int_equal(stats(1).rx_bad, 1);
+	assert_int_equal(ud(1)->rx.bad, 1);
 	send_one(nic[0], &at[1], 0, 2);
 	expect(nic[1], 2);
 }
@@ -974,7 +974,7 @@ TEST_IN(rx__no_source, begin, end)
 	assert_int_equal(u->lib->post_send(u->tx.qp[0].qp, &wr, &bad), 0);
 	u->lib->destroy_ah(wr.wr.ud.ah);
 	assert_int_equal(drain(nic[1]), 0);
-	assert_int_equal(stats(1).rx_bad, 1);
+	assert_int_equal(ud(1)->rx.bad, 1);
 }
 
 /* The receiving queue pair breaks: the endpoint keeps its address, and hears again. */
@@ -997,8 +997,8 @@ TEST_IN(rx__broken, pair_begin, end)
 		expect(nic[1], (uint8_t)(100 + k));
 		now += UCCL_NS_PER_S;
 	}
-	assert_int_equal(stats(1).rx_revived, 5);
-	assert_true(stats(1).rx_errors > 0);
+	assert_int_equal(ud(1)->rx.revived, 5);
+	assert_true(ud(1)->rx.errors > 0);
 	/* Nothing was lost on the way: all pieces are with the NIC again. */
 	for (i = 0; i < (int)nic[1]->caps.rx_slots; i++)
 		send_one(nic[0], &at[1], (uint16_t)i, 2);
@@ -1016,7 +1016,7 @@ TEST_IN(rx__broken_by_event, pair_begin, end)
 	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
 	for (i = 0; i < 2000; i++)
 		assert_int_equal(rx(nic[1], v, 16), 0);
-	assert_int_equal(stats(1).rx_revived, 1);
+	assert_int_equal(ud(1)->rx.revived, 1);
 	for (i = 0; i < 2000; i++)
 		assert_int_equal(rx(nic[0], v, 16), 0);
 	watch_begin();
@@ -1025,7 +1025,7 @@ TEST_IN(rx__broken_by_event, pair_begin, end)
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, seen[0].src_qpn);
 	for (i = 0; i < 2000; i++)
 		assert_int_equal(rx(nic[0], v, 16), 0);
-	assert_int_equal(stats(0).qp_renewed, 1);
+	assert_int_equal(ud(0)->tx.qp_renewed, 1);
 	send_one(nic[0], &at[1], 9, 1);
 	expect(nic[1], 1);
 }

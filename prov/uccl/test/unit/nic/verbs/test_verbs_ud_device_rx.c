@@ -269,7 +269,7 @@ TEST_IN(rx__not_a_packet, begin, end)
 	send_to(queue, 2, 448);
 	assert_int_equal(rx(v, 16), 1);
 	device_rx_check(&v[0], 2, 448);
-	assert_int_equal(uccl_verbs_ud_stats(nic[1]).rx_bad, 3);
+	assert_int_equal(ud_of(nic[1])->rx.bad, 3);
 	accounts_check(1);
 }
 
@@ -281,7 +281,7 @@ TEST_IN(tx__no_such_queue, pair_begin, end)
 
 	for (int i = 0; i < 3; i++)
 		send_to(bad[i], 1, 10);
-	assert_int_equal(uccl_verbs_ud_stats(nic[0]).tx_lost, 3);
+	assert_int_equal(ud_of(nic[0])->tx.lost, 3);
 	send_to(queue, 2, 10);
 	assert_int_equal(rx(v, 16), 1);
 }
@@ -341,7 +341,7 @@ TEST_IN(rx__broken, pair_begin, end)
 		assert_int_equal(got[0], 1);
 		assert_int_equal(got[1], 1);
 	}
-	assert_true(uccl_verbs_ud_stats(nic[1]).rx_revived >= 16);
+	assert_true(ud_of(nic[1])->rx.revived >= 16);
 }
 
 static bool both_break;
@@ -392,7 +392,7 @@ TEST_IN(rx__broken_by_event, pair_begin, end)
 	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, queue);
 	for (int i = 0; i < 3000; i++)
 		assert_int_equal(rx(v, 16), 0);
-	assert_int_equal(uccl_verbs_ud_stats(nic[1]).rx_revived, 1);
+	assert_int_equal(ud_of(nic[1])->rx.revived, 1);
 	send_to(queue, 1, 100);
 	assert_int_equal(rx(v, 16), 1);
 	device_rx_check(&v[0], 1, 100);
