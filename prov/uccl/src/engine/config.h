@@ -8,8 +8,8 @@
 
 struct uccl_config {
 	const char *cc;			/* congestion control, see uccl_policy_values */
-	const char *path;		/* path choice, likewise */
-	const char *credit;		/* receiver credits, likewise */
+	const char *path;		/* name of the path choice */
+	const char *credit;		/* name of the credit policy */
 	uint16_t paths;			/* paths per peer, 1..256 */
 	uint32_t chunk_bytes;		/* largest chunk; 0: what the NIC's packet holds */
 	uint32_t eager_bytes;		/* messages up to this go without rendezvous */

@@ -48,7 +48,7 @@ struct uccl_engine_attr {
 	void *room_arg;
 	bool data_takes;			/* see uccl_msg_ep.data_takes */
 	const char *interface;			/* its name, for messages; borrowed until close; NULL: none */
-	/* It is lane `lane_number` of another engine, which it hears of by this line; NULL: it is none. */
+	/* This engine is lane `lane_number` of another engine, to which the channel leads. NULL: it is no lane. */
 	struct uccl_lane_channel *lane_channel;
 	uint8_t lane_number;
 };
@@ -70,7 +70,7 @@ void uccl_engine_run(struct uccl_engine *e, uint64_t first, const struct uccl_ni
 
 /* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);
-/* Was so much posted since the last poll that what has arrived should be read? Not within a poll. PROTOCOL R245 */
+/* Has the program posted enough since the last poll to read what arrived? Not within a poll. PROTOCOL R245 */
 bool uccl_engine_unread(const struct uccl_engine *e);
 
 /* When poll must run again even if nothing arrives; UCCL_NEVER: no need. */
@@ -78,11 +78,11 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e);
 
 /* Readable when something arrived; -FI_ENOSYS without one. */
 int uccl_engine_wait_fd(const struct uccl_engine *e);
-/* Likewise, but perhaps only what peers sent: for a moment's sleep. */
+/* The same for a short sleep: it may miss all but packets of peers. */
 int uccl_engine_nap_fd(const struct uccl_engine *e);
-/* Does somebody sleep on that, or is about to? Then a round leaves nothing there that would only wake him again. */
+/* `yes`: a thread sleeps on wait_fd or nap_fd, or is about to. Then a round takes out all that would wake it again. */
 void uccl_engine_watched(struct uccl_engine *e, bool yes);
-/* Was that asked at the time of the next rounds, and is not readable? Then they need not look for what arrived. */
+/* `yes`: the descriptor was polled just now and is not readable. Then the next rounds need not look for packets. */
 void uccl_engine_empty(struct uccl_engine *e, bool yes);
 
 /*

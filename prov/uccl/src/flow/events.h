@@ -20,7 +20,7 @@ uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t n
 /* onSelectPath: an index of f->paths. left: bytes of its message, see struct uccl_chunk_info. */
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
 /*
- * onTxRtxChunk: may the retransmission of so many bytes leave? Gated by receive slots, unless it is a descriptor, and
+ * onTxRtxChunk: may the retransmission of these bytes leave? Gated by receive slots, unless it is a descriptor, and
  * by paced credit, which it then spends; not by the window, nor by other credit. PROTOCOL R13 R14 R63 R166
  */
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now);
@@ -42,7 +42,7 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, 
  * (0: it does not say).
  */
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now);
-/* The peer is asked for so many bytes that have not come. */
+/* The peer is asked for `bytes` bytes that have not come. */
 void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
 /* The congestion window, bytes, and what it may be more for acknowledgements that wait on their way back. */
 uint64_t uccl_event_window(const struct uccl_flow *f);
@@ -54,7 +54,7 @@ bool uccl_event_credit_free(const struct uccl_flow *f);
 uint64_t uccl_event_credit_backlog(const struct uccl_flow *f);
 /* Bytes that may still be sent on the credit that is there. PROTOCOL R290 */
 uint64_t uccl_event_credit_left(const struct uccl_flow *f);
-/* It is one of so many flows now that share what one would have. */
+/* From now on `of` flows, this one among them, share what one would have. */
 void uccl_event_share(struct uccl_flow *f, uint32_t of);
 /* Chunks were declared lost. */
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now);

@@ -106,7 +106,7 @@ struct uccl_flow {
 	struct uccl_timer timer;	/* the owner's, for its heap */
 	TAILQ_ENTRY(uccl_flow) ready;	/* the owner's, its list of flows to transmit */
 	bool is_ready;
-	uint32_t share;			/* it is one of so many: see uccl_flow_share */
+	uint32_t share;			/* flows that share what one would have: see uccl_flow_share */
 
 	/* sending */
 	struct uccl_sendq sendq;
@@ -194,12 +194,12 @@ void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen);
 void uccl_flow_share(struct uccl_flow *f, uint32_t of);
 
 /*
- * The peer is asked for so many bytes, and will want credit for them: it need not say so. Before the record that asks.
+ * The peer is asked for `bytes` bytes, and will want credit for them: it need not say so. Before that record.
  * PROTOCOL R248
  */
 void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
 
-/* The network says that it carries packets of so many bytes at most (PROTOCOL R152). */
+/* The network says that it carries packets of at most `bytes` bytes (PROTOCOL R152). */
 void uccl_flow_mtu_reported(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 
 /* Ask for fences on every path that has a doubt about message id; settled() follows for each doubt. */

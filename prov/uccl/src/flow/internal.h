@@ -23,10 +23,10 @@
 /* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
 #define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
 
-/* An acknowledgement is asked for at least every so many bytes of a long transfer. */
+/* A long transfer asks for an acknowledgement at least every this many bytes. */
 #define UCCL_AR_BYTES 131072
 
-/* Payload of the largest chunk in packets of so many bytes. */
+/* Payload of the largest chunk in packets of `bytes` bytes. */
 static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {
 	if (bytes == f->pmtu.most)
@@ -124,7 +124,7 @@ static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *
 bool flow_segments_whole(const struct uccl_flow *f, uint64_t csn);
 bool flow_segments_gap(const struct uccl_flow *f, uint64_t csn);
 void flow_segments_end(struct uccl_flow *f, uint64_t csn);
-/* What came of chunks that are not whole, in so many lines at most. */
+/* Write into `a` what came of chunks that are not whole, in at most `most` lines. */
 void flow_segments_tell(struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
 
 /* direct.c */

@@ -81,7 +81,7 @@ static inline uint32_t uccl_segment_map_behind(uint64_t map, uint64_t other)
 	return last == 63 ? 0 : (uint32_t)__builtin_popcountll(map >> (last + 1));
 }
 
-/* Can this be one of it, of so many bytes? */
+/* Can segment `index` of this chunk have `len` bytes? */
 static inline bool uccl_segment_map_fits(const struct uccl_segment_map *p, uint8_t index, uint32_t len)
 {
 	return index < p->count && len == uccl_segment_map_len(p, index);

@@ -35,7 +35,7 @@ enum uccl_lane_cmd_type {
 
 /* Commands that a box holds. */
 #define UCCL_LANE_CHANNEL_CMDS 1024
-/* Of these so many may lie there unread while the lane sleeps. */
+/* Commands that may lie there unread while the lane sleeps. */
 #define UCCL_LANE_CHANNEL_UNREAD 128
 /* Stripes that one lane has at once: enough to fill a window while the primary looks elsewhere. */
 #define UCCL_LANE_CHANNEL_STRIPES 16
@@ -51,7 +51,7 @@ struct uccl_lane_channel {
 	void *arg;
 	/* The primary waits for what the lane does right now; see base/rundown.h. NULL: lanes have no threads. */
 	void (*rest)(uint32_t times);
-	/* The lane has so many payloads that wait for RX_POST; of all lanes of the endpoint: */
+	/* Payloads at the lane that wait for RX_POST. Then those of all lanes of the endpoint: */
 	_Atomic uint32_t nunplaced;
 	struct uccl_unplaced_data *unplaced;
 	/* The primary's own. */

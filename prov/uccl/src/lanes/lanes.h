@@ -27,7 +27,7 @@
  * primary's.
  */
 #define UCCL_LANES_FIRST 32768u
-/* With so many bytes under way the primary has enough to do: what else would go without an answer goes over lanes. */
+/* With this many bytes under way the primary has enough to do: further unsolicited data goes over lanes. */
 #define UCCL_LANES_UNSOLICITED (4 * UCCL_LANES_FIRST)
 /* In CTS, where the place for direct writes would be: that lanes may carry it, and which, by bits. */
 #define UCCL_CTS_LANES (1ull << 16)

@@ -62,8 +62,8 @@ struct uccl_reassembly {
 	uint64_t room;			/* bytes of the message that have a place; what is behind goes nowhere */
 	uint64_t from, limit;		/* of the message: [from, limit) */
 	uint32_t id, gen;		/* the message's handle at the primary, 0: ahead of CTS; its sequence number */
-	uint32_t nstripes;		/* so many, */
-	uint32_t stripe_bytes;		/* of so many bytes, the last perhaps fewer */
+	uint32_t nstripes;		/* of the message */
+	uint32_t stripe_bytes;		/* length of each stripe; the last may be shorter */
 	/* The primary's own. */
 	void *rx;			/* whose it is; NULL: nobody's any more */
 	uint32_t whole;
@@ -79,7 +79,7 @@ static inline uint64_t reassembly_key(uint32_t id, uint32_t gen)
 	return (uint64_t)id << 32 | gen;
 }
 
-/* Bytes of each stripe of so many bytes, which are not none; `short_stripes`: both sides know short ones. */
+/* Length of the stripes of a message of `bytes` bytes, more than 0. `short_stripes`: both sides know short ones. */
 uint32_t lanes_stripe_bytes(uint64_t bytes, bool short_stripes);
 /* For bytes [from, limit), which are not none. NULL: no memory. */
 struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t stripe, uint32_t id,

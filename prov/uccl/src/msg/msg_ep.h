@@ -59,7 +59,7 @@ struct uccl_peer_tx {
 	struct uccl_op_list sends;	/* begun and not complete */
 	uint64_t mseq;			/* next message sequence number */
 	uint32_t unsolicited_bytes;	/* unsolicited bytes of messages of which CTS has not come */
-	int8_t met_streak;	/* so many met a receive in a row; below 0: so many are left after one that did not */
+	int8_t met_streak;	/* messages in a row that met a receive; below 0: to come after one that met none */
 };
 
 /* How messages to it go: send/send.c. */
@@ -309,9 +309,9 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
  * a receiver that copies one train after the other is late with CTS.
  */
 #define UCCL_UNSOLICITED_MAX (4u * UCCL_EAGER_MAX)
-/* Most unsolicited bytes to one peer whose CTS has not come: behind so many it comes in time. */
+/* Most unsolicited bytes to one peer whose CTS has not come: while they travel, CTS comes. */
 #define UCCL_UNSOLICITED_PEER_MAX (2u * UCCL_UNSOLICITED_MAX)
-/* So many messages in a row met a receive: the next one will, probably. After one that did not none is sure of it. */
+/* Once this many messages in a row met a receive, the next one probably does, too. One that meets none ends that. */
 #define UCCL_UNSOLICITED_MET 2
 #define UCCL_UNSOLICITED_PAUSE 16
 /* Predicting the place of a payload pays from this chunk size on. */
@@ -456,7 +456,7 @@ static inline void uccl_msg_followed(struct uccl_msg_ep *m)
 {
 	m->predict.unsolicited_soon = UCCL_UNSOLICITED_SOON;
 }
-/* Likewise of GRO batches: what comes between two of them is taken in before the next one is received. */
+/* Does a peer send GRO batches? Then what comes between two of them is taken in before the next one is received. */
 static inline bool uccl_msg_runs(const struct uccl_msg_ep *m)
 {
 	return m->predict.runs_soon;
@@ -466,13 +466,13 @@ static inline void uccl_msg_no_run(struct uccl_msg_ep *m)
 {
 	m->predict.runs_soon -= m->predict.runs_soon > 0;
 }
-/* The peer's segments come in GRO batches, of so many bytes of payload each. */
+/* The peer's segments come in GRO batches, with `each` bytes of payload in a packet. */
 static inline void uccl_msg_run(struct uccl_peer *p, uint32_t each)
 {
 	p->predict.run_each = each;
 	p->msg_ep->predict.runs_soon = UCCL_RUNS_SOON;
 }
-/* What came to those places: so many were right, so many wrong. Before any of it is processed. */
+/* Of the packets at predicted places `right` belong there and `wrong` do not. Call before they are processed. */
 void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);
 /*
  * Where the payload of this chunk belongs, or that of a GRO batch of its segments from this one on, `len` bytes, if it

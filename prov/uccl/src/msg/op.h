@@ -110,7 +110,7 @@ struct uccl_target_ops {
 #define UCCL_OPF_DIRECTED (1u << 6) /* recv: only from `peer` */
 #define UCCL_OPF_CHILD	  (1u << 7) /* recv: one message in a multi-receive buffer; made by msg */
 #define UCCL_OPF_COLL	  (1u << 10) /* of a collective: tagged, and never for a receive of the application */
-#define UCCL_OPF_CM	  (1u << 11) /* of connection management: likewise */
+#define UCCL_OPF_CM	  (1u << 11) /* of connection management: never for a receive of the application */
 #define UCCL_OPF_FENCE	  (1u << 9) /* not before all that was posted to this peer is complete */
 
 struct uccl_peer;

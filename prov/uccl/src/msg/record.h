@@ -18,7 +18,7 @@ enum uccl_rec_type {
 	UCCL_REC_RESP = 7,  /* target -> initiator: it is done, or refused */
 	UCCL_REC_REPLY = 8, /* payload of a read: bulk rec, id and gen = the initiator's handle and message sequence */
 	UCCL_REC_ABORT = 9,  /* initiator -> target: a message or request is taken back */
-	UCCL_REC_ABORTED = 10, /* target -> initiator: it is (err 1), or it was complete (err 0) */
+	UCCL_REC_ABORTED = 10, /* target -> initiator: taken back (err 1), or complete before (err 0) */
 };
 
 #define UCCL_ENV_TAGGED 1u

@@ -27,7 +27,8 @@
 	X(quiet_rtts, 4, 0, 1e6, "RTTs",									\
 	  "a sender counts as busy for this long after it was heard (ours)")					\
 	X(quiet_us, 50, 1, 1e6, "us",										\
-	  "but at least for this long: the time of a few chunks of 64 senders at 400 Gb/s (ours)")
+	  "but a sender counts as busy for at least this long, the time of a few chunks of 64 senders at "	\
+	  "400 Gb/s (ours)")
 
 UCCL_CONSTANTS(auto, AUTO_CONSTANTS);
 

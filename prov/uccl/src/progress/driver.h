@@ -129,7 +129,7 @@ int uccl_driver_nap_fd(struct uccl_driver *d);
 uint64_t uccl_driver_expiry(struct uccl_driver *d);
 /* A descriptor that is readable when something arrived; -1: there is none. The lock is held. */
 int uccl_driver_fd(struct uccl_driver *d);
-/* Close all connections, and wait until the peers know or a time limit passes. Nobody else drives it. */
+/* Close all connections, and wait until the peers know or a time limit passes. No other thread runs the engine now. */
 void uccl_driver_linger(struct uccl_driver *d);
 
 /* Wake sleepers that would sleep longer than the engine's expiry. The lock is held. */

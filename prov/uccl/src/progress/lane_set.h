@@ -24,7 +24,7 @@ struct uccl_lane_set_ops {
 	void (*free)(struct uccl_lane_set *s);
 };
 
-/* A number of lanes: uccl_lanes_count() chooses. */
+/* In place of a number of lanes: uccl_lanes_count() chooses the number. */
 #define UCCL_LANES_AUTO UINT64_MAX
 
 /*

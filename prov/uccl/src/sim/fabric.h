@@ -49,7 +49,7 @@ struct uccl_fab_topo {
 	uint32_t cores_per_agg;	   /* 3 tiers: core switches above each of these */
 	uint32_t rails;		   /* NICs of a server, each on a tor of its own; 0 or 1: neighbours share a tor */
 	uint64_t host_bps, up_bps; /* links of hosts; links between switches */
-	uint32_t slow_hosts;	   /* so many, spread evenly, have links of slow_bps instead */
+	uint32_t slow_hosts;	   /* hosts, spread evenly, whose links have slow_bps instead */
 	uint64_t slow_bps;
 	uint8_t ecmp;		   /* enum uccl_fab_ecmp */
 	uint64_t delay_ps;	   /* of every link, with what the switch behind it takes */
@@ -58,7 +58,7 @@ struct uccl_fab_topo {
 	bool trim;		   /* cut the payload off instead of dropping the packet */
 	uint32_t trim_bytes;	   /* what is left of it on the wire */
 	uint64_t shared_bytes;	   /* memory that data queues of a switch share, instead of queue_bytes; 0: none */
-	double alpha;		   /* of what is left of it one queue may have so many times as much */
+	double alpha;		   /* one queue may have this many times what is left of the memory */
 	bool pfc;		   /* nothing is dropped: whoever sends too much is stopped */
 	uint64_t xoff_bytes;	   /* pfc, not shared: what may come over a link and wait before it is stopped */
 	uint64_t headroom_bytes;   /* pfc: memory of each link for what comes all the same */

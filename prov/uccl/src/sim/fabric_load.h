@@ -10,7 +10,7 @@
 
 struct uccl_fab_sizes {
 	const char *name, *text;
-	/* The cumulative distribution, straight between points: so many percent have at most these bytes. */
+	/* The cumulative distribution, straight between points: `percent` of the transfers have at most `bytes`. */
 	struct {
 		double bytes, percent;
 	} points[16];

@@ -28,7 +28,7 @@ struct uccl_fab_lossy {
 
 /* Switches that fall ill: what is asked for, and how it is now. fabric_script.c writes it. */
 struct uccl_fab_illness {
-	uint64_t victims;    /* so many */
+	uint64_t victims;    /* number of them */
 	uint64_t at_ns;	     /* then */
 	uint64_t flap_ns;    /* they come and go in this rhythm; 0: they stay away */
 	uint64_t reroute_ns; /* routing leaves them after this time; 0: never */
@@ -41,7 +41,7 @@ struct uccl_fab_illness {
 struct uccl_fab_look {
 	char file[256]; /* empty: none */
 	uint64_t every_ns;
-	uint64_t hosts; /* of so many; 0: all */
+	uint64_t hosts; /* number of hosts; 0: all */
 	struct uccl_fab_trace trace;
 };
 
@@ -54,7 +54,7 @@ struct uccl_fab_play {
 	uint64_t senders;    /* incast: of one receiver */
 	uint64_t alone;	     /* incast: only what is beside it */
 	uint64_t stagger_ns; /* stagger: between two that begin */
-	uint64_t messages;   /* turns: so many */
+	uint64_t messages;   /* turns: number of messages */
 	double skew;	     /* alltoall: exponent of Zipf's law */
 	uint64_t pieces;     /* tree: that a host's bytes are cut into */
 	char file[256];	     /* list: of transfers */

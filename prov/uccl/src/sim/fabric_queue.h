@@ -51,7 +51,7 @@ void uccl_fab_queue_fini(struct uccl_fab_queue *q);
 void uccl_fab_queue_put(struct uccl_fab_queue *q, struct uccl_fab_event *e, uint64_t at);
 /* The next event, which is in the queue no more; NULL: there is none. Sets now. */
 struct uccl_fab_event *uccl_fab_queue_get(struct uccl_fab_queue *q);
-/* The one that is to come out after so many others, as far as is known now without effort. NULL: it is not. */
+/* The event that is to come out after `after` others, if that is known without effort; else NULL. */
 static inline struct uccl_fab_event *uccl_fab_queue_peek(const struct uccl_fab_queue *q, uint32_t after)
 {
 	return q->ncur > after ? q->cur[q->ncur - 1 - after] : NULL;

@@ -30,7 +30,7 @@ struct uccl_fab_op {
 	uint64_t cover;	   /* sum over [a, b) that arrived of g(b) - g(a): tells whether they are the whole */
 	uint32_t src, dst;
 	uint32_t after; /* first of those that wait for this one, in uccl_fab_scene.edges; UINT32_MAX: none */
-	uint32_t waits; /* so many have to arrive before it begins */
+	uint32_t waits; /* operations that have to arrive before it begins */
 	uint8_t group;	/* for reports */
 	uint8_t rank;  /* at both ends */
 	bool begun;
@@ -61,12 +61,12 @@ struct uccl_fab_told {
 /* Flows of others, which nothing slows. fabric_play.c writes it. */
 struct uccl_fab_others {
 	double share;	/* of every host's link that they send and receive */
-	uint16_t flows; /* so many of them begin at each host, each on one path; 0: 4 */
+	uint16_t flows; /* that begin at each host, each on one path; 0: 4 */
 };
 
 /* Of hosts, on average. fabric_play.c writes it. */
 struct uccl_fab_jitter {
-	uint64_t ns;	   /* what arrives waits so long while its host does something else */
+	uint64_t ns;	   /* how long arrived packets wait while their host does something else */
 	uint64_t every_ns; /* the time between two such pauses of a host */
 };
 

@@ -7,7 +7,7 @@
 
 #include "sim/fabric.h"
 
-/* The full fat tree of k-port switches has 2 * half^tiers hosts. The `half` for so many hosts; 0: there is none. */
+/* The full fat tree of k-port switches has 2 * half^tiers hosts. The `half` that gives `hosts` hosts; 0: none does. */
 uint32_t uccl_fab_sizes_half(uint8_t tiers, uint32_t hosts);
 
 /*

@@ -37,7 +37,7 @@ struct uccl_sim_nic_cfg {
 	uint16_t labels;
 	bool tx_sync;
 	bool placements;	  /* payload is scattered to predicted places */
-	uint32_t placements_most; /* so many of them at once, 0: as many as are told */
+	uint32_t placements_most; /* most of them at once; 0: as many as are told */
 	double misplaced;		/* share of them to which something comes that the NIC keeps to itself */
 	bool ages;		/* fill uccl_rx.age_ns */
 	bool shared_slots;	/* control packets take the same slots as data */

@@ -10,7 +10,7 @@ struct uccl_sim_scenario {
 	const char *text;
 	const char *options; /* over the defaults */
 	const char *needs;   /* options without which there is no such scene: nothing overrides these; NULL: none */
-	uint32_t seeds;	     /* so many in a row; 0: 1 */
+	uint32_t seeds;	     /* number of seeds in a row; 0: 1 */
 	/* Opens, runs and closes worlds as it likes; returns the violations. NULL: random work. */
 	uint32_t (*run)(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg);
 	const void *arg;

@@ -20,7 +20,7 @@
 
 enum uccl_switch { UCCL_SWITCH_NO, UCCL_SWITCH_YES, UCCL_SWITCH_AUTO };
 
-/* The values are in the units of the engine. A field of a part of a variable begins with the variable's name. */
+/* Values are in the units of the engine. The name of a field begins with that of its variable: paths_idle_ns. */
 
 /* NICs and their packets. param_nic.c writes it. */
 struct uccl_nic_params {

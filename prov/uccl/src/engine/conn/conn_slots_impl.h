@@ -11,23 +11,23 @@ struct uccl_engine;
 /* Of a connection. */
 struct conn_slots {
 	struct uccl_grant grant;	/* from the handshake on */
-	uint32_t typical_len;		/* so long are its packets lately, */
-	uint32_t longest, came;		/* and of so many that came since that was set none was longer than this */
+	uint32_t typical_len;		/* usual length of the peer's packets of late, bytes */
+	uint32_t longest, came;		/* longest of the `came` packets that came since typical_len was set */
 };
 
 /* Of an engine. */
 struct engine_slots {
 	struct uccl_slots queue;	/* the receive queue, */
-	uint32_t room;			/* which holds so many of the largest packets */
+	uint32_t room;			/* packets of the largest length that fit there */
 };
 
 /* What the handshake grants is a promise from then on. Once for a connection; later calls do nothing. */
 void conn_grant(struct conn *c);
 /* What the peer takes is known. */
 void conn_slots_known(struct conn *c);
-/* Its packets have at most so many bytes. */
+/* The peer's packets have at most `mtu` bytes. */
 void conn_slots_fit(struct conn *c, uint32_t mtu);
-/* A packet of a chunk came, so long. */
+/* A packet of a chunk came, of `bytes` bytes. */
 void conn_slots_came(struct conn *c, uint32_t bytes);
 /* The queue may be shared with other endpoints of the process, which come and go. */
 void slots_refit(struct uccl_engine *e);

@@ -90,7 +90,7 @@ void conn_handshake_sent(struct conn *c);
  * alive is told by CLOSE. PROTOCOL R311
  */
 void conn_fail(struct conn *c, int err, uint64_t now);
-/* Likewise, without CLOSE. */
+/* The same as conn_fail, without CLOSE. */
 void conn_fail_silently(struct conn *c, int err, uint64_t now);
 /* The peer said CLOSE, for this reason. */
 void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now);

@@ -63,7 +63,7 @@ struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, ui
 struct conn *conn_by_token(struct uccl_engine *e, uint64_t token);
 /* The first of those living at a place; TAILQ_NEXT(c, entry.place_link) is the next. NULL: none. */
 struct conn *conns_at(struct uccl_engine *e, const struct uccl_nic_addr *at);
-/* To be found from now on, by token, and by address if `keyed`; -FI_ENOMEM: nothing happened. */
+/* Enter `c` into the tables, by token and, if `keyed`, by address. -FI_ENOMEM: nothing happened. */
 int conns_add(struct conn *c, bool keyed);
 /* To be found no more, if it still was. */
 void conns_remove(struct conn *c);

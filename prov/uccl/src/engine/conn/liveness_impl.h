@@ -19,7 +19,7 @@ struct conn_liveness {
 	uint64_t suspect_at;		/* next probe of a suspect */
 	uint64_t kept_ns;		/* last keepalive */
 	uint64_t checked_ns;		/* last scan while something was expected of it; 0: nothing is */
-	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
+	uint64_t unanswered_ns;		/* how long the peer has let us wait, without our own absences */
 	uint64_t init_ack_ns;		/* when INIT_ACK was sent last */
 	int broken;			/* see conn_broken(); 0: it is not */
 };

@@ -13,7 +13,7 @@ struct conn;
 /* Of a connection. */
 struct conn_silence {
 	uint64_t checked_ns;		/* last look while an answer was due; 0: none was */
-	uint64_t silent_ns;		/* the peer left us without an answer for so long, our own absences left out */
+	uint64_t silent_ns;		/* how long the peer has not answered, without our own absences */
 	uint64_t warned_ns;		/* silent_ns at the first warning */
 	uint8_t warned;			/* warnings since the peer last answered */
 	bool noted;			/* a line of level info said that the process lives and does not answer */

@@ -14,7 +14,7 @@ struct conn_tx {
 	uint8_t init_buf[UCCL_INIT_MAX];
 };
 
-/* A message of so many bytes waits for others. Returns the bytes of all that wait. */
+/* A message of `len` bytes waits for others to join it. Returns the bytes of all that wait. */
 static inline uint32_t conn_tx_gather(struct conn_tx *t, uint64_t len)
 {
 	return t->gathered += (uint32_t)len;

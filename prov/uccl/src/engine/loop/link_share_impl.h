@@ -26,12 +26,12 @@ struct engine_share {
 };
 
 void engine_share_init(struct engine_share *s, const struct uccl_engine_attr *attr);
-/* Its lanes share the link with it, by `load`, which is theirs and its own from now on. */
+/* An endpoint and its lanes share the link. They own `load` from now on, where each tells how busy it is. */
 void engine_share_lanes(struct engine_share *s, struct uccl_engine *const *lane, uint8_t n,
 			struct uccl_load_table *load);
-/* It says in the table what it moved lately, and reads how busy all are. PROTOCOL R289 */
+/* The engine writes into the load table what it moved lately, and reads how busy the others are. PROTOCOL R289 */
 void engine_load_update(struct uccl_engine *e, uint64_t now);
-/* Other endpoints hand out credit for the same link: how many, now? */
+/* Count again the endpoints that hand out credit for the same link. */
 void engine_link_share(struct uccl_engine *e, uint64_t now);
 
 #endif

@@ -78,7 +78,7 @@ struct uccl_tx *engine_tx_slot(struct uccl_engine *e);
 bool engine_tx_add(struct uccl_engine *e);
 /* Send one packet that belongs to no flow; lost if the NIC is busy. */
 void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx);
-/* Likewise, to a peer without a flow: CLOSE for this reason (enum uccl_close_reason), or CLOSE_ACK (0). */
+/* Send a peer without a flow a CLOSE with this reason (enum uccl_close_reason), or CLOSE_ACK (reason 0). */
 void engine_tell(struct conn *c, uint8_t type, uint8_t reason);
 
 #endif

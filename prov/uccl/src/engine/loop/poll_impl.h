@@ -20,7 +20,7 @@ static inline void engine_poll_init(struct engine_poll *p, uint64_t now)
 	p->polled_ns = now;
 }
 
-/* The program gives us so many bytes to send. */
+/* The program posts `bytes` bytes to send. */
 static inline void engine_posted(struct engine_poll *p, uint64_t bytes)
 {
 	p->posted += bytes;

@@ -26,7 +26,7 @@ enum silent_process {
 	SILENT_ANSWERS,	 /* it is there, and answers by TCP, before it was ever connected */
 };
 
-/* The peer has not answered for so long. */
+/* The peer has not answered for silent_ns. */
 void conn_silent_reported(struct conn *c, uint64_t silent_ns, enum silent_process process);
 /* It answered after all. `warned`: a warning had said that it does not. */
 void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned);

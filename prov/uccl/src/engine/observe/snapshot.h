@@ -34,15 +34,15 @@ struct uccl_snapshot {
 	uint32_t bytes;			/* of all of it */
 	uint64_t at_ns;			/* CLOCK_MONOTONIC, or the simulator's */
 	int64_t pid;			/* the writer's, 0: none */
-	int64_t rank;			/* likewise, in its job; -1: not known */
-	char host[64];			/* likewise, may be empty */
-	char interface[80];		/* likewise, may be empty */
-	char place[80];			/* likewise: where packets to this endpoint go */
+	int64_t rank;			/* of the process in its job; -1: not known */
+	char host[64];			/* of the process; may be empty */
+	char interface[80];		/* of the endpoint; may be empty */
+	char place[80];			/* where packets to this endpoint go; may be empty */
 	char backend[32], cc[16], path[16], credit[16];
 	uint8_t ip[16];			/* of this endpoint, and its port: as its peers see it */
 	uint16_t port;
 	uint16_t reserved[3];
-	uint64_t nic_ns;		/* for so long the NIC took no more although there was something to send */
+	uint64_t nic_ns;		/* how long the NIC took no more although there was something to send */
 	uint32_t nconns, nopen;		/* peers, and those that are connected */
 	uint32_t npeers;		/* that follow here */
 	uint32_t left_out;		/* for want of room */
@@ -67,8 +67,8 @@ struct uccl_snapshot_peer {
 	uint64_t srtt_ns, min_rtt_ns;	/* min: UINT64_MAX without a sample */
 	uint64_t heard_ago_ns;
 	uint64_t credit_used, credit_limit; /* bytes since the beginning; limit UINT64_MAX: no credits */
-	uint64_t stall_for_ns;		    /* so long already */
-	uint64_t stall_ns[UCCL_STALL_COUNT]; /* so long each in all; together since the peer was first known */
+	uint64_t stall_for_ns;		    /* how long this stall has lasted */
+	uint64_t stall_ns[UCCL_STALL_COUNT]; /* total of each kind; their sum is the time since the peer became known */
 };
 
 struct uccl_snapshot_path {

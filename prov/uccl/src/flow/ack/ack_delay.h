@@ -48,7 +48,7 @@ static inline uint64_t uccl_ack_delay_queue(const struct uccl_ack_delay *o)
 	return o->srtt_ns > o->min_rtt_ns ? o->srtt_ns - o->min_rtt_ns : 0;
 }
 
-/* So much more than a window of so many bytes may be without an acknowledgement. */
+/* Bytes that may be unacknowledged beyond a window of `bytes` bytes. */
 static inline uint64_t uccl_ack_delay_more(const struct uccl_ack_delay *o, uint64_t bytes)
 {
 	return bytes / UCCL_ACK_DELAY_WHOLE * o->share;

@@ -40,7 +40,7 @@ struct uccl_ack_tracker {
 	uint64_t at;		/* delayed acknowledgement */
 	uint64_t sent_ns;	/* when the last block left */
 	uint64_t answer_ns;	/* the last PROBE that was answered */
-	uint8_t answers_more;	/* the answer goes on so many other paths, too */
+	uint8_t answers_more;	/* number of other paths on which the answer goes, too */
 	uint32_t msg_limit;	/* message sequence numbers that we grant */
 	bool rcv_short;		/* no memory for unexpected payload: peers should send envelopes only */
 };
@@ -63,7 +63,7 @@ void uccl_ack_tracker_dup(struct uccl_ack_tracker *o, bool excused, uint64_t now
  */
 bool uccl_ack_tracker_answer(struct uccl_ack_tracker *o, uint16_t path, uint64_t gap_ns, uint64_t reacted_ns,
 			     uint64_t now);
-/* The answer goes on so many other paths, too. */
+/* The answer goes on `more` other paths, too. */
 void uccl_ack_tracker_answer_more(struct uccl_ack_tracker *o, uint8_t more);
 /* Take one of these. */
 bool uccl_ack_tracker_take_answer(struct uccl_ack_tracker *o);

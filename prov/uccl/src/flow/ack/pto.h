@@ -50,7 +50,7 @@ static inline void uccl_pto_rest(struct uccl_pto *s, uint64_t at)
 	s->at = at;
 }
 
-/* It is `at`, and the peer was asked, while so many chunks are in flight. */
+/* The time `at` has come, and the peer was asked. `chunks` are in flight. */
 void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
 /*
  * A chunk that left at sent_ns is lost. True: with it half of what was in flight when the latest row of time-outs

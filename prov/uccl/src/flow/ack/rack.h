@@ -23,7 +23,7 @@
 #define UCCL_RACK_PKTS_MAX 256
 /* How often paths are asked for a chunk that later ones overtook: its own, then one that works. */
 #define UCCL_RACK_ASKS 2
-/* Where nothing comes out of order a chunk is late behind so many that left after it (RFC 8985 section 6.2, step 4). */
+/* If nothing comes out of order, a chunk is late once so many came that left after it: RFC 8985 6.2, step 4. */
 #define UCCL_RACK_BEHIND 3
 /* Less than this is no order: clocks and queues of a host are not finer. */
 #define UCCL_RACK_LEAST_NS UCCL_NS_PER_US
@@ -33,7 +33,7 @@ struct uccl_rack {
 	uint64_t at;		/* when to look again; UCCL_NEVER: when something new is reported */
 	uint64_t asked_ns;	/* when a path that works was last asked for overtaken chunks */
 	uint32_t reorder_packets; /* tolerance within a path, grows with spurious retransmissions */
-	uint64_t reorder_ns;	/* likewise across paths */
+	uint64_t reorder_ns;	/* the same across paths */
 	uint64_t keep_until_ns;	/* when both begin to shrink again */
 	uint32_t dups;		/* the peer's count of duplicates */
 	/*
@@ -90,7 +90,7 @@ static inline void uccl_rack_reported(struct uccl_rack *r, uint64_t sent_ns)
 	r->reported_ns = uccl_max(r->reported_ns, sent_ns);
 }
 
-/* One that left later on the same path was reported, by so many numbers: is what it overtook lost? PROTOCOL R52 */
+/* A packet that left `by` numbers later on the same path was reported. Is the overtaken one lost? PROTOCOL R52 */
 static inline bool uccl_rack_proof(const struct uccl_rack *r, int64_t by)
 {
 	return by > r->reorder_packets;

@@ -26,7 +26,7 @@ struct uccl_rate_stamp {
 
 struct uccl_rate {
 	uint64_t delivered, delivered_ns, first_ns; /* as above, now */
-	uint64_t limited;	/* samples are limited until so much is delivered; 0: they are not */
+	uint64_t limited;	/* samples are limited until this many bytes are delivered; 0: they are not */
 	/* of this acknowledgement: */
 	bool any;
 	struct uccl_rate_stamp newest; /* of the chunk that left last, */
@@ -92,7 +92,7 @@ static inline struct uccl_rate_sample uccl_rate_sample(struct uccl_rate *r, uint
 	return s;
 }
 
-/* Bytes that it delivers in so long a time, as far as is known; 0: nothing is. */
+/* Bytes that the network delivers in `ns`, as far as is known; 0: the rate is not known. */
 static inline uint64_t uccl_rate_in(const struct uccl_rate *r, uint64_t ns)
 {
 	return r->mean_ns ? (uint64_t)((double)r->mean_bytes * (double)ns / (double)r->mean_ns) : 0;

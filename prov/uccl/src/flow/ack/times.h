@@ -38,10 +38,10 @@ struct uccl_times {
 void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_ns);
 /* A round trip, turnaround taken off. */
 void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns);
-/* The peer's host took so long. */
+/* The peer's host took delay_ns to answer. */
 void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now);
 
-/* The acknowledgement of a chunk for which it might wait for payload came so long after that. */
+/* A chunk whose acknowledgement may ride on payload was acknowledged took_ns after it left. */
 void uccl_times_ride(struct uccl_times *t, uint64_t took_ns);
 
 /* What the peer's host may take before silence says anything. PROTOCOL R99 */

@@ -14,10 +14,10 @@ struct uccl_flow;
 #define UCCL_STALL_REASONS(X)                                                                                          \
 	X(NOT, "nothing")                                                                                              \
 	X(WINDOW, "window")	     /* data waits: the congestion window is full */                                   \
-	X(PACE, "pacing")	     /* likewise: congestion control spreads it in time */                             \
-	X(CREDIT, "credit")	     /* likewise: the receiver grants no more */                                       \
-	X(SLOTS, "slots")	     /* likewise: the receiver has no more places for packets */                       \
-	X(CHUNKS, "chunks under way") /* likewise: no more may be under way (window of FI_UCCL_PATHS) */               \
+	X(PACE, "pacing")	     /* data waits: congestion control spreads it in time */                           \
+	X(CREDIT, "credit")	     /* data waits: the receiver grants no more */                                     \
+	X(SLOTS, "slots")	     /* data waits: the receiver has no more places for packets */                     \
+	X(CHUNKS, "chunks under way") /* data waits: no more may be under way (window of FI_UCCL_PATHS) */             \
 	X(LIMIT, "message limit")    /* messages wait: the peer takes no more at once */                               \
 	X(LOSS, "losses")	     /* something is lost and not yet repaired */                                      \
 	X(SILENT, "peer not calling") /* the peer does not answer, asked more than once */                             \

@@ -13,7 +13,7 @@
 
 #include "base/units.h"
 
-/* Whatever is shorter counts as so many bytes. */
+/* A shorter packet counts as this many bytes. */
 #define UCCL_BURST_LEAST 1024
 
 struct uccl_burst {

@@ -58,14 +58,14 @@ void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns);
 /* Take in a sample of this path. rtt_ns > 0. */
 void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now);
 
-/* A packet of so many bytes of payload leaves on it; returns its number. */
+/* A packet with `bytes` of payload leaves on the path. Returns its number. */
 static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t bytes)
 {
 	uccl_path_counters_left(&p->counters, bytes);
 	return p->next_seq++;
 }
 
-/* A direct write of so many bytes leaves on it. A path on trial tries with this CSN. */
+/* A direct write of `bytes` bytes leaves on the path. A path on trial tries with this CSN. */
 static inline void uccl_path_wrote(struct uccl_path *p, uint32_t bytes, uint64_t csn)
 {
 	uccl_path_counters_left(&p->counters, bytes);
@@ -101,7 +101,7 @@ static inline void uccl_path_lost(struct uccl_path *p)
 }
 
 /*
- * The peer reports so many marks in all, in units of UCCL_MARK_BYTES. Returns how many are new: none if the report is
+ * The peer reports the sum of all marks, in units of UCCL_MARK_BYTES. Returns how many are new: none if the report is
  * older than the last one. PROTOCOL R190
  */
 static inline uint16_t uccl_path_marked(struct uccl_path *p, uint16_t marks)

@@ -14,9 +14,9 @@
 
 #include "base/units.h"
 
-/* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
+/* After this many losses in a row a path carries no direct writes any more. PROTOCOL R84 */
 #define UCCL_WRITE_LOSSES_MAX 3
-/* The back-off of trials that fail ends with so many. */
+/* After this many failed trials the back-off grows no more. */
 #define UCCL_WRITE_STRIKES_MAX 8
 
 enum uccl_path_write {

@@ -17,7 +17,7 @@
 #include "flow/path/path.h"
 #include "flow/observe/stats.h"
 
-/* Control packets prefer so many paths: those that the peer reported last. */
+/* Control packets prefer the paths that the peer reported last, this many. */
 #define UCCL_CONTROL_PATHS 8
 
 struct uccl_paths;
@@ -64,7 +64,7 @@ struct uccl_paths {
 	struct uccl_control_paths control;
 	uint16_t alive;		/* reported last */
 	uint16_t warm;		/* payload leaves on it while little is in flight */
-	uint8_t warm_tried;	/* so many were tried for that */
+	uint8_t warm_tried;	/* paths that were tried for that */
 	uint16_t probes_due;	/* paths with a probe to send */
 	uint16_t write_rr;	/* where the next path that may carry writes is looked for */
 	uint32_t unheard;	/* answers in a row that the peer does not know of */

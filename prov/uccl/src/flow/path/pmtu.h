@@ -21,7 +21,7 @@
 #define UCCL_PMTU_LEAST 500
 /* Round trips in a row in which long packets were lost. */
 #define UCCL_PMTU_ROUNDS 3
-/* A length that was tried so often, and lost, seems not to pass. */
+/* A length that was lost this many times seems not to pass. */
 #define UCCL_PMTU_TRIES 3
 /* The search ends when it knows the length so well. */
 #define UCCL_PMTU_STEP 32
@@ -42,7 +42,7 @@ struct uccl_pmtu {
 	uint32_t bytes;		/* of the longest packet that may leave, but for a trial */
 	uint32_t most;		/* that both hosts take */
 	uint32_t least; /* UCCL_PMTU_LEAST, or more, so that chunks of the longest packets fit into sub-segments */
-	uint32_t bad;		/* so long ones seem not to pass; more than most: none is known */
+	uint32_t bad;		/* packets of this length seem not to pass; above `most`: no such length is known */
 	uint32_t failed;	/* the longest trial of those that `tries` counts */
 	uint8_t tries;		/* trials lost since one came through, or since bad was set */
 	uint8_t rounds;		/* in a row, in which long packets were lost and none came through */

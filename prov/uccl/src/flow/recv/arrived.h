@@ -23,7 +23,7 @@ struct uccl_arrived {
 /* False: no memory. */
 bool uccl_arrived_init(struct uccl_arrived *a, uint32_t window, uint64_t first);
 void uccl_arrived_fini(struct uccl_arrived *a);
-/* What a block with so many words tells. */
+/* Fill a block that has room for `nwords` words. */
 void uccl_arrived_tell(const struct uccl_arrived *a, struct uccl_ack *ack, uint8_t nwords);
 
 /* Did this one of the window arrive? */

@@ -54,7 +54,7 @@ void uccl_subsegments_drop(struct uccl_subsegments *p, uint64_t csn);
 uint8_t uccl_subsegments_tell(const struct uccl_subsegments *p, uint64_t csn, struct uccl_ack_segments *a, uint8_t most,
 			      uint32_t *seen);
 
-/* Likewise, most often there is nothing. */
+/* uccl_subsegments_drop, for the common case that there is nothing to drop. */
 static inline void uccl_subsegments_end(struct uccl_subsegments *p, uint64_t csn)
 {
 	if (p->n)

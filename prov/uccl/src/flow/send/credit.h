@@ -46,7 +46,7 @@ struct uccl_credit {
  * More waits than credit is there for, and most of what was asked for has gone. `left`: bytes of credit. PROTOCOL R60
  */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
-/* A demand for so many bytes more leaves, the next `left` of them of one message. Returns the demand. */
+/* A demand for `backlog` more bytes leaves; the next `left` of them are of one message. Returns the demand. */
 uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t now);
 /*
  * When the demand may be told again, by what is known of round trips now. The peer answers it at once, so it is told
@@ -59,7 +59,7 @@ uint64_t uccl_credit_tell_at(const struct uccl_credit *c, const struct uccl_time
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */
 bool uccl_credit_sane(const struct uccl_credit *c, uint64_t demand, uint64_t lost);
-/* The peer demands so much in all, and lost so much of it. True: more than was known. */
+/* The peer demands `demand` bytes in all, and lost `lost` of them. True: one of the two is news. */
 bool uccl_credit_heard(struct uccl_credit *c, uint64_t demand, uint64_t lost);
 
 /* So many bytes leave, and cost credit. */

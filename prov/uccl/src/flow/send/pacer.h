@@ -74,12 +74,12 @@ struct uccl_pacer {
 	struct uccl_pull_head owing; /* least recently heard first */
 	struct uccl_pull_head busy;  /* likewise */
 	uint32_t pulls;		     /* senders in all */
-	uint32_t nbusy, senders;     /* busy ones; so many converge */
+	uint32_t nbusy, senders;     /* busy senders; the number of senders that converge */
 	bool converged;
 	uint64_t round;		     /* in which each that wants more has one turn, from 1 on */
 	uint64_t bps;		     /* payload; 0: unknown, nothing is paced */
 	uint64_t next_ns;	     /* when the next quantum may be handed out, */
-	uint32_t next_ps;	     /* and so many picoseconds later, below 1000 */
+	uint32_t next_ps;	     /* picoseconds to add to that, below 1000 */
 	uint64_t out;		     /* bytes granted beyond idle windows and not received, but of silent ones */
 	uint64_t out_max;	     /* more are not handed out */
 	uint64_t grants, expired;    /* counters */

@@ -16,13 +16,13 @@
 #include "flow/send/item.h"
 
 /*
- * Records may be so many bytes ahead of bulk that waits; then they take turns. With less, the last bytes of each eager
+ * Bytes by which records may be ahead of bulk that waits; then they take turns. With less, the last bytes of an eager
  * message would go between the first of the next ones, and the receiver would not predict where they belong.
  */
 #define UCCL_SENDQ_AHEAD (256 * 1024)
 /* A range's turn among others: long enough that a receiver can predict where the next payload belongs. */
 #define UCCL_SENDQ_TURN (4u << 20)
-/* A range lets so many bytes of shorter ones pass, and then none: four turns. */
+/* A range lets this many bytes of shorter ranges pass, then no more: four turns. */
 #define UCCL_SENDQ_PASSED (16u << 20)
 
 struct uccl_sendq {
@@ -42,7 +42,7 @@ void uccl_sendq_pass(struct uccl_sendq *q, struct uccl_item *item);
  * Longer records that wait, the first `most` of them, count as one message.
  */
 uint64_t uccl_sendq_left(const struct uccl_sendq *q, uint32_t most);
-/* Bytes of the longer records and of bulk. Of a long queue the beginning, so many items, will do. */
+/* Bytes of the longer records and of bulk, in the first `most` items of the queue. */
 uint64_t uccl_sendq_bytes(const struct uccl_sendq *q, uint32_t most);
 
 static inline struct uccl_item_list *uccl_sendq_list(struct uccl_sendq *q, const struct uccl_item *item)
@@ -110,7 +110,7 @@ static inline struct uccl_item *uccl_sendq_long_first(const struct uccl_sendq *q
 	return item && small && (int32_t)(small->order - item->order) < 0 ? NULL : item;
 }
 
-/* This record leaves: so many bytes, with its header. What it announces is ahead of bulk, too. */
+/* This record leaves: `bytes` bytes, with its header. What it announces is ahead of bulk, too. */
 static inline void uccl_sendq_record(struct uccl_sendq *q, struct uccl_item *item, uint32_t bytes)
 {
 	item->off = item->len;
@@ -119,7 +119,7 @@ static inline void uccl_sendq_record(struct uccl_sendq *q, struct uccl_item *ite
 		q->records_ahead += (int32_t)(bytes + uccl_min(item->more, UCCL_SENDQ_AHEAD));
 }
 
-/* The next so many bytes of this range leave. Records have their turn when bulk has caught up by a burst. */
+/* The next `len` bytes of this range leave. Records have their turn when bulk has caught up by a burst. */
 static inline void uccl_sendq_bulk(struct uccl_sendq *q, struct uccl_item *item, uint32_t len, uint32_t burst)
 {
 	item->off += len;

@@ -244,7 +244,7 @@ static inline void uccl_sent_from(struct uccl_sent *e, uint64_t off)
 	uccl_put64(e->rec + 8, uccl_get64(e->rec + 8) + off);
 }
 
-/* It is a direct write, so many chunks behind its descriptor. Its segments will name its path. */
+/* The chunk is a direct write, `behind` chunks after its descriptor. Its segments will name its path. */
 static inline void uccl_sent_write(struct uccl_sent *e, uint8_t behind)
 {
 	e->write = true;
@@ -409,7 +409,7 @@ static inline uint32_t uccl_sent_missing(const struct uccl_sent *e)
 	return uccl_sent_cut_missing(&e->cut, e->len);
 }
 
-/* Segment `of` of it leaves in so many sub-segments, more than before, of which the peer has none. */
+/* Segment `of` of the chunk leaves in `subs` sub-segments, more than before. The peer has none of them. */
 static inline void uccl_sent_divide(struct uccl_sent_log *l, struct uccl_sent *e, uint8_t of, uint8_t subs)
 {
 	uccl_sent_cut_divide(&e->cut, of, subs);
@@ -429,7 +429,7 @@ struct uccl_run_cfg {
 	uint8_t flags, last; /* of headers: see struct uccl_sent_run */
 };
 
-/* The latest one leaves as a train of so many segments. */
+/* The latest chunk leaves as a train of `count` segments. */
 void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_run_cfg *cfg);
 /* These of uccl_sent_cut_map of the one that is first to be sent again leave. */
 void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_run_cfg *cfg, uint64_t now);

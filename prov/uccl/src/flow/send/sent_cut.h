@@ -34,13 +34,13 @@ static inline uint32_t uccl_sent_cut_missing(const struct uccl_sent_cut *c, uint
 	return c->subs.count ? bytes - uccl_segment_map_bytes(&c->subs, c->subs.have) : bytes;
 }
 
-/* A chunk of `len` bytes leaves in so many segments. */
+/* A chunk of `len` bytes leaves in `count` segments. */
 static inline void uccl_sent_cut_segments(struct uccl_sent_cut *c, uint32_t len, uint8_t count)
 {
 	uccl_segment_map_init(&c->segments, len, count);
 }
 
-/* Segment `of` leaves in so many sub-segments, of which the peer has none. */
+/* Segment `of` leaves in `subs` sub-segments. The peer has none of them. */
 static inline void uccl_sent_cut_divide(struct uccl_sent_cut *c, uint8_t of, uint8_t subs)
 {
 	uccl_segment_map_init(&c->subs, uccl_segment_map_len(&c->segments, of), subs);

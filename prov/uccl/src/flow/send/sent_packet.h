@@ -25,7 +25,7 @@ static inline void uccl_sent_packet_left(struct uccl_sent_packet *p, uint32_t ps
 	p->pseq = pseq;
 }
 
-/* It had so many bytes, and was in no train, if `alone`. */
+/* The packet had `bytes` bytes. `alone`: it was in no train. */
 static inline void uccl_sent_packet_long(struct uccl_sent_packet *p, uint32_t bytes, bool alone)
 {
 	p->bytes = bytes;

@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "flow/observe/stats.h"
 
-/* So many losses among so many chunks in a row make a comparison begin. */
+/* This many losses among this many chunks in a row make a comparison begin. */
 #define UCCL_TRAIN_LOSSES 32
 #define UCCL_TRAIN_WATCH 1024
 /* Chunks of a comparison at most, and one in how many of them leaves by itself. */

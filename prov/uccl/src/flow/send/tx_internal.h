@@ -33,7 +33,7 @@ void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
  * cut to what each acknowledgement frees would cost a system call each. Returns how much room is needed; 0: wait.
  */
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len);
-/* The path for payload, of a message that has so much left: a new choice per chunk, or per burst of small packets. */
+/* The path for payload of a message with `left` bytes left: a new choice per chunk, or per burst of small packets. */
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
 /*
  * The path of an acknowledgement, or of credit. As long as the peer sends little, that is the path of our payload, if
@@ -44,9 +44,9 @@ uint16_t flow_tx_control_path(struct uccl_flow *f);
 uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes);
-/* After so many bytes an acknowledgement is asked for. */
+/* The sender asks for an acknowledgement after this many bytes. */
 uint64_t flow_tx_ask_bytes(const struct uccl_flow *f);
-/* Behind so many bytes, will the first packets of the next range be in the same burst? */
+/* Will the first packets of the next range be in the same burst, after `bytes` of this one? */
 bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct uccl_item *next);
 
 /* tx_packet.c */
@@ -100,7 +100,7 @@ void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t c
  */
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
 			   uint64_t now);
-/* The chunk that was entered last leaves as a train, in packets of so many bytes; `ar`: the flag of its last one. */
+/* Send the chunk that was entered last as a train of packets of `packet` bytes. `ar`: flag of the last packet. */
 int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint32_t packet, uint8_t ar,
 		  uint64_t now);
 
@@ -111,7 +111,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 int flow_tx_wait(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now);
 
 /* tx_write.c */
-/* Announce the next direct writes of an item, at most so many. */
+/* Announce the next direct writes of an item, at most `most`. */
 int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now);
 /* One direct write of the announced run. */
 int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);

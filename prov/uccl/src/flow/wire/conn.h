@@ -19,7 +19,7 @@
 #include "flow/wire/seal.h"
 #include "flow/wire/wire.h"
 
-/* A cookie is good so long after it was made: the longest that an INIT can be late. */
+/* How long a cookie is good after it was made: no INIT is later than this. */
 #define UCCL_COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
 
 /* What each side tells of itself. conn.c writes it; engine/conn/conn_state.c says what we tell. */
@@ -62,7 +62,7 @@ enum uccl_conn_state {
 
 struct uccl_conn {
 	enum uccl_conn_state state;
-	struct uccl_addr remote;	/* incarnation is learnt if it was not known; the key is mixed likewise */
+	struct uccl_addr remote;	/* an unknown incarnation is learnt; the key is mixed with the group's */
 	struct uccl_conn_params mine, theirs;
 	uint64_t token_local;		/* packets to us carry it */
 	uint64_t token_remote;		/* 0: not known yet */

@@ -18,7 +18,7 @@ enum uccl_security {
 	UCCL_SECURITY_COUNT
 };
 
-/* Numbers that may be late by so many and are still told from repeated ones. */
+/* A packet may be late by this many numbers and is still told from a repeated one. */
 #define UCCL_SEAL_WINDOW 16384
 
 struct uccl_seal {

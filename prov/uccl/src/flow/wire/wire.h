@@ -65,7 +65,7 @@ struct uccl_hdr {
 	uint16_t payload_len;
 	uint16_t tail_len;
 	bool marked; /* not in the packet: the network marked it (ECN); whoever decodes sets it */
-	bool on_device; /* likewise: its payload is in memory of a device, so it is DATA or REPLY */
+	bool on_device; /* not in the packet either: its payload is in memory of a device, so it is DATA or REPLY */
 	const uint8_t *rec;
 };
 
@@ -119,7 +119,7 @@ struct uccl_ack_path {
 struct uccl_ack_segments {
 	uint16_t ahead;	/* its CSN, behind the cumulative number */
 	uint8_t of;	/* with `subs`: sub-segments of this one, */
-	uint8_t subs;	/* that comes in so many; 0: segments of the chunk */
+	uint8_t subs;	/* sub-segments of that segment; 0: the line is about segments of the chunk */
 	uint64_t have;	/* these, a bit each */
 };
 
@@ -181,7 +181,7 @@ void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d);
 /* UCCL_DROP_RECORD: count 0 or too large, chunk 0, or len does not make count chunks, or offset + len overflows. */
 enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN]);
 
-/* Payload is cut at multiples of so many bytes of its message. PROTOCOL R216 */
+/* Payload is cut at multiples of this many bytes of its message. PROTOCOL R216 */
 #define UCCL_WORD 8
 
 static inline uint32_t uccl_words(uint32_t bytes)

@@ -21,9 +21,9 @@
 #include "flow/observe/stats.h"
 #include "flow/wire/wire.h"
 
-/* Writes that may come after their place was closed: so many are remembered, more count as doubled by the network. */
+/* Writes that may come after their place was closed are remembered, this many. More count as doubled by the network. */
 #define UCCL_CLOSED_DOUBTS 64
-/* Doubts that grow old are looked for so often, in chunks: they are few, and seldom. */
+/* Old doubts are looked for every this many chunks: they are few and rare. */
 #define UCCL_WRITE_RX_SCAN 65536
 
 struct uccl_write_rx;
@@ -111,7 +111,7 @@ bool uccl_write_rx_settle(struct uccl_write_rx *l, uint64_t csn, uint16_t path, 
  * False: the network doubled it, nobody is to write to us any more. PROTOCOL R27
  */
 bool uccl_write_rx_again(struct uccl_write_rx *l, uint64_t csn, bool had_doubt);
-/* It waits for its descriptor. False: one is held already, the network doubled it: likewise. */
+/* The write waits for its descriptor. False: one waits already, so the network doubled this one. */
 bool uccl_write_rx_hold(struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint16_t path, uint64_t now);
 
 /*

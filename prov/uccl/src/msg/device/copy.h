@@ -48,8 +48,8 @@ struct uccl_device_ops {
 	/* The number of the device that this address is of, if NICs may read it; -FI_ENOSYS: they may not. */
 	int (*source)(void *arg, const void *p);
 	/*
-	 * Memory of the device that this address is of, at a multiple of a page, for NICs to write to, from which
-	 * move() takes many short runs at once; NULL: none. NULL, both: there never is.
+	 * Allocate `len` bytes on the device that has the address `p`, at a multiple of a page; NULL: none. NICs write
+	 * there, and move() takes many short runs from it at once. If both functions are NULL, no such memory exists.
 	 */
 	void *(*slab)(void *arg, const void *p, uint64_t len);
 	void (*slab_free)(void *arg, void *mem);

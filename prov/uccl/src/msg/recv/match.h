@@ -15,13 +15,13 @@
 #include "base/pool.h"
 #include "msg/recv/msg_rx.h"
 
-/* Up to so many a list is read; of more there are tables. */
+/* A list of up to this many is searched; a longer one has tables. */
 #define UCCL_MATCH_FEW 16
 /* Most tables of posted receives of one kind; those of further combinations are in a list. */
 #define UCCL_MATCH_CLASSES 64
 /* Most tables of messages of one kind. */
 #define UCCL_MATCH_VIEWS 6
-/* A table of messages that was not asked in so many lookups makes room for another one. */
+/* A table of messages that served none of this many lookups makes room for another one. */
 #define UCCL_MATCH_REST 64
 
 /* Receives, or messages as receives search them, with these bits ignored. */

@@ -178,7 +178,7 @@ static inline void msg_rx_turn(struct uccl_msg_rx *rx)
 	msg_rx_next(rx->peer);
 	rx->in_order = true;
 }
-/* What comes back, as message `mseq`, has so many bytes. */
+/* What comes back, as message `mseq`, has `len` bytes. */
 static inline void msg_rx_back(struct uccl_msg_rx *rx, uint32_t mseq, uint64_t len)
 {
 	rx->mseq = mseq;
@@ -193,7 +193,7 @@ static inline void msg_rx_to(struct uccl_msg_rx *rx, const struct iovec *iov, ui
 	rx->place.device = device;
 	rx->place.limit = limit;
 }
-/* Nowhere, but so many of them count as if they had a place. */
+/* The bytes go nowhere, but `limit` of them count as if they had a place. */
 static inline void msg_rx_nowhere(struct uccl_msg_rx *rx, uint64_t limit)
 {
 	rx->place.iov = NULL;

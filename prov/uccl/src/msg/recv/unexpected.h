@@ -9,9 +9,9 @@
 
 #include "msg/msg_ep.h"
 
-/* The message, of so many bytes, has to be kept. -1: it must come again; it was this peer's turn to hold back. */
+/* The message, of `len` bytes, has to be kept. -1: the peer has its share of memory, so the message must come again. */
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
-/* The same of one whose unsolicited data, of so many bytes, lanes hold. */
+/* The same for a message whose unsolicited data, `len` bytes, lanes hold. */
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len);
 /* It need not be any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);

@@ -55,7 +55,7 @@ static inline void msg_tx_make(struct uccl_op *op, const struct msg_tx_ops *ops)
 bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op);
 /* It has none any more. */
 void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op);
-/* Room of its own for a copy of so many bytes of payload; NULL: none now. What is not acknowledged yet holds memory. */
+/* Memory for a copy of `len` bytes of payload; NULL: none now, as copies that are not acknowledged yet hold it. */
 void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
 /* The copy ends, and its room is given back. */
 void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op);

@@ -39,7 +39,7 @@
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
 #define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
 #define UDP_HANDSHAKE_BYTES 256	  /* room for one packet; a longer one is no HELLO or INIT */
-#define UDP_HANDSHAKE_SEEN 65536  /* HELLOs that a handshake socket remembers: a flood of more than a second */
+#define UDP_HANDSHAKE_SEEN 65536  /* HELLOs that a handshake socket remembers: those of a flood of one second */
 
 /* A transmit socket; its source port is what the network hashes. */
 struct udp_sock {

@@ -242,7 +242,7 @@ bool uccl_ud_gone_report(struct ud *u, struct uccl_rx *r);
 /* Make the queues and one queue pair of each kind. 0 or an error; call uccl_ud_tx_close() in both cases. */
 int uccl_ud_tx_open(struct ud *u);
 void uccl_ud_tx_close(struct ud *u);
-/* An asynchronous event reports that a queue pair broke. False: it is no sender of ours. */
+/* An asynchronous event says that `qp` broke. False: `u` does not send on this queue pair. */
 bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
 /* The send completion queue broke: replace it and its queue pairs. 0 or an error. */
 int uccl_ud_tx_renew(struct ud *u);

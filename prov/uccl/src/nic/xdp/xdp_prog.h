@@ -56,8 +56,8 @@ void uccl_xdp_key_fill(struct uccl_xdp_key *key, const struct uccl_nic_addr *at,
 void uccl_xdp_rule_fill(struct uccl_xdp_rule *rule, uint32_t most, const struct uccl_nic_guard *guard);
 
 /*
- * Attach the program to the interface `ifindex`, or join the processes that have. After an error *what says what was
- * refused, a static text. -FI_EBUSY: the interface has a foreign XDP program.
+ * Attach the program to the interface `ifindex`, or use the one that another process has attached. After an error *what
+ * is a static text: the step that failed. -FI_EBUSY: the interface has a foreign XDP program.
  */
 int uccl_xdp_prog_open(int ifindex, enum uccl_xdp_mode mode, struct uccl_xdp_prog *p, const char **what);
 /*
