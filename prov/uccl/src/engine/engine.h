@@ -104,7 +104,7 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 struct uccl_peer *uccl_peer_reconnect(struct uccl_peer *p, const struct uccl_addr *addr);
 /* 0: it has not ended; else the positive FI_Exxx that ended it. */
 int uccl_peer_ended(const struct uccl_peer *p);
-/* It has ended: did an operation end with that error, or somebody say so by uccl_peer_mark_reported()? */
+/* The peer has ended. Does the program know: by an operation that failed, or by uccl_peer_mark_reported()? */
 bool uccl_peer_error_reported(const struct uccl_peer *p);
 void uccl_peer_mark_reported(struct uccl_peer *p);
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);

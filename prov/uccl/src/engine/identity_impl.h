@@ -7,7 +7,7 @@
 
 struct uccl_engine_attr;
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_identity {
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
@@ -17,7 +17,7 @@ struct engine_identity {
 	const char *interface;		/* see uccl_engine_attr */
 };
 
-/* Its address is that of the NIC, which hears what packets to keep. */
+/* The engine's address is that of the NIC. Tell the NIC which packets to keep. */
 void engine_identity_init(struct engine_identity *s, const struct uccl_engine_attr *attr);
 
 /* Fills buf with unpredictable bytes. */

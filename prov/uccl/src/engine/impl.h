@@ -30,8 +30,8 @@
 #include "lanes/lanes.h"
 
 /*
- * Remote endpoints that one endpoint remembers, dead ones included: what unauthenticated peers can make it keep is
- * bounded.
+ * Remote endpoints that one endpoint remembers, dead ones included. The bound limits what unauthenticated peers can
+ * make it keep.
  */
 #define CONNS_MAX (1u << 17)
 
@@ -136,7 +136,7 @@ static inline void engine_scan_at(struct uccl_engine *e, uint64_t at)
 		e->scan_at = at;
 }
 
-/* It leaves one list of all connections in some state for another. */
+/* Move a connection from the list of one state to that of another. */
 static inline void conn_list_move(struct conn *c, struct conn_list *from, struct conn_list *to)
 {
 	TAILQ_REMOVE(from, c, state.all);

@@ -47,7 +47,7 @@ enum uccl_close_reason uccl_close_reason_of(int err);
 void uccl_closing_heard(struct uccl_closing *c, enum uccl_close_reason reason);
 /* The peer said CLOSE_ACK. */
 void uccl_closing_answered(struct uccl_closing *c);
-/* It is `at`. */
+/* The time `at` has come. */
 void uccl_closing_expire(struct uccl_closing *c, uint64_t rto_ns, uint64_t now);
 /* Take the type of the packet that is to be sent; 0: none. Only if one is due. */
 uint8_t uccl_closing_take(struct uccl_closing *c);

@@ -211,7 +211,7 @@ bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq);
 /* All payload that is in flight is of one buffer, and was copied: it is sent again from the copy. */
 void uccl_flow_moved(struct uccl_flow *f, const void *from, const uint8_t *to);
 
-/* The chunk in tx->cookie was acknowledged: its payload may be gone. */
+/* Was the chunk in tx->cookie acknowledged? Then its payload may be gone. */
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie);
 
 /* When uccl_flow_expire must be called; UCCL_NEVER: no timer runs. */

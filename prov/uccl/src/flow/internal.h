@@ -114,7 +114,7 @@ enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct u
 /* Has a segment of this chunk of the window come; has this one? */
 bool flow_segments_begun(const struct uccl_flow *f, uint64_t csn);
 bool flow_segments_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
-/* Those that have. */
+/* The segments of chunk `csn` that have arrived. */
 static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *f, uint64_t csn)
 {
 	return &f->rx.segments.maps[csn & (f->cfg.window - 1)];

@@ -42,7 +42,7 @@ struct uccl_constant {
 
 enum uccl_policy_kind { UCCL_POLICY_CC, UCCL_POLICY_PATH, UCCL_POLICY_CREDIT, UCCL_POLICY_KINDS };
 
-/* Those of a flow. */
+/* The policies of a flow. */
 struct uccl_policies {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
@@ -50,7 +50,7 @@ struct uccl_policies {
 	const double *params[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
 };
 
-/* Their private state. */
+/* The private state of a flow's policies. */
 struct uccl_policy_state {
 	uint64_t cc[UCCL_CC_STATE / 8];
 	uint64_t path[UCCL_PATHSEL_STATE / 8];

@@ -98,7 +98,7 @@ static inline uint64_t uccl_segment_map_run(uint8_t first, uint8_t last)
 	return ~0ull >> (63 - last) & ~0ull << first;
 }
 
-/* Those are there. Returns how many bytes of them were not before. */
+/* The segments in `map` are there. Returns the bytes of those that were not there before. */
 static inline uint32_t uccl_segment_map_took(struct uccl_segment_map *p, uint64_t map)
 {
 	uint32_t bytes = uccl_segment_map_bytes(p, map & ~p->have);

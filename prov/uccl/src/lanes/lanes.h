@@ -20,7 +20,7 @@
 #define UCCL_STRIPE_MOST (4 * UCCL_STRIPE_FULL)
 /* Stripes that there are to be at least, of messages of some length. */
 #define UCCL_STRIPE_SHARES 4u
-/* Of a peer that knows no others. */
+/* Length of a stripe for a peer that knows no other length. */
 #define UCCL_STRIPE_BYTES 262144u
 /*
  * What the primary carries in the envelope of a message that is alone, while lanes wait for CTS. Shorter ones are the
@@ -130,7 +130,7 @@ static inline uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64
 	return rx->peer->lanes.peers ? rx->peer->msg_ep->lanes_ops->rx_post(rx, to, from, limit) : 0;
 }
 
-/* Its head comes over these lanes, by bits. */
+/* The unsolicited data of the message comes over these lanes, by bits. */
 static inline void lanes_rx_senders(struct uccl_msg_rx *rx, uint16_t lanes)
 {
 	rx->lanes.senders = lanes;

@@ -25,7 +25,7 @@ struct uccl_unplaced_chunk {
 
 /* UCCL_DROP_COUNT: it is kept; UCCL_DROP_MEMORY: it has to come again. In the lane's thread, as all of these. */
 enum uccl_drop unplaced_data_keep(struct uccl_lane_channel *l, struct uccl_peer *from, const struct uccl_chunk_in *in);
-/* One of this message, which is kept no longer: the caller frees it. NULL: there is none. */
+/* Take out one chunk of this message: the caller frees it. NULL: there is none. */
 struct uccl_unplaced_chunk *unplaced_data_take(struct uccl_lane_channel *l, struct uccl_peer *from, uint32_t mseq);
 /* The peer has ended. */
 void unplaced_data_drop(struct uccl_lane_channel *l, struct uccl_peer *from);

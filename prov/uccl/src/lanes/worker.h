@@ -21,7 +21,7 @@ struct uccl_lane {
 	TAILQ_HEAD(, uccl_lane_peer) changed;
 };
 
-/* It is lane `number` from now on, by this table; `l` is made by the caller, and stays. */
+/* The engine of `m` is a lane from now on, and works by the table `ops`. The caller owns `l`, which stays. */
 void worker_init(struct uccl_msg_ep *m, const struct uccl_lanes_ops *ops, struct uccl_lane *l,
 		 struct uccl_lane_channel *channel, uint8_t number);
 /* Commands of the primary: at the beginning of each turn. How many there were. */
@@ -38,7 +38,7 @@ static inline bool worker_waits(const struct uccl_msg_ep *m)
 /* The connection to a peer is open; it ended. */
 void worker_peer_opened(struct uccl_peer *p);
 void worker_peer_ended(struct uccl_peer *p, int err);
-/* Of a lane's flows, instead of uccl_msg_flow_ops. */
+/* A lane's flows have this table instead of uccl_msg_flow_ops. */
 extern const struct uccl_flow_ops worker_flow_ops;
 
 #endif

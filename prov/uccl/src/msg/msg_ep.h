@@ -53,7 +53,7 @@ enum uccl_block {
  * functions.
  */
 
-/* Its sends and requests, in order: send/msg_tx.c. */
+/* A peer's sends and requests, in order: send/msg_tx.c. */
 struct uccl_peer_tx {
 	struct uccl_op_list pending;	/* not begun: no connection yet, or at the peer's message limit */
 	struct uccl_op_list sends;	/* begun and not complete */
@@ -68,7 +68,7 @@ struct uccl_peer_send {
 	uint64_t unsolicited;		/* bytes that lanes could carry and the primary does */
 };
 
-/* Its messages on their way in: recv/msg_rx.c. */
+/* A peer's messages on their way in: recv/msg_rx.c. */
 struct uccl_peer_rx {
 	uint64_t mseq;			/* next message in order */
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
@@ -91,7 +91,7 @@ struct uccl_peer_unexpected {
 	bool left;		/* it ended: what is held of it counts in msg_ep's left_*, too */
 };
 
-/* Its requests for our memory: rma/serve.c. */
+/* A peer's requests for our memory: rma/serve.c. */
 struct uccl_peer_serve {
 	struct uccl_msg_rx_list requests; /* their turn has come, and they wait */
 	uint32_t n;

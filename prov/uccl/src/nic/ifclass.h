@@ -23,7 +23,7 @@ enum uccl_ifclass {
 /* An interface, as the kernel describes it. */
 struct uccl_netif {
 	int index;
-	int lower;  /* index of the interface that it is made on (VLANs and the like); 0: none here, or elsewhere */
+	int lower;  /* index of the interface below it (VLANs and the like); 0: none, or in another namespace */
 	int master; /* index of the bridge or bond that it is a port of; 0: none */
 	char name[IF_NAMESIZE];
 	char kind[16]; /* rtnetlink's IFLA_INFO_KIND ("bridge"); empty: the kernel did not say */

@@ -34,7 +34,7 @@
 	X(window_gain, 2, 1, 10, "BDPs",									\
 	  "most bytes in flight, in bandwidth-delay products of the model (the same)")				\
 	X(window_chunks, 24, 0, 1e4, "chunks",									\
-	  "added to that: acknowledgements come for a quarter of a window at a time (ours)")			\
+	  "added to window_gain: acknowledgements come for a quarter of a window at a time (ours)")		\
 	X(min_chunks, 4, 1, 1e4, "chunks",									\
 	  "smallest window (the draft)")									\
 	X(pace_share, 0.99, 0.5, 1, "",										\

@@ -29,7 +29,7 @@ struct uccl_policy_cfg;
 	X(window_bdps, 2, 0.1, 100, "BDPs",									\
 	  "how far a sender may be ahead: one product in flight, one in queues (UEC: 1.5)")			\
 	X(window_chunks, 8, 0, 1e4, "chunks",									\
-	  "added to that: chunks before the NIC, in the next acknowledgement, and where chunks "		\
+	  "added to window_bdps: chunks before the NIC, in the next acknowledgement, and where chunks "		\
 	  "collide")												\
 	X(quantum_bytes, 16384, 1024, 1e9, "bytes",								\
 	  "size of one grant (UCCL)")										\

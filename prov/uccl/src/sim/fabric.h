@@ -149,7 +149,7 @@ void uccl_fab_pkt_free(struct uccl_fab *n, struct uccl_fab_pkt *p);
 void uccl_fab_send(struct uccl_fab *n, struct uccl_fab_pkt *p);
 /* Bytes of data that wait at the NIC of a host. */
 uint64_t uccl_fab_backlog(const struct uccl_fab *n, uint32_t host);
-/* One event. False: none is left. */
+/* Make the next event happen. False: none is left. */
 bool uccl_fab_step(struct uccl_fab *n);
 
 /* The rate of a host's link. */

@@ -24,7 +24,7 @@ const struct uccl_fab_sizes *uccl_fab_sizes_find(const char *name);
 uint64_t uccl_fab_sizes_draw(const struct uccl_fab_sizes *d, struct uccl_rng *rng);
 double uccl_fab_sizes_mean(const struct uccl_fab_sizes *d);
 
-/* Of an exponential distribution: the time between two that come by chance. */
+/* Draw from an exponential distribution: the time between two arrivals by chance. */
 double uccl_fab_exponential(struct uccl_rng *rng, double mean);
 
 struct uccl_fab_transfer {

@@ -42,7 +42,7 @@ void uccl_fab_memory_fini(struct uccl_fab *n);
 
 /* A packet of data came over the link of p->port, for port `o`: is there memory for it? */
 bool uccl_fab_memory_admits(const struct uccl_fab *n, const struct uccl_fab_port *o, const struct uccl_fab_pkt *p);
-/* It waits in a switch; it waits no longer. p->port is still the one that it came over. */
+/* The packet begins to wait in a switch, or ends it. p->port is still the one that it came over. */
 void uccl_fab_memory_take(struct uccl_fab *n, const struct uccl_fab_pkt *p);
 void uccl_fab_memory_give(struct uccl_fab *n, const struct uccl_fab_pkt *p);
 /* The message reached its port, which stops or goes on; it is freed. The port. */

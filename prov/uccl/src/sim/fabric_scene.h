@@ -15,7 +15,7 @@
 #define UCCL_FAB_UDP_BYTES (8 + 12 + 14 + 4 + 20 + 8)
 /* RoCE v2: that, BTH and ICRC. */
 #define UCCL_FAB_ROCE_BYTES (UCCL_FAB_UDP_BYTES + 12 + 4)
-/* Of the first packet of an RDMA write, the RETH; of the last, the immediate. */
+/* The RETH in the first packet of an RDMA write; the immediate in the last. */
 #define UCCL_FAB_RETH_BYTES 16
 #define UCCL_FAB_IMM_BYTES 4
 /* UD: the DETH. */
@@ -64,7 +64,7 @@ struct uccl_fab_others {
 	uint16_t flows; /* that begin at each host, each on one path; 0: 4 */
 };
 
-/* Of hosts, on average. fabric_play.c writes it. */
+/* How hosts pause, on average. fabric_play.c writes it. */
 struct uccl_fab_jitter {
 	uint64_t ns;	   /* how long arrived packets wait while their host does something else */
 	uint64_t every_ns; /* the time between two such pauses of a host */
@@ -175,7 +175,7 @@ void uccl_fab_scene_close(struct uccl_fab_scene *s);
 /* Add an operation; its number. */
 uint32_t uccl_fab_scene_add(struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes, uint64_t start_ns,
 			    uint8_t group);
-/* It begins when `before`, and all others that were named for it, have arrived, whatever its start was to be. */
+/* `op` begins when `before`, and all others that were named for `op`, have arrived; its start time does not count. */
 void uccl_fab_scene_after(struct uccl_fab_scene *s, uint32_t op, uint32_t before);
 void uccl_fab_scene_turn(struct uccl_fab_scene *s, struct uccl_fab_turn *t, uint64_t at_ns);
 /*
@@ -199,7 +199,7 @@ uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t d
 /* The same of what passes through a place of another rate, with this way to go, ps. */
 uint64_t uccl_fab_ideal_cut(const struct uccl_fab_scene *s, uint64_t bytes, double bps, uint64_t way_ps);
 
-/* Of the operations of one group. */
+/* The result of the operations of one group. */
 struct uccl_fab_result {
 	uint32_t n; /* arrived */
 	uint64_t bytes;

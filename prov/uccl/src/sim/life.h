@@ -10,14 +10,14 @@ void uccl_sim_violation(struct uccl_sim_world *w, const char *fmt, ...) __attrib
 /* This happened, if anybody wants to know. */
 void uccl_sim_say(struct uccl_sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Its NIC and its engine. 0 or an error. */
+/* Open the NIC and the engine. 0 or an error. */
 int uccl_sim_life_open(struct uccl_sim_life *n);
 /* Its lanes end, before its engine; what lies between them, after that. */
 void uccl_sim_lanes_close(struct uccl_sim_life *n);
 void uccl_sim_lanes_free(struct uccl_sim_life *n);
 /* 0: its own, and from 1 on those of its lanes; NULL: it has no more, or it is dead. */
 struct uccl_engine *uccl_sim_engine(const struct uccl_sim_life *n, uint8_t i);
-/* It polls soon. */
+/* The endpoint polls soon. */
 void uccl_sim_wake(struct uccl_sim_life *n);
 
 #endif

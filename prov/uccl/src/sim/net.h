@@ -31,7 +31,7 @@ struct uccl_sim_event {
 	void (*fire)(struct uccl_sim_event *ev);
 };
 
-/* Of a packet: what its NICs tell each other. The addresses are a direct write's. nic_sim.c writes it. */
+/* What the NICs of a packet tell each other in it. The addresses are a direct write's. nic_sim.c writes it. */
 struct uccl_sim_remote {
 	uint32_t imm;
 	uint64_t rkey, raddr;

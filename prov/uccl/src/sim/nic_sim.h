@@ -43,7 +43,7 @@ struct uccl_sim_nic_cfg {
 	bool shared_slots;	/* control packets take the same slots as data */
 	bool liveness;		/* a closed or disconnected peer is told as UCCL_RX_GONE */
 	bool icmp;		/* a node where nothing listens is told as UCCL_RX_UNREACH */
-	bool marks;		/* it asks the network for marks, and tells */
+	bool marks;		/* it asks the network for marks, and tells which packets have one */
 	uint32_t train_bytes;	/* neighbours leave as one up to this; 0: each by itself */
 	enum uccl_train_fault train_fault;
 	/* Broken, to test the checkers: neither fence nor dereg stops a write, predicted places are not forgotten. */

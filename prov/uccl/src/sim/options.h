@@ -123,7 +123,7 @@ struct uccl_sim_options {
 #undef X
 };
 
-/* The policies that the options cc, path and credit count; each list ends with NULL. */
+/* Names of policies: the options cc, path and credit may be a place in these lists. Each ends with NULL. */
 extern const char *const uccl_sim_cc[], *const uccl_sim_path[], *const uccl_sim_credit[];
 
 /* No faults, everything ordinary. */

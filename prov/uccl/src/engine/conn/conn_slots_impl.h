@@ -8,14 +8,14 @@
 struct conn;
 struct uccl_engine;
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_slots {
 	struct uccl_grant grant;	/* from the handshake on */
 	uint32_t typical_len;		/* usual length of the peer's packets of late, bytes */
 	uint32_t longest, came;		/* longest of the `came` packets that came since typical_len was set */
 };
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_slots {
 	struct uccl_slots queue;	/* the receive queue, */
 	uint32_t room;			/* packets of the largest length that fit there */

@@ -15,7 +15,7 @@ struct uccl_engine;
 
 TAILQ_HEAD(conn_list, conn);
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_state {
 	uint32_t refs;			/* see conn_hold(), conn_release() */
 	bool requested;			/* the program looked it up at some time: we know it */
@@ -37,7 +37,7 @@ struct conn_state {
 	uint16_t nlast_paths;
 };
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_conns {
 	struct conn_list live, hsq;	/* all that are not dead; those with a handshake packet to send */
 	/*
@@ -53,7 +53,7 @@ struct engine_conns {
 void engine_conns_init(struct engine_conns *s);
 /* The engine closes: all end without CLOSE, as drain.c has sent it. */
 void conns_end(struct uccl_engine *e);
-/* And nothing refers to one any more. */
+/* Free all connections: nothing refers to one any more. */
 void conns_free(struct uccl_engine *e);
 
 static inline void conn_hold(struct conn_state *s)
@@ -67,7 +67,7 @@ static inline void conn_request(struct conn_state *s)
 	s->requested = true;
 }
 
-/* One has a flow now. */
+/* Another connection has a flow now. */
 static inline void conns_opened(struct engine_conns *s)
 {
 	s->nopen++;
@@ -77,13 +77,13 @@ static inline void conns_opened(struct engine_conns *s)
 void conn_params(struct uccl_engine *e, struct uccl_conn_params *p);
 /* `keyed`: it is found by its address. NULL: the table is full, or no memory. */
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool keyed);
-/* It stands in `list`. */
+/* Free `c`, which stands in `list`. */
 void conn_free(struct conn *c, struct conn_list *list);
 /* `c`, known by its place only, is `first` by another name: there is one peer, and one connection. PROTOCOL R134 */
 void conn_join(struct conn *c, struct conn *first, uint64_t now);
-/* It has a handshake packet to send, or waits for one. */
+/* The connection has a handshake packet to send, or waits for one. */
 void conn_due(struct conn *c);
-/* It has no handshake packet to send for now. */
+/* The connection has no handshake packet to send for now. */
 void conn_handshake_sent(struct conn *c);
 /*
  * The connection ends for this reason (positive FI_Exxx), and so do all operations with the peer. A peer that may be

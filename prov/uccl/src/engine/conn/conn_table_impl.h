@@ -33,7 +33,7 @@ struct conn_source {
 	UT_hash_handle hh;
 };
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_entry {
 	struct conn_key key;		/* as it was told to us, or learnt; see conns_key_set(), conns_key_clear() */
 	UT_hash_handle hh_key, hh_token;
@@ -44,7 +44,7 @@ struct conn_entry {
 	TAILQ_ENTRY(conn) near;		/* half-open: in source->half */
 };
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_table {
 	struct conn_list half;		/* half-open, in no other list; the oldest first */
 	uint32_t nhalf;
@@ -67,11 +67,11 @@ struct conn *conns_at(struct uccl_engine *e, const struct uccl_nic_addr *at);
 int conns_add(struct conn *c, bool keyed);
 /* To be found no more, if it still was. */
 void conns_remove(struct conn *c);
-/* Its incarnation is known now. Without memory it is found by token and place only. */
+/* The incarnation of `c` is known now. Without memory `c` is found by token and place only. */
 void conns_key_set(struct conn *c, uint64_t incarnation);
 /* From now on it is found by token and place only: its key is free for another connection. */
 void conns_key_clear(struct conn *c);
-/* It is dead: found, but no more at its place, nor counted for its address. */
+/* `c` is dead: it is found, but not at its place, and does not count for its address. */
 void conns_leave(struct conn *c);
 /* The peer is where peer.addr says, and the program named another place; -FI_ENOMEM: it is at no place. */
 int conns_move(struct conn *c);

@@ -5,13 +5,13 @@
 
 #include "engine/conn/conn_state_impl.h"
 
-/* Of a connection; see conn_drain_set(). */
+/* A part of struct conn; see conn_drain_set(). */
 struct conn_drain {
 	TAILQ_ENTRY(conn) link;
 	struct conn_list *list;		/* close_unsent or close_sent of engine_drain; NULL: in none */
 };
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_drain {
 	uint64_t began_ns;		/* 0: open; else when draining began */
 	struct conn_list close_unsent, close_sent; /* draining: CLOSE is to leave; it left, and may be answered */

@@ -10,7 +10,7 @@
 struct conn;
 struct uccl_engine;
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_handshake {
 	bool unvalidated;		/* open, and no packet with our token has come */
 	uint8_t peer_version;		/* FI_ENOPROTOOPT: of the wire protocol, which the peer speaks */

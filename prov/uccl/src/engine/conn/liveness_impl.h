@@ -10,7 +10,7 @@
 struct conn;
 struct uccl_engine;
 
-/* Of a connection: proof of death, reports of the host, confirmed by silence. */
+/* A part of struct conn: proof of death, reports of the host, confirmed by silence. */
 struct conn_liveness {
 	uint32_t unreach;
 	uint64_t unreach_ns;		/* first report since anything was heard */

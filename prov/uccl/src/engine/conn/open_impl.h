@@ -8,7 +8,7 @@
 
 struct conn;
 
-/* Of a connection, from then on. */
+/* A part of struct conn, from the open on. */
 struct conn_opened {
 	struct uccl_nic_peer *nic_peer;
 	struct uccl_seal *seal;		/* NULL: without security, or never connected */

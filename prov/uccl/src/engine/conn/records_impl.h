@@ -23,12 +23,12 @@ struct conn_record {
 	uint8_t data[CONN_RECORD_MAX];
 };
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_records {
 	LIST_HEAD(, conn_record) list;	/* of the back end and about lanes, not acknowledged yet */
 };
 
-/* Of a flow on a NIC that has to agree before it writes. */
+/* For flows on a NIC that has to agree with its peer before it writes. */
 extern const struct uccl_flow_ops conn_flow_ops;
 /* Queue this record of `len` bytes. It is freed when the peer has it. */
 void conn_record_submit(struct conn *c, struct conn_record *r, uint8_t rtype, uint32_t len);

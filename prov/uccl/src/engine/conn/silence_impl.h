@@ -10,7 +10,7 @@
 
 struct conn;
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_silence {
 	uint64_t checked_ns;		/* last look while an answer was due; 0: none was */
 	uint64_t silent_ns;		/* how long the peer has not answered, without our own absences */

@@ -34,7 +34,7 @@ static inline void engine_device_rx_came(struct engine_device_rx *d)
 	d->seen = false;
 }
 
-/* The NIC's queue whose payload comes to the device of this address; 0: none now. PROTOCOL R291 */
+/* The NIC's queue that puts payload into memory of the device of `buf`; 0: none now. PROTOCOL R291 */
 uint32_t engine_device_rx_queue(struct uccl_engine *e, const void *buf);
 /* May the slot of a packet that came be copied from? UCCL_DROP_COUNT, or why not now. PROTOCOL R191 R293 */
 enum uccl_drop engine_device_rx_may(struct uccl_engine *e);

@@ -11,7 +11,7 @@
 struct uccl_engine;
 struct uccl_engine_attr;
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_rx {
 	int refused;			/* packets of this poll that went to nobody */
 	bool more;			/* the last poll left something in the NIC's queue */

@@ -7,7 +7,7 @@
 
 struct uccl_engine;
 
-/* Of a connection. */
+/* A part of struct conn. */
 struct conn_tx {
 	int32_t turn;			/* bytes left of its turn among peers; < 0: of the next one, taken already */
 	uint32_t gathered;		/* bytes of messages that wait for others to fill a train */

@@ -10,7 +10,7 @@
 struct uccl_engine;
 struct uccl_engine_attr;
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_share {
 	uint32_t (*sharers)(void *arg, uint64_t now);	/* of the line rate */
 	void *sharers_arg;

@@ -12,7 +12,7 @@
 struct conn;
 struct uccl_engine;
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_out {
 	struct uccl_stall_clock nic_stall; /* UCCL_STALL_NIC: the NIC takes no more */
 	TAILQ_HEAD(, uccl_flow) ready;
@@ -52,7 +52,7 @@ static inline void engine_unready(struct engine_out *o, struct uccl_flow *f)
 	TAILQ_REMOVE(&o->ready, f, ready);
 }
 
-/* Its next turn is behind those of all others. */
+/* The next turn of `f` comes after those of all other flows. */
 static inline void engine_ready_last(struct engine_out *o, struct uccl_flow *f)
 {
 	TAILQ_REMOVE(&o->ready, f, ready);
@@ -74,7 +74,7 @@ void engine_tx_moved(struct uccl_engine *e, struct iovec from, const uint8_t *to
 void engine_tx_forget(struct conn *c);
 /* The next place in the batch; NULL: the NIC is full. */
 struct uccl_tx *engine_tx_slot(struct uccl_engine *e);
-/* It was filled. False: the NIC is full. */
+/* The packet in the batch's free place was filled in. False: the NIC is full. */
 bool engine_tx_add(struct uccl_engine *e);
 /* Send one packet that belongs to no flow; lost if the NIC is busy. */
 void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of an engine. */
+/* A part of struct uccl_engine. */
 struct engine_poll {
 	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
 	uint64_t behind_ns;		/* since when each poll has left something in the NIC's queue; 0: not */

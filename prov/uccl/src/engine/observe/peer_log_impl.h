@@ -28,7 +28,7 @@ enum silent_process {
 
 /* The peer has not answered for silent_ns. */
 void conn_silent_reported(struct conn *c, uint64_t silent_ns, enum silent_process process);
-/* It answered after all. `warned`: a warning had said that it does not. */
+/* The peer answered after all. `warned`: a warning had said that it does not. */
 void conn_answered_reported(struct conn *c, uint64_t silent_ns, bool warned);
 /* Trains to this peer ended, or began again. */
 void conn_trains(struct conn *c);

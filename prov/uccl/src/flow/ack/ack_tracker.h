@@ -148,7 +148,7 @@ static inline void uccl_ack_tracker_chunk(struct uccl_ack_tracker *o, uint32_t p
 		uccl_ack_tracker_until(o, at);
 }
 
-/* It is `at`. */
+/* The time `at` has come. */
 static inline void uccl_ack_tracker_expire(struct uccl_ack_tracker *o)
 {
 	o->now = true;

@@ -22,7 +22,7 @@ struct uccl_flow_loss {
 	struct uccl_persistent_loss persistent_loss; /* all payload is lost, round after round */
 };
 
-/* Of zeros. first_rtt_ns: round trip of the handshake; 0: not known. */
+/* `l` is all zeros. first_rtt_ns: round trip of the handshake; 0: not known. */
 static inline void uccl_flow_loss_init(struct uccl_flow_loss *l, uint64_t rto_min_ns, uint64_t first_rtt_ns,
 				       uint16_t paths)
 {

@@ -169,7 +169,7 @@ static inline bool uccl_paths_look(const struct uccl_paths *s, uint64_t reported
 	return reported_ns >= s->control.at;
 }
 
-/* A text if something that must always hold does not, else NULL. For tests. */
+/* Check what must always hold: NULL, or a text that says what does not. For tests. */
 const char *uccl_paths_check(const struct uccl_paths *s);
 
 #endif

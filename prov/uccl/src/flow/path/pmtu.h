@@ -59,7 +59,7 @@ struct uccl_pmtu {
 void uccl_pmtu_init(struct uccl_pmtu *p, uint32_t most);
 /* A packet that is no trial was lost, which had left at sent_ns. True: `bytes` shrank. */
 bool uccl_pmtu_lost(struct uccl_pmtu *p, uint32_t bytes, uint64_t sent_ns, uint64_t now);
-/* One arrived. */
+/* A packet of `bytes` bytes arrived. */
 void uccl_pmtu_arrived(struct uccl_pmtu *p, uint32_t bytes);
 /* The network says that it carries no more. True: `bytes` shrank. */
 bool uccl_pmtu_reported(struct uccl_pmtu *p, uint32_t bytes, uint64_t now);

@@ -34,7 +34,7 @@ static inline bool uccl_arrived_has(const struct uccl_arrived *a, uint64_t csn)
 	return a->map[i / 64] >> (i % 64) & 1;
 }
 
-/* It has arrived. */
+/* Chunk `csn` has arrived. */
 static inline void uccl_arrived_take(struct uccl_arrived *a, uint64_t csn)
 {
 	uint64_t mask = a->window - 1;

@@ -29,7 +29,7 @@ static inline void uccl_rx_segments_fini(struct uccl_rx_segments *s)
 	free(s->maps);
 }
 
-/* One more chunk has its first segment. */
+/* The first segment of another chunk came. */
 static inline void uccl_rx_segments_began(struct uccl_rx_segments *s)
 {
 	s->n++;

@@ -44,7 +44,7 @@ void uccl_subsegments_fini(struct uccl_subsegments *p);
  */
 enum uccl_drop uccl_subsegments_take(struct uccl_subsegments *p, const struct uccl_segment *s, const struct uccl_hdr *h,
 				     uint64_t csn, const uint8_t *payload, const struct uccl_partial_segment **whole);
-/* That one, which completed its segment, is as if it had not come. */
+/* Forget sub-segment `s`, which completed its segment: it must come again. */
 void uccl_subsegments_untake(struct uccl_subsegments *p, uint64_t csn, const struct uccl_segment *s);
 /* What came of this segment is not needed any more. */
 void uccl_subsegments_segment_end(struct uccl_subsegments *p, uint64_t csn, uint8_t index);

@@ -35,7 +35,7 @@ struct uccl_chunk {
  */
 void uccl_chunk_init(struct uccl_chunk *c, uint32_t most, uint32_t packet, bool brittle);
 
-/* One was acknowledged, or is lost. */
+/* A chunk was acknowledged or lost. */
 void uccl_chunk_fate(struct uccl_chunk *c, bool lost);
 
 /*

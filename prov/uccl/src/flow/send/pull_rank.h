@@ -29,7 +29,7 @@ static inline void uccl_pull_rank_message(struct uccl_pull_rank *r, uint64_t end
 	r->message = ends;
 }
 
-/* It had a turn, with this number. */
+/* The sender had the turn with this number. */
 static inline void uccl_pull_rank_turn(struct uccl_pull_rank *r, uint64_t turn)
 {
 	r->turn = turn;
@@ -46,7 +46,7 @@ static inline uint64_t uccl_pull_rank_left(const struct uccl_pull_rank *r, uint6
 	return ends > received ? ends - received : 0;
 }
 
-/* Its rank is this now; `wants`: it is among those that want more. */
+/* The sender's rank is `value` now. `wants`: it is among those that want more. */
 static inline void uccl_pull_rank_set(struct uccl_pull_rank *r, struct uccl_heap *ranked, uint64_t value, bool wants)
 {
 	r->value = uccl_min(value, UCCL_NEVER - 1);

@@ -131,7 +131,7 @@ static inline void uccl_sendq_bulk(struct uccl_sendq *q, struct uccl_item *item,
 		q->bulk_turn = false;
 }
 
-/* They count for its turn among ranges, which may end with them. */
+/* `len` bytes count for the item's turn among ranges, which may end with them. */
 static inline void uccl_sendq_share(struct uccl_sendq *q, struct uccl_item *item, uint32_t len)
 {
 	if (!item->queued || q->shortest)

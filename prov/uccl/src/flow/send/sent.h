@@ -107,7 +107,7 @@ bool uccl_sent_init(struct uccl_sent_log *l, uint32_t window, uint64_t first);
 void uccl_sent_fini(struct uccl_sent_log *l);
 /* See uccl_sent_room. */
 bool uccl_sent_grow(struct uccl_sent_log *l);
-/* It is lost. `timed_out`: it was in flight through a time-out. */
+/* Chunk `csn` is lost. `timed_out`: it was in flight through a time-out. */
 void uccl_sent_lost(struct uccl_sent_log *l, uint64_t csn, bool timed_out);
 /* A new one cannot leave as it is, so it waits as one that was lost: a write that was announced, or what is too long.
  */
@@ -155,7 +155,7 @@ static inline uint64_t uccl_sent_flying(const struct uccl_sent_log *l, uint64_t 
 	return end;
 }
 
-/* Those of 64 entries from this CSN on that are not acknowledged; none of them is before una. */
+/* The part of `map`, 64 entries from `csn` on, that is not acknowledged. No entry is before una. */
 static inline uint64_t uccl_sent_unacked_of(const struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 {
 	if (csn < l->una)
@@ -186,7 +186,7 @@ static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
 	return l->inflight_chunks + l->more;
 }
 
-/* Its payload, which was behind `from`, is as far behind `to`. */
+/* The payload moved with its memory, from `from` to `to`. */
 static inline void uccl_sent_moved(struct uccl_sent *e, const void *from, const uint8_t *to)
 {
 	if (e->len)
@@ -238,7 +238,7 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 	return e;
 }
 
-/* Of a range: it begins at this byte. */
+/* The chunk is of a range, and begins at byte `off` of it. */
 static inline void uccl_sent_from(struct uccl_sent *e, uint64_t off)
 {
 	uccl_put64(e->rec + 8, uccl_get64(e->rec + 8) + off);
@@ -252,7 +252,7 @@ static inline void uccl_sent_write(struct uccl_sent *e, uint8_t behind)
 	uccl_put16(e->rec + UCCL_SEGMENT_PATH, e->path);
 }
 
-/* It is to leave by itself, or not. */
+/* `single`: the chunk is to leave by itself. */
 static inline void uccl_sent_single(struct uccl_sent *e, bool single)
 {
 	e->single = single;
@@ -339,7 +339,7 @@ static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
 	return !uccl_rtxq_empty(q);
 }
 
-/* It is acknowledged, which it was not: in flight, or lost. Its item waits for one thing less. */
+/* Chunk `csn`, which was in flight or lost, is acknowledged. Its item waits for one thing less. */
 static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
@@ -387,7 +387,7 @@ static inline struct uccl_rtxq *uccl_sent_queue(struct uccl_sent_log *l, const s
 	return &l->rtxq[e->len <= UCCL_CONTROL_BYTES && !e->write ? UCCL_RTX_SMALL : UCCL_RTX_LONG];
 }
 
-/* That one has left, all of it, and is in flight again. */
+/* All of the lost chunk `e` has left again: it is in flight. */
 static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e, uint64_t now)
 {
 	uccl_sent_queue(l, e)->head++;
@@ -454,7 +454,7 @@ static inline bool uccl_sent_run_last(const struct uccl_sent_log *l)
 	return !(l->out.left & (l->out.left - 1));
 }
 
-/* It has left. */
+/* The next packet of the run has left. */
 static inline void uccl_sent_run_next(struct uccl_sent_log *l)
 {
 	l->out.left &= l->out.left - 1;

@@ -13,13 +13,13 @@ struct uccl_sent_packet {
 	bool delayed;	/* its acknowledgement may wait for payload of the peer (UCCL_FLAG_DELAY) */
 };
 
-/* It leaves for the first time, and its acknowledgement may wait for payload of the peer. */
+/* The packet leaves for the first time, and its acknowledgement may wait for payload of the peer. */
 static inline void uccl_sent_packet_delayed(struct uccl_sent_packet *p)
 {
 	p->delayed = true;
 }
 
-/* It had this number on its path. */
+/* The packet has the number `pseq` on its path. */
 static inline void uccl_sent_packet_left(struct uccl_sent_packet *p, uint32_t pseq)
 {
 	p->pseq = pseq;

@@ -92,7 +92,7 @@ bool uccl_train_single(struct uccl_train *t, const struct uccl_train_chunk *c, s
 void uccl_train_lost(struct uccl_train *t, uint64_t csn, bool single, uint64_t una, uint64_t nxt,
 		     struct uccl_stats *stats, uint64_t now);
 
-/* That is the network now; `most` is the payload of the longest train. PROTOCOL R288 */
+/* `s` is how the network looks now; `most` is the payload of the longest train. PROTOCOL R288 */
 void uccl_train_see(struct uccl_train *t, uint32_t most, const struct uccl_train_sight *s);
 /* Payload of the next train, in packets of `each`. */
 uint32_t uccl_train_bytes(const struct uccl_train *t, uint32_t most, uint32_t each);

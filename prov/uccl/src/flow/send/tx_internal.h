@@ -26,7 +26,7 @@
 /* tx_place.c */
 /* New payload may leave now. */
 bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now);
-/* It leaves, and the next one waits for the pace. */
+/* `bytes` leave, and the next packet waits for its time. */
 void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /*
  * New payload of a long transfer waits for room for a whole train, as long as enough is in flight to make it: trains
@@ -113,7 +113,7 @@ int flow_tx_wait(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent
 /* tx_write.c */
 /* Announce the next direct writes of an item, at most `most`. */
 int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now);
-/* One direct write of the announced run. */
+/* Send the next direct write of the announced run. */
 int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 
 /* tx_credit.c */

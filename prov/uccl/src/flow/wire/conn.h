@@ -37,10 +37,10 @@ struct uccl_conn_params {
 	uint8_t segments;	/* of a chunk that it takes at most; 0: none */
 	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
 	bool marks;		/* it tells which packets the network marked */
-	bool short_stripes;	/* lanes carry shorter units of shorter messages */
+	bool short_stripes;	/* its lanes carry shorter stripes of shorter messages */
 	bool pads;		/* it takes packets with a tail of zeros */
 	bool brittle;		/* its path ends with the loss of a part of a write of several packets */
-	bool unsolicited;	/* it takes heads of messages */
+	bool unsolicited;	/* it takes unsolicited data */
 	bool lanes_unsolicited; /* its lanes take them, too */
 	bool delays;		/* it knows UCCL_FLAG_DELAY */
 	bool aborts;		/* it takes back what its peer takes back */
@@ -116,7 +116,7 @@ void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const s
 		    uint64_t token, uint64_t nonce);
 /* Begin to connect, unless begun. */
 void uccl_conn_start(struct uccl_conn *c, uint64_t now);
-/* It was started just now: its first HELLO leaves at `at` (ns), no earlier. */
+/* Call it after uccl_conn_start: the first HELLO leaves at `at` (ns), no earlier. */
 void uccl_conn_delay(struct uccl_conn *c, uint64_t at);
 uint64_t uccl_conn_expiry(const struct uccl_conn *c);
 void uccl_conn_expire(struct uccl_conn *c, uint64_t now);

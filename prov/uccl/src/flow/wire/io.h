@@ -107,7 +107,7 @@ struct uccl_rx {
 	uint32_t body_len;
 	uint32_t rest_len;
 	uint32_t imm;
-	uint32_t each;		/* PACKET: bytes of each of those that are handed up as one, see above; 0: it is one */
+	uint32_t each;		/* PACKET: bytes of each packet of a GRO batch, see above; 0: this is a single packet */
 	const uint8_t *data;
 	uint8_t *body;
 	const uint8_t *rest;

@@ -48,7 +48,7 @@ enum uccl_pkt_type {
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
 #define UCCL_FLAG_PADDED (1u << 4) /* CHUNK: the tail is zeros, which mean nothing */
 #define UCCL_FLAG_DELAY (1u << 5)  /* nobody waits for the acknowledgement: it may wait for payload (R340) */
-/* Those in which segments of a row may differ. */
+/* Flags in which the segments of a GRO batch may differ. */
 #define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT | UCCL_FLAG_DELAY)
 
 /* Decoded fixed header. `rec` points into the packet. */
@@ -72,7 +72,7 @@ struct uccl_hdr {
 /* Is it one of enum uccl_pkt_type? The one list of them for whoever sorts packets, here and in a NIC's filter. */
 bool uccl_type_known(uint8_t type);
 
-/* Of UCCL_VERSION. */
+/* Write a header of version UCCL_VERSION. */
 void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
 /* A header becomes that of a packet of the former version. */
 static inline void uccl_hdr_former(uint8_t hdr[UCCL_HDR_LEN])

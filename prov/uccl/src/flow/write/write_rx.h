@@ -99,7 +99,7 @@ void uccl_write_rx_fini(struct uccl_write_rx *l);
 /* Can the well-formed descriptor in chunk csn be taken, after what has arrived? UCCL_DROP_COUNT, or why not. */
 enum uccl_drop uccl_write_rx_check(const struct uccl_write_rx *l, const struct uccl_arrived *rcv, uint64_t csn,
 				   const struct uccl_desc *d);
-/* It is taken: the chunks behind csn are writes. */
+/* Take in the descriptor: the chunks after `csn` are direct writes. */
 void uccl_write_rx_announce(struct uccl_write_rx *l, uint64_t csn, const struct uccl_desc *d);
 /* If a write of chunk csn was held, *held is what is known of it, and it is held no more. */
 bool uccl_write_rx_release(struct uccl_write_rx *l, uint64_t csn, struct uccl_early_write *held);
@@ -161,7 +161,7 @@ static inline uint32_t uccl_write_rx_chunk(const struct uccl_rx_desc *d, uint64_
 	return (uint32_t)uccl_min(d->d.chunk, d->d.len - *off);
 }
 
-/* One of its chunks is here. */
+/* A chunk that `d` announced is here. */
 static inline void uccl_write_rx_take(struct uccl_write_rx *l, struct uccl_rx_desc *d)
 {
 	if (!--d->left)

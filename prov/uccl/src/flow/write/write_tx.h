@@ -35,7 +35,7 @@ struct uccl_write_tx {
 	uint32_t left;		/* writes to leave */
 };
 
-/* Of `run` > 0 bytes the first, in `most` > 0 writes of `chunk` bytes, the last perhaps less: d->count, chunk, len. */
+/* Cut at most `most` writes of `chunk` bytes, the last perhaps shorter, from a run of `run` bytes, and fill in `d`. */
 static inline void uccl_write_tx_cut(struct uccl_desc *d, uint64_t run, uint32_t chunk, uint64_t most)
 {
 	d->count = (uint32_t)uccl_min(most, (run + chunk - 1) / chunk);
@@ -56,7 +56,7 @@ static inline uint32_t uccl_write_tx_next(const struct uccl_write_tx *a, uint64_
 	return (uint32_t)uccl_min(a->chunk, a->end - off);
 }
 
-/* It leaves. With the last one the run is over: there is no `item`. */
+/* The next write leaves. With the last one the run is over: there is no `item`. */
 static inline void uccl_write_tx_left(struct uccl_write_tx *a)
 {
 	if (!--a->left)

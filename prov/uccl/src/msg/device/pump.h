@@ -10,7 +10,7 @@
 
 #define UCCL_PUMP_BUFS 4
 #define UCCL_PUMP_BUF_BYTES (256u << 10)
-/* Most bytes of all pumps of an endpoint; what is more waits. */
+/* Most bytes of all pumps of an endpoint; further payload waits. */
 #define UCCL_PUMPED_MAX (64u << 20)
 
 struct uccl_pump_buf {

@@ -93,7 +93,7 @@ void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv);
 struct uccl_op *uccl_match_context(struct uccl_match *m, enum uccl_match_kind kind, const void *context);
 /* This posted multi-receive buffer takes messages that wait, when there is room. */
 void uccl_match_starve(struct uccl_match *m, struct uccl_op *recv);
-/* It waits no more: nothing is there for it. */
+/* The receive waits no more: nothing is there for it. */
 void uccl_match_unstarve(struct uccl_match *m, struct uccl_op *recv);
 /* Posted receives that name `p` name `first` from now on. */
 void uccl_match_rename(struct uccl_match *m, struct uccl_peer *p, struct uccl_peer *first);

@@ -161,17 +161,17 @@ TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
  * NULL: no memory.
  */
 struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager, bool hashed);
-/* One that has no place in the peer's order: a message to ourselves, or what comes back. */
+/* A message that has no place in the peer's order: one to ourselves, or what comes back. */
 struct uccl_msg_rx *msg_rx_own(struct uccl_peer *p, const struct msg_rx_ops *ops);
 /* A handle, by which the peer can name it; false: there is none. */
 bool msg_rx_id(struct uccl_msg_rx *rx);
-/* It need not be found any more. */
+/* The message need not be found any more. */
 void msg_rx_unhash(struct uccl_msg_rx *rx);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 /* By our handle, and its sequence number. NULL: nothing more of it is expected. */
 struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen);
 void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager);
-/* It is the next one in its peer's order. Who calls it tells what has become of it, and calls msg_rx_drain then. */
+/* The peer's next message has its turn. The caller then says what has become of it, and calls msg_rx_drain. */
 void msg_rx_next(struct uccl_peer *p);
 static inline void msg_rx_turn(struct uccl_msg_rx *rx)
 {
@@ -213,7 +213,7 @@ void msg_rx_free(struct uccl_msg_rx *rx);
 void msg_rx_void(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops);
 /* Likewise after it was matched: nothing is written to its place any more, and it is done with. */
 void msg_rx_stop(struct uccl_msg_rx *rx);
-/* It is done with: freed now, or when the last of its records is acknowledged. */
+/* The message is done with: freed now, or when the last of its records is acknowledged. */
 void msg_rx_release(struct uccl_msg_rx *rx);
 /* The sender is dead, or the endpoint closes. */
 void msg_rx_failed(struct uccl_msg_rx *rx, int err);
@@ -255,11 +255,11 @@ void msg_rx_kept(struct uccl_msg_rx *rx);
 /* Is all of it there? Then it is placed, as soon as nothing is on its way to its memory. */
 void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
 
-/* Its payload is expected; peers may write it directly if *rkey is not 0, or else *raddr has a queue for it. */
+/* The payload is expected. Peers may write it directly if *rkey is not 0; else *raddr may name a queue pair for it. */
 void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr);
 /* Ask for the rest of a message. 0; -FI_ENOMEM: there is no handle for it, nothing was asked for. */
 int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);
-/* It is delivered, or why not: its sender hears of it if it wants to. */
+/* The message is delivered (0) or refused: its sender hears of it if it wants to. */
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
 
 /* Payload that came unsolicited; and payload that we asked for. */

@@ -15,7 +15,7 @@
 struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len);
 /* Is there an op, and room, for another message in a multi-receive buffer? */
 bool msg_posted_room(const struct uccl_msg_ep *m);
-/* It is posted: nothing of its buffer is handed out. */
+/* The receive was just posted: nothing of its buffer is handed out. */
 static inline void msg_posted_fresh(struct uccl_op *recv)
 {
 	recv->recv.multi.used = 0;
@@ -25,14 +25,14 @@ static inline void msg_posted_whole(struct uccl_op *op)
 {
 	op->recv.done_buf = op->iov_count ? op->iov[0].iov_base : NULL;
 }
-/* Those that wait for an op or room have their turn. */
+/* Receives that wait for an op or for room have their turn. */
 static inline void msg_posted_fed(struct uccl_msg_ep *m)
 {
 	m->posted.starved = false;
 }
 /* What a receive tells of the message it took; 0, or FI_ETRUNC. */
 int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed);
-/* It is complete: 0 or a positive FI_Exxx. The program may post and match again before this returns. */
+/* Complete a receive with 0 or a positive FI_Exxx. The program may post and match again before this returns. */
 void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err);
 /* The same of one that took no message. */
 void msg_posted_none(struct uccl_op *op, struct uccl_peer *from, int err);

@@ -13,7 +13,7 @@
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
 /* The same for a message whose unsolicited data, `len` bytes, lanes hold. */
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len);
-/* It need not be any more. */
+/* The message need not be kept any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);
 /*
  * A place for payload that comes before it is matched, `now` of which is here. 0, or -1: no memory, or more of this

@@ -51,7 +51,7 @@ bool msg_target_claim(struct uccl_msg_ep *m, const void *claimer);
 void msg_target_release(struct uccl_msg_ep *m, const void *claimer);
 /* On `now`, what was read there: it becomes what is to be there, and `result`, unless NULL, what was. */
 void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *now, uint8_t *result);
-/* It is done: tell the owner of the regions, and complete what remote data complete. */
+/* The request is done: tell the owner of the regions, and complete what remote data complete. */
 void msg_target_tell(struct uccl_msg_ep *m, struct uccl_peer *from, const struct uccl_req *req, void *const *regions,
 		     uint8_t nregions, bool has_data, uint64_t data);
 /* Nobody will hear of what was done there. */
@@ -62,7 +62,7 @@ void msg_target_forget(void **regions, uint8_t *count, const void *region);
  * -FI_EAGAIN: another atomic on a device has to be done before, or there is no memory now.
  */
 int msg_target_self(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl_req *req);
-/* They are done now, and did not fail. */
+/* The operations on ourselves are done, and did not fail. */
 void msg_target_self_tell(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl_req *req);
 
 #endif

@@ -35,7 +35,7 @@ void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now);
  * PROTOCOL R121
  */
 void msg_serve_blocked(struct uccl_msg_ep *m, uint64_t now);
-/* Its initiator takes it back, in whose turn: false: it is executed, or being executed. */
+/* The initiator takes the request back, in its turn. False: the request is executed, or being executed. */
 bool msg_serve_abort(struct uccl_msg_rx *rx, uint64_t now);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_serve_ended(struct uccl_peer *p, uint64_t now);

@@ -46,14 +46,14 @@ enum {
 	MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8, MSG_WAIT_LEAD = 16, MSG_WAIT_ABORT = 32
 };
 
-/* It is made: what it is. */
+/* `op` becomes an operation of the kind `ops`. */
 static inline void msg_tx_make(struct uccl_op *op, const struct msg_tx_ops *ops)
 {
 	op->tx.ops = ops;
 }
 /* A handle for it, which the peer names when it asks for more or answers; false: there is none. */
 bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op);
-/* It has none any more. */
+/* The operation gives its number back. */
 void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Memory for a copy of `len` bytes of payload; NULL: none now, as copies that are not acknowledged yet hold it. */
 void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
@@ -66,7 +66,7 @@ static inline void msg_tx_keep(struct uccl_op *op, bool keep)
 {
 	op->busy = keep;
 }
-/* It is complete when all of this has come. */
+/* The operation is complete when all that `wait` names has come. */
 static inline void msg_tx_expect(struct uccl_op *op, uint8_t wait)
 {
 	op->tx.wait = wait;
@@ -76,7 +76,7 @@ static inline void msg_tx_defer(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	m->tx.deferred = op;
 }
-/* It is the last of those begun; and it is none of them any more. */
+/* The operation is the last of those begun; and later, it is none of them any more. */
 static inline void msg_tx_begun(struct uccl_op *op)
 {
 	TAILQ_INSERT_TAIL(&op->peer->tx.sends, op, link);
@@ -88,7 +88,7 @@ static inline void msg_tx_unbegun(struct uccl_op *op)
 
 /* Could it begin at once, were nothing queued before it? */
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op);
-/* Its payload is on its way from a device (op->copy): it begins when that is there. Before msg_tx_post. */
+/* The payload is on its way from a device (op->copy): the operation begins when it is there. Before msg_tx_post. */
 void msg_tx_load(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Straight to its place in the order: queue what must wait for it. */
 void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);

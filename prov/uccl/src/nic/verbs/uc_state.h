@@ -329,7 +329,7 @@ void uccl_uc_tx_close(struct uc_dev *d);
 /* Make the queues, `depth` receives deep. 0 or an error; call uccl_uc_queues_close() in both cases. */
 int uccl_uc_queues_open(struct uc_dev *d, uint32_t depth);
 void uccl_uc_queues_close(struct uc_dev *d);
-/* One of them broke: replace all. False: that failed. */
+/* A queue broke: replace all of them. False: that failed. */
 bool uccl_uc_queues_renew(struct uc_dev *d);
 /* Post receives in place of those that completed. */
 void uccl_uc_queues_post(struct uc_dev *d);
