@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A message endpoint that is a lane of another one, the primary: it sends what the primary hands it and puts what comes
- * where the primary lets it. Nothing else is said to it, and nothing else is taken.
+ * A message endpoint that is a lane of another one, the primary. It sends what the primary hands to it, and puts
+ * arriving payload where the primary says. It refuses everything else.
  */
 #ifndef UCCL_LANES_WORKER_H
 #define UCCL_LANES_WORKER_H

@@ -178,8 +178,8 @@ struct uccl_engine_ops {
 	uint32_t (*queue)(struct uccl_peer *p, const void *buf);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
 	/*
-	 * Let the NIC read payload from memory of a device, what of it goes by packets, too: *source is for
-	 * uccl_item.mr, until it is put back. -FI_Exxx: it cannot.
+	 * Let the NIC read payload from memory of a device, for direct writes and for packets. *source is for
+	 * uccl_item.mr, until it is put back. -FI_Exxx: the NIC cannot.
 	 */
 	int (*source)(struct uccl_peer *p, const void *buf, uint64_t len, void **source);
 	void (*source_put)(struct uccl_peer *p, void *source);

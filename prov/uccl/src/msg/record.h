@@ -200,8 +200,8 @@ static inline void uccl_resp_decode(struct uccl_resp *r, const uint8_t *rec)
 }
 
 /*
- * In CTS, and where a request says where what comes back belongs: the queue for memory of a device that payload may
- * come to, in the place for direct writes, if there are none; 0: there is no such queue. PROTOCOL R291
+ * CTS and requests have a field for the place of direct writes. Without direct writes it may name the queue pair that
+ * puts payload into memory of a device; 0: there is none. PROTOCOL R291
  */
 static inline uint64_t uccl_place_of_queue(uint32_t queue)
 {

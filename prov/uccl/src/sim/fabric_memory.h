@@ -18,7 +18,7 @@ struct uccl_fab_hold {
 	uint64_t since; /* ps: it has stopped since then */
 };
 
-/* On its way back over a link: stop, or go on. */
+/* A stop or a go that travels back over a link. */
 struct uccl_fab_xoff {
 	struct uccl_fab_event ev; /* kind UCCL_FAB_PAUSE */
 	uint32_t port;		  /* that it is for */

@@ -104,7 +104,7 @@ struct uccl_sim_net_cfg {
 	uint64_t rate_bps;    /* of every port, 0: infinite */
 	uint64_t queue_bytes; /* of every port; what does not fit is dropped (ingress) or refused (egress) */
 	uint64_t mark_bytes;  /* of a port: a packet that comes while this many bytes wait is marked; 0: none is */
-	double mark;	      /* and so is this share of all packets, at random */
+	double mark;	      /* share of all packets that are marked at random */
 	bool fifo;	      /* a route never reorders */
 	struct uccl_sim_faults faults;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the program chose of an endpoint: by fi_info when it opened it, by fi_setopt afterwards. */
+/* What the program chose for an endpoint: by fi_info at the open, by fi_setopt afterwards. */
 #ifndef UCCL_API_OPTION_H
 #define UCCL_API_OPTION_H
 

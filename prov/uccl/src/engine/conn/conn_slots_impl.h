@@ -31,7 +31,7 @@ void conn_slots_fit(struct conn *c, uint32_t mtu);
 void conn_slots_came(struct conn *c, uint32_t bytes);
 /* The queue may be shared with other endpoints of the process, which come and go. */
 void slots_refit(struct uccl_engine *e);
-/* Who waited for a receive slot hears of it; quiet peers give back those that busy ones need. */
+/* Tell peers that waited for a receive slot. Ask quiet peers to give back the slots that busy ones need. */
 void conn_slots_ask(struct uccl_engine *e, uint64_t now);
 
 #endif

@@ -77,9 +77,9 @@ void conns_leave(struct conn *c);
 int conns_move(struct conn *c);
 
 /*
- * A handshake costs its sender two packets, so what it costs us is little and bounded: a connection that somebody made
- * to us, and that nobody here has asked for, is half-open until its first packet comes. Until then it has no flow and
- * no receive slots, and nobody looks after it. -FI_ENOMEM: nothing happened.
+ * A handshake costs its sender two packets, so it may cost us little. A connection that a peer made, and that nobody
+ * here has asked for, is half-open until its first packet comes: it has no flow, no receive slots and no timers.
+ * -FI_ENOMEM: nothing happened.
  */
 int conns_half_enter(struct conn *c);
 void conns_half_leave(struct conn *c);

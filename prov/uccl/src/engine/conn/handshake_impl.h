@@ -13,7 +13,7 @@ struct uccl_engine;
 /* A part of struct conn. */
 struct conn_handshake {
 	bool unvalidated;		/* open, and no packet with our token has come */
-	uint8_t peer_version;		/* FI_ENOPROTOOPT: of the wire protocol, which the peer speaks */
+	uint8_t peer_version;		/* FI_ENOPROTOOPT: version of the wire protocol that the peer speaks */
 	uint64_t peer_lived_ns;		/* uccl_init.asked_ns of the handshake */
 };
 

@@ -13,7 +13,7 @@ struct conn_opened {
 	struct uccl_nic_peer *nic_peer;
 	struct uccl_seal *seal;		/* NULL: without security, or never connected */
 	uint32_t number;		/* in the trace; 0: never connected */
-	bool ect;			/* packets to it may be marked by the network: it tells us, and we listen */
+	bool ect;			/* packets allow marks (ECT): the peer reports them, our policy uses them */
 };
 
 /* Both sides know what they need: its key for sealing, if there is one, and then its flow. It fails without memory. */

@@ -19,15 +19,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The least is that of the present and of the last such time: two clocks that drift by 50 ppm each make 2 us of it. */
+/* The least is over this epoch and the one before. Two clocks that drift by 50 ppm each add up to 2 us. */
 #define UCCL_ACK_DELAY_EPOCH_NS (10 * UCCL_NS_PER_MS)
 
 /* A whole. */
 #define UCCL_ACK_DELAY_WHOLE 256
 
 struct uccl_ack_delay {
-	uint32_t least[2];	/* by both clocks, units of ts: in the present time, in the last one */
-	uint64_t until;		/* end of the present one; 0: none has begun */
+	uint32_t least[2];	/* by both clocks, units of ts: in the present epoch, in the last one */
+	uint64_t until;		/* end of the present epoch; 0: none has begun */
 	uint64_t queue_ns;	/* of the latest block */
 	uint64_t wait_ns;	/* smoothed, of samples */
 	uint64_t srtt_ns;	/* round trips without that: smoothed, */

@@ -26,7 +26,7 @@
 
 struct uccl_persistent_loss {
 	uint32_t rounds;	/* in a row */
-	uint64_t round_ns;	/* end of the latest: what left before says nothing new */
+	uint64_t round_ns;	/* end of the latest round: what left before says nothing new */
 	uint64_t at;		/* payload rests until then; 0: it does not */
 	uint32_t asked;		/* rounds after which the peer was last asked while it rested */
 };

@@ -18,15 +18,15 @@
 
 struct uccl_pto {
 	uint64_t at;		/* when to ask; UCCL_NEVER: nothing is in flight */
-	uint64_t armed_ns;	/* when that was set, as something left; 0: as the peer answered */
+	uint64_t armed_ns;	/* when `at` was set because something left; 0: it was set because the peer answered */
 	uint64_t left_ns;	/* when something left last */
 	uint64_t ride_at;	/* when to ask for the first of those whose acknowledgements may wait */
-	bool ar;		/* it wants to be acknowledged at once, */
-	bool delayed;		/* or its acknowledgement may wait for payload */
-	bool hurry;		/* no acknowledgement may: the owner waits for all */
+	bool ar;		/* what left last asks for an acknowledgement at once */
+	bool delayed;		/* the acknowledgement of what left last may wait for payload */
+	bool hurry;		/* no acknowledgement may wait: the owner needs all of them */
 	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
 	uint64_t asked_ns;	/* when the latest of them left, as coarse as its answer's echo; 0: none did */
-	uint64_t first_timeout_ns;	       /* likewise the first time-out of the latest row; 0: there was none */
+	uint64_t first_timeout_ns;	       /* when the first time-out of the latest row struck; 0: there was none */
 	uint32_t timeout_chunks, timeout_lost; /* in flight then, and lost of them so far; chunks 0: it was told */
 	uint16_t npaths;
 };
@@ -118,7 +118,7 @@ static inline void uccl_pto_hurry(struct uccl_pto *s, const struct uccl_times *t
 	uccl_pto_ack_requested(s, t, now);
 }
 
-/* A time-out struck and was not answered. One unanswered question may be a lost packet. */
+/* Has more than one time-out passed without an answer? A single one may be a lost packet. */
 static inline bool uccl_pto_repeated(const struct uccl_pto *s)
 {
 	return s->backoff > 1;

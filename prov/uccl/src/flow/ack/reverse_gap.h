@@ -18,7 +18,7 @@ struct uccl_reverse_gap {
 	uint64_t gap_ns;  /* the longest such time lately; 0: none is known */
 };
 
-/* A chunk arrived, for whose acknowledgement nobody waits. */
+/* A chunk arrived whose acknowledgement is not urgent. */
 static inline void uccl_reverse_gap_owed(struct uccl_reverse_gap *g, uint64_t now)
 {
 	if (!g->owed_ns)

@@ -103,8 +103,8 @@ static inline uint64_t uccl_times_pto_prompt(const struct uccl_times *t)
 }
 
 /*
- * The same of what the peer may acknowledge with its next payload: what that took lately, and no later than
- * UCCL_RIDE_MAX_NS after any other. PROTOCOL R340
+ * The same for chunks that the peer may acknowledge with its next payload: as late as lately, but at most
+ * UCCL_RIDE_MAX_NS later than for other chunks. PROTOCOL R340
  */
 static inline uint64_t uccl_times_pto_ride(const struct uccl_times *t)
 {

@@ -105,7 +105,7 @@ void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uin
 			  uint64_t now);
 /* A chunk of this path was acknowledged. */
 void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len);
-/* A block that arrived then reports a packet of this path for the first time. */
+/* A block that came at `arrived` reports a packet of this path for the first time. */
 void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived);
 /* Paths that were out of service for their time. PROTOCOL R17 */
 void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now);

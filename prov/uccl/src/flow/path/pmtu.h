@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What every network carries that IPv6 runs on, with room for tunnels (RFC 9000 section 14); and any that IPv4 does. */
+/* Any network for IPv6 carries packets of this length, with room for tunnels (RFC 9000 14). So do those for IPv4. */
 #define UCCL_PMTU_BASE 1200
 #define UCCL_PMTU_LEAST 500
 /* Round trips in a row in which long packets were lost. */

@@ -23,7 +23,7 @@ static inline void uccl_pace_set(struct uccl_pace *p, uint64_t next_ns, uint32_t
 	*p = (struct uccl_pace){.next_ns = next_ns, .sent_ns = now, .bytes = bytes};
 }
 
-/* The next ones may leave at next_ns, if that is earlier. */
+/* The next packets may leave at next_ns already, if that is earlier than before. */
 static inline void uccl_pace_sooner(struct uccl_pace *p, uint64_t next_ns)
 {
 	p->next_ns = uccl_min(p->next_ns, next_ns);

@@ -89,7 +89,7 @@ struct uccl_pacer {
 void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps);
 /* Nobody is left. */
 void uccl_pacer_fini(struct uccl_pacer *p);
-/* Senders are ranked so, all that there will be. */
+/* Rank all senders by this function. Call before the first one is there. */
 void uccl_pacer_rank(struct uccl_pacer *p, uint64_t (*rank)(const struct uccl_sender *s));
 /* From now on it has another rate, for example because others share the link. */
 void uccl_pacer_link(struct uccl_pacer *p, uint64_t link_bps);
@@ -104,8 +104,8 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
 		      uint64_t now);
 /*
- * It is asked for so many bytes in all: it will want that as soon as it hears of it, which says nothing of what it has
- * heard before. PROTOCOL R248
+ * The sender `u` is asked for `demand` bytes in all. It wants credit for them as soon as it hears of that; this does
+ * not say which grants it has heard of. PROTOCOL R248
  */
 void uccl_pacer_asked(struct uccl_pacer *p, struct uccl_pull *u, uint64_t demand, uint64_t now);
 /* Hand out one quantum if its time has come, or tell a turn; whose credit is to leave. NULL: not now. */

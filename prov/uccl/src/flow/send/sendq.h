@@ -38,8 +38,8 @@ void uccl_sendq_init(struct uccl_sendq *q, bool shortest);
 /* Put a range before those whose messages have more than twice as much left. */
 void uccl_sendq_pass(struct uccl_sendq *q, struct uccl_item *item);
 /*
- * Bytes of the message that leaves next, of those that window, pacing or credit may hold back: what has not left of it.
- * Longer records that wait, the first `most` of them, count as one message.
+ * Bytes that are left of the message that leaves next, among those that window, pacing or credit may hold back. The
+ * first `most` of the longer records that wait count as one message.
  */
 uint64_t uccl_sendq_left(const struct uccl_sendq *q, uint32_t most);
 /* Bytes of the longer records and of bulk, in the first `most` items of the queue. */
@@ -101,7 +101,7 @@ static inline bool uccl_sendq_turn(struct uccl_sendq *q)
 	return q->bulk_turn;
 }
 
-/* The oldest longer record, if nothing older is small; else NULL. */
+/* The oldest longer record, if no small record is older; else NULL. */
 static inline struct uccl_item *uccl_sendq_long_first(const struct uccl_sendq *q)
 {
 	const struct uccl_item *small = TAILQ_FIRST(&q->small);

@@ -85,8 +85,8 @@ struct uccl_sent_run {
 struct uccl_sent_log {
 	struct uccl_sent *log;	/* `cap` entries, indexed by CSN */
 	/*
-	 * A bit for each of them, as `log` has them: those acknowledged, and those in flight. With a thousand others
-	 * in flight each acknowledgement would ask them all.
+	 * A bit for each entry of `log`: the acknowledged ones, and those in flight. Without the bits each
+	 * acknowledgement would look at up to a thousand entries.
 	 */
 	uint64_t *acked, *flies;
 	uint32_t cap;		/* a power of two, grows to `window` */

@@ -54,7 +54,7 @@ bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct
 enum flow_block { FLOW_BLOCK_NEVER, FLOW_BLOCK_DUE, FLOW_BLOCK_ALWAYS };
 
 /*
- * Everything a packet has in common, into `tx` and `h`. Payload must have been set, and the tail of a padded one.
+ * Fill in what all packets have in common, in `tx` and `h`. Set the payload before, and the tail of a padded packet.
  * PROTOCOL R4
  */
 void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, enum flow_block block,

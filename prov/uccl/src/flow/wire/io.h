@@ -39,8 +39,8 @@ enum uccl_tx_kind {
 struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
-	bool burst;		/* the first of a train: better sent with it than with those before */
-	bool answer;		/* to an unauthenticated peer: what comes back must not disturb what goes to peers */
+	bool burst;		/* first packet of a train: better sent with the train than with the packets before */
+	bool answer;		/* to an unauthenticated peer: an ICMP error must not disturb packets to peers */
 	bool hello;		/* asks who is at a place where nobody has answered yet */
 	bool single;		/* never to be made part of a train (see nic/gso.h) */
 	bool ours;		/* a NIC that copies payload may do so itself: it can be read for certain */

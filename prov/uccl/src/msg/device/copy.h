@@ -69,8 +69,8 @@ struct uccl_copy {
 TAILQ_HEAD(uccl_copy_list, uccl_copy);
 
 /*
- * Between plain memory and pieces of which some, by the bits of `device`, are on one; from their byte `off` on. Lengths
- * were checked.
+ * Copy between plain memory and the pieces `iov`, from their byte `off` on. Bit i of `device`: piece i is on a device.
+ * Lengths were checked.
  */
 void msg_put(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
 	     const uint8_t *data, uint64_t len);

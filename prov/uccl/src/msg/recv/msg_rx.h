@@ -157,7 +157,7 @@ TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
 #define MSG_DIRECT_MIN 16384
 
 /*
- * `eager` bytes of it come without CTS, as far as is known. `hashed`: it must be found again by its sequence number.
+ * A new message. `eager` bytes come without CTS, as far as is known. `hashed`: it is found by its sequence number.
  * NULL: no memory.
  */
 struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager, bool hashed);
