@@ -535,4 +535,17 @@ TEST_IN(window__blind, setup, NULL)
 	near(1e12 / 8 * 9.8e-6);
 }
 
+/* Of many flows that share, each may have two chunks: one is filled while another is on its way. */
+TEST_IN(share__two_bursts, setup, NULL)
+{
+	struct uccl_policy_cfg slow = cfg;
+
+	slow.link_bps = 1000000000ull;
+	uccl_cc_nscc.init(cc, &slow, now);
+	uccl_cc_nscc.share(cc, 64);
+	for (int i = 0; i < 1000; i++, now += 12 * US)
+		ack(CHUNK, 0);
+	near(2.0 * CHUNK);
+}
+
 TESTS_MAIN
