@@ -55,7 +55,7 @@ static inline bool flow_more(const struct uccl_flow *f)
 }
 
 /*
- * Does little payload stay on one path? Not with direct writes, which have paths enough in use that are known to be
+ * Does a sender of little payload stay on one path? Not with direct writes: they use enough paths that are known to be
  * quick. PROTOCOL R341
  */
 static inline bool flow_warm(const struct uccl_flow *f)

@@ -80,8 +80,8 @@ struct uccl_peer_rx {
 /* How well the place of its payload is predicted: recv/placement.c, uccl_msg_run(). */
 struct uccl_peer_predict {
 	uint32_t run_each;	/* bytes of payload of each segment of the last GRO batch that was put into place */
-	uint8_t miss_rate;	/* how often lately its payloads were not what was predicted, of 256, */
-	uint16_t miss_pause;	/* and how many times more nothing is predicted of it */
+	uint8_t miss_rate;	/* share of its latest predictions that were misses, in 256ths */
+	uint16_t miss_pause;	/* chances to predict that are still to be skipped */
 };
 
 /* What is held of it without a receive, its share of msg_ep's: recv/unexpected.c. */

@@ -194,7 +194,7 @@ struct uccl_op_tx {
 /* A send: send/send.c. */
 struct uccl_op_send {
 	bool unsolicited;	/* counted in uccl_peer.send.unsolicited */
-	struct uccl_item lead;	/* between both: what of the payload does not wait for CTS */
+	struct uccl_item lead;	/* leaves after `env` and before `bulk`: payload that does not wait for CTS */
 };
 
 /* RMA and atomics: rma/initiator.c. api fills all to args. */

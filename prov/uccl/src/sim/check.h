@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What can be said of bytes and of order without knowing who produced them: patterns, canaries, the order of messages.
- * Invariants I1, I3 and I4 are told from these.
+ * Checks of bytes and of order that need not know the sender: patterns, canaries, the order of messages. Invariants I1,
+ * I3 and I4 rest on them.
  */
 #ifndef UCCL_SIM_CHECK_H
 #define UCCL_SIM_CHECK_H

@@ -82,7 +82,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name);
 int uccl_fab_play_set(struct uccl_fab_play *p, const char *text);
 /* An option that was set and changes nothing in this scene, or beside the others. NULL: there is none. */
 const char *uccl_fab_play_useless(const struct uccl_fab_play *p);
-/* True if no tree has these hosts and switches: then it says which have nearly these. To be asked before the run. */
+/* Call before the run. True: no tree has these hosts and switches; prints which trees have nearly as many. */
 bool uccl_fab_play_unfit(const struct uccl_fab_play *p, FILE *out);
 /* Run it; p->scene stays open for a look. What uccl_fab_scene_open or _run return. */
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s));

@@ -196,7 +196,7 @@ static inline uint64_t uccl_fab_now(const struct uccl_fab_scene *s)
 /* Payload and wire headers at line rate, and one way through the empty network for the last packet: ns. */
 uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes);
 
-/* The same of what passes through a place of another rate, with this way to go, ps. */
+/* The same for payload that passes a place with the rate `bps`, and then travels for way_ps. */
 uint64_t uccl_fab_ideal_cut(const struct uccl_fab_scene *s, uint64_t bytes, double bps, uint64_t way_ps);
 
 /* The result of the operations of one group. */

@@ -12,7 +12,7 @@ void uccl_sim_say(struct uccl_sim_world *w, const char *fmt, ...) __attribute__(
 
 /* Open the NIC and the engine. 0 or an error. */
 int uccl_sim_life_open(struct uccl_sim_life *n);
-/* Its lanes end, before its engine; what lies between them, after that. */
+/* Close the lanes, before the engine; mailboxes between them are freed after that. */
 void uccl_sim_lanes_close(struct uccl_sim_life *n);
 void uccl_sim_lanes_free(struct uccl_sim_life *n);
 /* 0: its own, and from 1 on those of its lanes; NULL: it has no more, or it is dead. */

@@ -98,8 +98,8 @@ static inline void uccl_ack_tracker_packet(struct uccl_ack_tracker *o, uint16_t 
 }
 
 /*
- * So many bytes of payload came marked on a path, in packets that were told of: those of an old one count, too, or its
- * mark would be lost with the order. PROTOCOL R189
+ * `bytes` of payload came marked on a path, in a packet that is to be reported. Packets out of order count, too, or
+ * their marks would be lost. PROTOCOL R189
  */
 static inline void uccl_ack_tracker_marked(struct uccl_ack_tracker *o, uint16_t path, uint32_t bytes)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Part of a flow: how much later than others a chunk may arrive. Within a path others may overtake it by some packets,
- * across paths by some time (RACK, RFC 8985); both tolerances are learnt from what was sent again for nothing, and the
- * time from chunks that came after all. Whose chunks these are, and what is done about those that are lost, is the
- * caller's.
+ * Part of a flow, the reordering tolerance: how much later than others a chunk may arrive. Within a path others may
+ * overtake it by some packets, across paths by some time (RACK, RFC 8985). Both are learnt from chunks that were sent
+ * again for nothing, the time also from chunks that came after all. The caller owns the chunks, and decides what to do
+ * about lost ones.
  *
  * The grammar: init. For each block of the peer `block` first, `reported` and `came` for what it tells, at last `learn`
  * and `dups`; then, or at `at`, one look at everything in flight: `look` begins it, and each chunk that others overtook

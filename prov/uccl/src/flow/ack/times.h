@@ -30,7 +30,7 @@ struct uccl_times {
 	/* The peer's host: mean and mean deviation. PROTOCOL R99 */
 	uint64_t host_ns, hostvar_ns;
 	uint64_t host_heard_ns;		/* when its last sample came */
-	/* What it takes up to UCCL_ACK_DELAY_NS: mean (0: none yet) and mean deviation. PROTOCOL R346 */
+	/* Answers that took at most UCCL_ACK_DELAY_NS: mean time (0: none yet) and mean deviation. PROTOCOL R346 */
 	uint64_t prompt_ns, promptvar_ns;
 };
 

@@ -16,7 +16,7 @@
 /* X(symbol, text), and what the fields of such a record mean */
 #define UCCL_TRACE_KINDS(X)                                                                                            \
 	X(TX, "tx")	  /* a packet leaves; what: its type, seq: CSN, len: payload, arg: number on its path */       \
-	X(TX_AGAIN, "rtx") /* as TX, of what was sent before */                                                      \
+	X(TX_AGAIN, "rtx") /* as TX: it was sent before */                                                           \
 	X(TX_WRITE, "write") /* a direct write leaves; seq: CSN, len: bytes */                                         \
 	X(RX, "rx")	  /* a packet was accepted; fields as TX */                                                    \
 	X(RX_WRITE, "rx-write") /* a direct write landed; seq: CSN, len: bytes */                                      \

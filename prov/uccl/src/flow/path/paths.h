@@ -50,7 +50,7 @@ struct uccl_control_paths {
 	uint8_t next;	/* the next of them to carry something */
 	uint8_t turn;	/* now and then another path is tried, */
 	uint16_t rr;	/* one after the other */
-	uint8_t rolls;	/* new labels for acknowledgements since the last answer that the peer did not hear */
+	uint8_t rolls;	/* new labels that acknowledgements got since the peer last heard one */
 	uint64_t at;	/* next look at control packets that were not reported */
 };
 

@@ -13,7 +13,7 @@
 
 #include "flow/segment_map.h"
 
-/* Chunks of which a sender lets the peer put a segment together at a time. */
+/* Most chunks at a time of which a sender lets the peer reassemble a segment. */
 #define UCCL_KEPT_MAX 16
 
 /* A segment of which sub-segments came. */
@@ -50,7 +50,7 @@ void uccl_subsegments_untake(struct uccl_subsegments *p, uint64_t csn, const str
 void uccl_subsegments_segment_end(struct uccl_subsegments *p, uint64_t csn, uint8_t index);
 /* What came of the segments of chunk csn is not needed any more. */
 void uccl_subsegments_drop(struct uccl_subsegments *p, uint64_t csn);
-/* Lines about those of chunk csn, at `a`, no more than `most`. Returns how many; *seen grows by its segments. */
+/* Write up to `most` lines about sub-segments of chunk csn to `a`. Returns how many; *seen grows by its segments. */
 uint8_t uccl_subsegments_tell(const struct uccl_subsegments *p, uint64_t csn, struct uccl_ack_segments *a, uint8_t most,
 			      uint32_t *seen);
 

@@ -55,7 +55,7 @@ uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left
  * grant nothing: other senders have their turn, and only a credit that came of itself may be lost. PROTOCOL R21 R346
  */
 uint64_t uccl_credit_tell_at(const struct uccl_credit *c, const struct uccl_times *t);
-/* Does the receiver take the `left` bytes of what leaves next for less than half of it, or more than twice? */
+/* Does the receiver believe that less than half of `left`, or more than twice of it, is left of what leaves next? */
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */
 bool uccl_credit_sane(const struct uccl_credit *c, uint64_t demand, uint64_t lost);

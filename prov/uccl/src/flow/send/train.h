@@ -51,8 +51,8 @@ struct uccl_train_sight {
 /* What the NIC and the peer do with trains. */
 struct uccl_train_cfg {
 	uint32_t bytes;		/* payload that the NIC likes to send as one; 0: indifferent */
-	bool shorten;		/* or less, where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
-	uint8_t segments_tx;	/* segments of a chunk that the peer takes: a train is a chunk. Needs tx_sync */
+	bool shorten;		/* shorter trains where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
+	uint8_t segments_tx;	/* most segments of a chunk (a train) that the peer takes. Needs tx_sync */
 	bool segments_rx;	/* we take segments. Not with direct writes */
 	bool pads_tx;		/* the peer takes padded packets. Needs segments_tx and bytes */
 };

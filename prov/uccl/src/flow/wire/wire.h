@@ -86,7 +86,7 @@ static inline void uccl_hdr_former(uint8_t hdr[UCCL_HDR_LEN])
  */
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
 
-/* What a report of the network must quote of a packet, at least: all up to the sequence number on its path. */
+/* The least that an ICMP report must quote of a packet: all up to the sequence number on its path. */
 #define UCCL_QUOTE_MIN 24
 
 /*
@@ -230,7 +230,7 @@ static inline uint32_t uccl_segment_rec_at(uint8_t sub)
 
 /* `rec` is that of the chunk. */
 void uccl_segment_encode(uint8_t out[UCCL_REC_LEN], const uint8_t rec[UCCL_REC_LEN], const struct uccl_segment *s);
-/* A header of a segment becomes that of another one of its chunk, as long as it. */
+/* Turn the header of a segment into that of segment `index` of the same chunk and length. */
 static inline void uccl_segment_other(uint8_t hdr[UCCL_HDR_LEN], uint8_t index, uint32_t pseq)
 {
 	uccl_put32(hdr + 20, pseq);
