@@ -98,8 +98,9 @@ bool uccl_engine_drained(const struct uccl_engine *e);
  */
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create);
 /*
- * `p`, which the caller holds, has ended: the peer at its address from now on, held in its place. If `p` never was
- * connected it is asked for no sooner than a back-off of 1 to 100 ms allows. NULL: out of memory, `p` is still held.
+ * `p`, which the caller holds, has ended. Returns the peer that is at its address from now on, which the caller holds
+ * instead. If `p` was never connected, the first packet waits for a back-off of 1 to 100 ms. NULL: out of memory; `p`
+ * is still held.
  */
 struct uccl_peer *uccl_peer_reconnect(struct uccl_peer *p, const struct uccl_addr *addr);
 /* 0: it has not ended; else the positive FI_Exxx that ended it. */

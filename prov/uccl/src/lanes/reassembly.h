@@ -31,7 +31,7 @@ struct uccl_lane_cmd_waiting {
 	struct uccl_lane_cmd cmd;
 };
 
-/* What one lane knows of it. reassembly.c writes it. */
+/* What one lane knows of a reassembly buffer. reassembly.c writes it. */
 struct uccl_reassembly_lane {
 	struct uccl_reassembly *reassembly;
 	struct uccl_peer *from;		/* who may put bytes there, as the lane knows it */
@@ -84,7 +84,7 @@ uint32_t lanes_stripe_bytes(uint64_t bytes, bool short_stripes);
 /* For bytes [from, limit), which are not none. NULL: no memory. */
 struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t stripe, uint32_t id,
 				       uint32_t gen);
-/* Lane k may be told of it, of bytes that `from` brings. */
+/* What lane k is to be told: it may take bytes of `from` for this buffer. */
 struct uccl_reassembly_lane *reassembly_lane(struct uccl_reassembly *b, uint8_t k, struct uccl_peer *from);
 /* The primary brings the bytes itself. False: lanes have begun. */
 bool reassembly_claim(struct uccl_reassembly *b);

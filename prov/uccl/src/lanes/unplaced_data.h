@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Payload that comes to a lane ahead of CTS may come before the primary has said where it belongs: it is kept until
- * then, or until its peer ends. What a peer may have there is bounded, and what all lanes of the endpoint have; beyond
- * that it comes again. PROTOCOL R267 R268 R313
+ * Unsolicited data may come to a lane before the primary has said where it belongs. The lane keeps it until then, or
+ * until the peer ends. There is a bound for a peer and for all lanes of the endpoint; data beyond it is dropped, and
+ * comes again. PROTOCOL R267 R268 R313
  */
 #ifndef UCCL_LANES_UNPLACED_DATA_H
 #define UCCL_LANES_UNPLACED_DATA_H

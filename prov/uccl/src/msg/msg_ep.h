@@ -71,8 +71,8 @@ struct uccl_peer_send {
 /* A peer's messages on their way in: recv/msg_rx.c. */
 struct uccl_peer_rx {
 	uint64_t mseq;			/* next message in order */
-	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
-	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
+	struct uccl_msg_rx *by_mseq;	/* table of messages that came too early, or of which chunks are missing */
+	struct uccl_msg_rx *lone;	/* one such message, which is not in the table: mostly there is no other */
 	struct uccl_msg_rx_list all;	/* every message on its way in, */
 	struct uccl_msg_rx_list streams; /* and those whose payload may be predicted, as it was asked for */
 };
@@ -261,8 +261,8 @@ struct uccl_ep_pumps {
 /* Where payload will belong: recv/msg_rx.c the stream, the functions below the rest. */
 struct uccl_ep_predict {
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
-	uint8_t unsolicited_soon;	/* a message with unsolicited data came, and fewer without one since */
-	uint8_t runs_soon;		/* a GRO batch was put into place, and fewer others came since */
+	uint8_t unsolicited_soon;	/* above 0: a message with unsolicited data came lately. Others take 1 */
+	uint8_t runs_soon;		/* above 0: a GRO batch was put into place lately. Others take 1 */
 };
 
 struct uccl_msg_ep {

@@ -5,7 +5,7 @@
 
 #include "api/object/ep_object.h"
 
-/* What it chose among the things that were offered. `dirs`: UCCL_TX, UCCL_RX or both. */
+/* Take over what the program chose in `info`. `dirs`: UCCL_TX, UCCL_RX or both. */
 void uccl_ep_configure(struct uccl_ep *ep, const struct fi_info *info, uint8_t dirs);
 /* A context of a scalable endpoint has an own size: most operations that may be open. */
 void uccl_ep_set_size(struct uccl_ep *ep, size_t size);

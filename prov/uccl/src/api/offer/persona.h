@@ -23,7 +23,7 @@ bool uccl_persona_begin(const char *alias);
 const char *uccl_persona_name(void);
 bool uccl_persona_borrowed(void);
 
-/* What the library puts before that name in answers; NULL: nothing. */
+/* The prefix that libfabric puts before the borrowed name in answers; NULL: none. */
 const char *uccl_persona_core(void);
 
 /* Called for each fi_getinfo. False: it asks for another provider, whose name (may be NULL) is not this one's. */

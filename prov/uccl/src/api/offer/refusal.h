@@ -15,7 +15,7 @@ void uccl_refusal(const char *fmt, ...) FI_FORMAT_PRINTF(1, 2);
 void uccl_refusal_forget(void);
 /* Somebody asked for this provider (uccl_asked). */
 void uccl_refusal_asked(void);
-/* The process ends: the kept reason is a warning, if somebody asked and never got an entry. */
+/* The process ends. If the program asked and never got an entry, show the kept reason as a warning. */
 void uccl_refusal_report(void);
 
 #endif

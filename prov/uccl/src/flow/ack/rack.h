@@ -84,7 +84,7 @@ static inline void uccl_rack_came(struct uccl_rack *r, uint64_t csn, uint64_t se
 		r->late_ns[0] = uccl_max(r->late_ns[0], r->prev_newest_ns > sent_ns ? r->prev_newest_ns - sent_ns : 1);
 }
 
-/* The peer reports a packet that left then; 0: not known when. */
+/* The peer reports a packet that left at sent_ns; 0: that time is not known. */
 static inline void uccl_rack_reported(struct uccl_rack *r, uint64_t sent_ns)
 {
 	r->reported_ns = uccl_max(r->reported_ns, sent_ns);

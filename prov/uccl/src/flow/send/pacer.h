@@ -80,8 +80,8 @@ struct uccl_pacer {
 	uint64_t bps;		     /* payload; 0: unknown, nothing is paced */
 	uint64_t next_ns;	     /* when the next quantum may be handed out, */
 	uint32_t next_ps;	     /* picoseconds to add to that, below 1000 */
-	uint64_t out;		     /* bytes granted beyond idle windows and not received, but of silent ones */
-	uint64_t out_max;	     /* more are not handed out */
+	uint64_t out;		     /* bytes granted beyond idle windows and not received, without silent senders */
+	uint64_t out_max;	     /* upper bound of `out` */
 	uint64_t grants, expired;    /* counters */
 };
 

@@ -105,7 +105,7 @@ int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 		  uint64_t now);
 
 /* tx_again.c */
-/* The chunk that has been known to be lost for longest, or a segment of it. */
+/* Send again the chunk that has been known to be lost for longest, or a segment of it. */
 int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /* The chunk that was entered last cannot leave as it is: it waits as if it were lost, and leaves now if it may. */
 int flow_tx_wait(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now);

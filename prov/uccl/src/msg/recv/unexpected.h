@@ -21,7 +21,7 @@ void msg_rx_unhold(struct uccl_msg_rx *rx);
  */
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
 void msg_rx_buffer_free(struct uccl_msg_rx *rx);
-/* The peer ended: what is held of it counts among what such peers left, too. */
+/* The peer ended. Its messages that are held count, too, among those that ended peers left. */
 void msg_unexpected_left(struct uccl_peer *p);
 /* Tell the peer what it may send. */
 void msg_peer_limits(struct uccl_peer *p);

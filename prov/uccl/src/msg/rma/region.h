@@ -44,7 +44,7 @@ uint64_t msg_target_payload(const struct uccl_req *req);
 void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const struct msg_place *at,
 		       const uint8_t *body, uint8_t *result);
 /*
- * Around an atomic on memory of a device, of which there is one at a time. False: not now. PROTOCOL R193
+ * Call before an atomic on memory of a device. There is one such atomic at a time. False: wait. PROTOCOL R193
  */
 bool msg_target_claim(struct uccl_msg_ep *m, const void *claimer);
 /* Does nothing for who has not claimed. */
