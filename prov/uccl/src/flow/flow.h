@@ -233,8 +233,8 @@ uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
 /* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
 void uccl_flow_gathered(struct uccl_flow *f);
 /*
- * `on`: from now on the owner waits until all is acknowledged. No acknowledgement is told to wait for payload then, and
- * if one was, the peer is asked. now 0: the time is not known, so the peer is not asked. PROTOCOL R340
+ * `on`: from now on the owner waits until all is acknowledged, so no acknowledgement may wait for payload. If one was
+ * allowed to, the flow asks the peer, unless `now` is 0 (the time is not known). PROTOCOL R340
  */
 void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now);
 /* While no more than this is in flight, nobody waits for an acknowledgement to free something. PROTOCOL R340 R341 */

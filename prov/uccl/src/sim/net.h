@@ -185,7 +185,7 @@ void uccl_sim_cancel(struct uccl_sim_net *net, struct uccl_sim_event *ev);
 uint64_t uccl_sim_next(const struct uccl_sim_net *net);
 /* Move the clock to the next event and let it happen. False: there is none. */
 bool uccl_sim_step(struct uccl_sim_net *net);
-/* Everything up to and including time `until`, then the clock stands there. */
+/* Let all events up to and including `until` happen; then the clock shows `until`. */
 void uccl_sim_run(struct uccl_sim_net *net, uint64_t until);
 
 /* Mix words into the trace. */

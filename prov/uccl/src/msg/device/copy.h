@@ -92,7 +92,7 @@ void msg_copy_end(struct uccl_msg_ep *m, struct uccl_copy *c);
 /* Stay until everything that was queued is done. */
 void msg_copies_settle(struct uccl_msg_ep *m);
 
-/* Go on with those whose copies are done; how many. */
+/* Continue the operations whose copies are done. Returns how many. */
 int uccl_msg_copies(struct uccl_msg_ep *m, uint64_t now);
 
 #endif

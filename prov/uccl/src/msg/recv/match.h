@@ -24,7 +24,7 @@
 /* A table of messages that served none of this many lookups makes room for another one. */
 #define UCCL_MATCH_REST 64
 
-/* Receives, or messages as receives search them, with these bits ignored. */
+/* A table of receives with the same ignored bits, or of messages for receives with these ignored bits. */
 struct uccl_match_table {
 	uint64_t ignore;
 	bool directed;			/* by peer, too */

@@ -37,7 +37,7 @@ struct msg_rx_ops {
 	void (*turn)(struct uccl_msg_rx *rx, uint64_t now);
 	/* Its turn had come, and now all of it is here that comes without CTS. */
 	void (*whole)(struct uccl_msg_rx *rx, uint64_t now);
-	/* Listed before: this receive takes it, which is off the queue. */
+	/* The message waited for a receive, and `recv`, which has left its queue, takes it. */
 	void (*matched)(struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);
 	/* Listed before: nobody wants it. */
 	void (*unwanted)(struct uccl_msg_rx *rx, uint64_t now);
