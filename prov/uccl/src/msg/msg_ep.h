@@ -227,7 +227,7 @@ struct uccl_ep_target {
 	const struct uccl_target_ops *ops; /* NULL: there is none */
 	void *arg;
 	const void *claimer;		/* whose atomic on a device is under way; NULL: nobody's */
-	struct uccl_multimap uses;	/* of our regions, by these: region.h */
+	struct uccl_multimap uses;	/* who uses our regions, by region: region.h */
 };
 
 /* Requests for it: rma/serve.c. */

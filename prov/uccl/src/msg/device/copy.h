@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Buffers in memory that the processor must not touch. Copies are queued with the owner of that memory and done in the
- * order in which they were queued; what waits for one goes on when uccl_msg_copies() finds it done. So whatever was
- * copied first is there first, and nothing here waits, but where it is said.
+ * Buffers in memory that the processor must not touch. The owner of that memory does copies in the order in which they
+ * were queued. An operation that waits for a copy goes on when uccl_msg_copies() finds it done. No function here waits,
+ * unless its comment says so.
  */
 #ifndef UCCL_MSG_DEVICE_COPY_H
 #define UCCL_MSG_DEVICE_COPY_H

@@ -38,12 +38,12 @@ void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err);
 void msg_posted_none(struct uccl_op *op, struct uccl_peer *from, int err);
 /* Nothing comes any more: those that wait end with this FI_Exxx. */
 void msg_posted_end(struct uccl_msg_ep *m, int err);
-/* Nothing comes of this peer any more: likewise those that name it. */
+/* Nothing comes from this peer any more: end the receives that name it. */
 void msg_posted_fail(struct uccl_peer *p, int err);
 
 /* May remote data of this peer, or of ourselves, complete now? */
 bool msg_data_room(struct uccl_msg_ep *m, const struct uccl_peer *p);
-/* The receive that they take; NULL: none, they complete by themselves. */
+/* The receive that remote data of a write use up; NULL: they use up none and complete by themselves. */
 struct uccl_op *msg_data_take(struct uccl_msg_ep *m, const struct uccl_peer *p, uint64_t data, uint64_t len);
 
 #endif
