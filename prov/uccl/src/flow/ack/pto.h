@@ -95,7 +95,7 @@ static inline void uccl_pto_ack_requested(struct uccl_pto *s, const struct uccl_
 		s->at = uccl_min(s->at, now + uccl_times_pto_prompt(t));
 }
 
-/* The acknowledgement of what left last, and asks for nothing, may wait for payload. PROTOCOL R340 */
+/* The packet that left last asks for nothing, so its acknowledgement may wait for payload. PROTOCOL R340 */
 static inline void uccl_pto_ack_delayed(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
 {
 	s->delayed = true;

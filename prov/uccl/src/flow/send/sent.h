@@ -211,7 +211,7 @@ static inline bool uccl_sent_room(struct uccl_sent_log *l)
 	return l->nxt - l->una < l->cap || uccl_sent_grow(l);
 }
 
-/* The next CSN is in flight: a chunk of this item. Its item waits for it. Returns the entry. */
+/* A chunk of `item` gets the next CSN and is in flight, and the item waits for it. Returns the entry. */
 static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uccl_item *item, uint8_t type,
 					      const uint8_t *rec, const uint8_t *payload, uint32_t len, uint16_t path,
 					      uint64_t now)

@@ -82,7 +82,7 @@ struct uccl_train_chunk {
 	bool more;		/* UCCL_TRAIN_TRIAL chunks and more may leave now, this one included */
 };
 
-/* Must it leave by itself? To be asked unless the state is ON. */
+/* Must the chunk leave by itself? Call it only if the state is not ON. */
 bool uccl_train_single(struct uccl_train *t, const struct uccl_train_chunk *c, struct uccl_rng *rng,
 		       struct uccl_stats *stats, uint64_t now);
 /*
