@@ -111,7 +111,7 @@ void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
  */
 enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_segment *s,
 			       const struct uccl_chunk_in *in, bool *taken, uint64_t now);
-/* Has a segment of this chunk of the window come; has this one? */
+/* Has any segment of chunk `csn`, which is in the window, come? And the segment `index`? */
 bool flow_segments_begun(const struct uccl_flow *f, uint64_t csn);
 bool flow_segments_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
 /* The segments of chunk `csn` that have arrived. */
@@ -120,7 +120,7 @@ static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *
 	return &f->rx.segments.maps[csn & (f->cfg.window - 1)];
 }
 
-/* If so: are all there; is one missing before another that is there? */
+/* Of a chunk of which segments came: are all there? Is one missing before another that is there? */
 bool flow_segments_whole(const struct uccl_flow *f, uint64_t csn);
 bool flow_segments_gap(const struct uccl_flow *f, uint64_t csn);
 void flow_segments_end(struct uccl_flow *f, uint64_t csn);

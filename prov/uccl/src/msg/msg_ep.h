@@ -281,7 +281,7 @@ struct uccl_msg_ep {
 	struct uccl_ep_reply reply;
 	struct uccl_ep_device device;
 	struct uccl_ep_pumps pumps;
-	/* Nobody else's, so that nobody finds ranges that seem to be a whole message. The engine sets it. */
+	/* A secret: whoever knew it could find ranges that seem to be a whole message. The engine sets it. */
 	uint8_t range_key[UCCL_KEY_LEN];
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;

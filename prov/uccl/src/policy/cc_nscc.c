@@ -66,7 +66,7 @@
 	  "flight, then at most these and those acknowledged; a NIC with a longer normal round trip is "	\
 	  "software and tells nothing of the network, so its limit is smaller in proportion (ours)")		\
 	X(blind_chunks, 64, 1, 1e6, "chunks",									\
-	  "but at least this many chunks may be in flight (ours)")						\
+	  "at least this many chunks may be in flight despite blind_us (ours)")					\
 	X(alpha, 4, 0.01, 1000, "packets",									\
 	  "gain of the proportional increase (reference)")							\
 	X(fair, 5, 0.01, 1000, "packets",									\

@@ -19,9 +19,9 @@ struct uccl_policy_cfg;
 	  "the speculative window is this part (1/N) of the bandwidth-delay product (see "			\
 	  "credit_eqds.c; EQDS: 1)")										\
 	X(speculative_bytes, 65536, 0, 1e9, "bytes",								\
-	  "and at most this: the normal delay of a host is no room in a queue (ours)")				\
+	  "most bytes of that window: the normal delay of a host is no room in a queue (ours)")			\
 	X(speculative_chunks, 2, 1, 1e4, "chunks",								\
-	  "but at least this many chunks: the windows of fifteen senders fit into a queue of 1 MB")		\
+	  "least chunks of that window: those of fifteen senders fit into a queue of 1 MB")		\
 	X(long_share, 2, 1, 1e6, "",										\
 	  "if a message does not fit into the speculative window, the sender sends only this part (1/N) "	\
 	  "of the window without asking, because the rest waits for credit anyway (ours; 64 senders of "	\

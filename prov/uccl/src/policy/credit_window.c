@@ -17,7 +17,7 @@
 	X(speculative_share, 4, 1, 1e6, "",									\
 	  "the speculative window is this part (1/N) of the flow's window (ours)")				\
 	X(speculative_chunks, 4, 1, 1e4, "chunks",								\
-	  "but at least this many chunks, which hide the way to the receiver and back in a small "		\
+	  "least chunks of that window, which hide the way to the receiver and back in a small "		\
 	  "window (ours)")
 
 UCCL_CONSTANTS(window, WINDOW_CONSTANTS);

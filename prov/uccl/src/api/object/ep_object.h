@@ -144,7 +144,7 @@ static inline void uccl_ep_release(struct uccl_ep *ep)
 	atomic_fetch_sub(&ep->refs, 1);
 }
 
-/* Whether the next round looks for messages that wait for receives of the shared context. */
+/* `poll`: the next round looks for messages that wait for receives of the shared context. */
 static inline void uccl_ep_srx_poll(struct uccl_ep *ep, bool poll)
 {
 	ep->srx_poll = poll;

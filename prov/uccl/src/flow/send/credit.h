@@ -49,10 +49,10 @@ bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t l
 /* A demand for `backlog` more bytes leaves; the next `left` of them are of one message. Returns the demand. */
 uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t now);
 /*
- * When the demand may be told again, by what is known of round trips now. The peer answers it at once, so it is told
- * again as a probe is, later each time up to a time-out, and ever more seldom when the same was told often and nothing
- * answers. After an answer it is told again when an acknowledgement would be late, and later each time that answers
- * grant nothing: other senders have their turn, and only a credit that came of itself may be lost. PROTOCOL R21 R346
+ * When the demand may be told again, by what is known of round trips now. The peer answers a demand at once. So without
+ * an answer it is told again as a probe is: later each time, up to a time-out, and ever more seldom if nothing answers.
+ * After an answer it is told again when an acknowledgement would be late, and later each time that an answer grants
+ * nothing. Then other senders have their turn, and only a credit that came unasked can be lost. PROTOCOL R21 R346
  */
 uint64_t uccl_credit_tell_at(const struct uccl_credit *c, const struct uccl_times *t);
 /* Does the receiver believe that less than half of `left`, or more than twice of it, is left of what leaves next? */

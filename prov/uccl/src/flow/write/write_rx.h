@@ -84,7 +84,7 @@ struct uccl_write_rx {
 	uint16_t npaths;
 	uint16_t fencing;	/* path + 1 that is fenced to make room for doubts; 0: none */
 	uint64_t closed[UCCL_CLOSED_DOUBTS]; /* CSN + 1 of doubts that ended with their place; 0: free */
-	uint8_t nclosed;	/* the next of them to make room */
+	uint8_t nclosed;	/* index of the entry that is overwritten next */
 	uint8_t rtype;		/* record type that msg sees for a chunk that came by direct write */
 	bool fifo;		/* paths still count as FIFO */
 	bool off;		/* duplicates by the network were seen: write no more to us */

@@ -108,7 +108,7 @@ struct uccl_rx_hold {
 struct uccl_rx_lanes {
 	struct uccl_reassembly *rest;	     /* they may put there what comes after CTS; NULL: they may not */
 	struct uccl_reassembly *unsolicited; /* likewise, its unsolicited data */
-	uint16_t senders;		     /* that bring its unsolicited data, by bits; 0: none does */
+	uint16_t senders;		     /* lanes that bring the unsolicited data, by bits; 0: none does */
 };
 
 /* A message for a receive: recv/recv.c. */
