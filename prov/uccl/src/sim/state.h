@@ -65,7 +65,7 @@ struct uccl_sim_life {
 	uint64_t order;			/* receives posted */
 	uint32_t posted;		/* operations that have not completed */
 	uint32_t unread;		/* completions that the application has not read */
-	uint32_t children;		/* I9: under way into multi-receive buffers when they were too many */
+	uint32_t children;		/* I9: messages of multi-receive buffers under way when `unread` was full */
 };
 
 /* Messages and receives of all endpoints. work.c writes it. */

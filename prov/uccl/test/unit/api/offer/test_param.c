@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/offer/param.h"
+#include "api/offer/param_names.h"
 #include "flow/wire/seal.h"
 #include "progress/lane_set.h"
 #include "../../tests.h"
@@ -269,6 +270,9 @@ TEST(old_names__map)
 		setenv(o->name, o->value, 1);
 		assert_string_equal(heard_at_load(), advice(o, now));
 		assert_string_equal(heard_at_load(), "");
+		world_listen(FI_LOG_WARN);
+		uccl_params_check_names();
+		assert_string_equal(world_heard(), "");
 		unsetenv(o->name);
 	}
 }

@@ -19,8 +19,8 @@ static const char *told(const char *name)
 
 TEST(check_names__known)
 {
-	static const char *const names[] = { "FI_UCCL_LANES", "FI_UCCL_LOG", "FI_UCCL_TEST", "FI_UCCL_LIVE",
-					     "FI_UCCLX", "FI_TCP_IFACE" };
+	static const char *const names[] = { "FI_UCCL_LANES", "FI_UCCL_LOG", "FI_UCCL_TEST", "FI_UCCLX",
+					     "FI_TCP_IFACE" };
 
 	for (size_t i = 0; i < uccl_array_len(names); i++)
 		assert_null(told(names[i]));
