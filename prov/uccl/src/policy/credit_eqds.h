@@ -34,7 +34,7 @@ struct uccl_policy_cfg;
 	X(quantum_bytes, 16384, 1024, 1e9, "bytes",								\
 	  "size of one grant (UCCL)")										\
 	X(quantum_chunks, 1, 0, 1e4, "chunks",									\
-	  "or this many chunks, if that is more: a CREDIT takes 154 bytes on the wire, half a "			\
+	  "a grant of this many chunks, if that is more: a CREDIT takes 154 bytes on the wire, half a "		\
 	  "percent of a chunk of 32 KiB")
 
 /* Bytes that uccl_credit_ops.whole returns in these policies. */

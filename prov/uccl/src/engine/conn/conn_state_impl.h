@@ -41,8 +41,8 @@ struct conn_state {
 struct engine_conns {
 	struct conn_list live, hsq;	/* all that are not dead; those with a handshake packet to send */
 	/*
-	 * Ended: in the order of their ends, until nothing refers to them any more; and those that somebody holds, or
-	 * that are second names of others.
+	 * Connections that have ended. `dead`: in the order of their ends, until nothing refers to them any more.
+	 * `kept`: those that somebody holds, or that are second names of others.
 	 */
 	struct conn_list dead, kept;
 	struct conn_list unreferenced;	/* not connected, refs 0: see conns_reap() */
