@@ -216,6 +216,14 @@ static inline fi_addr_t node_insert(struct node *n, const struct node *peer)
 	return addr;
 }
 
+/* Open two endpoints of which `a` knows `b`: returns by which address. */
+static inline fi_addr_t node_pair(struct node *a, struct node *b, struct world *w)
+{
+	node_open(a, w);
+	node_open(b, w);
+	return node_insert(a, b);
+}
+
 /* How many entries a folder of this process has: its descriptors (the one that looks is among them), its threads. */
 static inline int world_entries(const char *folder)
 {

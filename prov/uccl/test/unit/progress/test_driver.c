@@ -66,9 +66,7 @@ static void two_open(struct two *t, enum fi_progress progress)
 
 	h->domain_attr->data_progress = progress;
 	world_open_with(&t->w, h);
-	node_open(&t->a, &t->w);
-	node_open(&t->b, &t->w);
-	t->to_b = node_insert(&t->a, &t->b);
+	t->to_b = node_pair(&t->a, &t->b, &t->w);
 	seen.real = inside(&t->b)->ops;
 	seen.who = pthread_self();
 	seen.rounds = seen.expiries = seen.others = seen.watched = 0;

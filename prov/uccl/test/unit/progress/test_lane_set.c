@@ -96,9 +96,7 @@ TEST(set__carries)
 
 		h->domain_attr->data_progress = modes[m];
 		world_open_with(&w, h);
-		node_open(&a, &w);
-		node_open(&b, &w);
-		to_b = node_insert(&a, &b);
+		to_b = node_pair(&a, &b, &w);
 		/* Lanes find each other some time after the first message. */
 		do {
 			before = carried_at_primary(&a);

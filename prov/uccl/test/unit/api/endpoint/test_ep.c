@@ -598,9 +598,7 @@ TEST(source_err__insert_and_answer)
 
 	h->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR;
 	world_open_with(&w, h);
-	node_open(&a, &w);
-	node_open(&b, &w);
-	to_b = node_insert(&a, &b);
+	to_b = node_pair(&a, &b, &w);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fi_recv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
 		assert_int_equal(fi_send(a.ep, out, 8, NULL, to_b, out), 0);

@@ -74,9 +74,7 @@ TEST_IN(poll__queues, world_setup, world_teardown)
 	fi_addr_t to_b;
 	int n;
 
-	node_open(&a, w);
-	node_open(&b, w);
-	to_b = node_insert(&a, &b);
+	to_b = node_pair(&a, &b, w);
 	a.cq->fid.context = &mark_a;
 	b.cq->fid.context = &mark_b;
 	assert_int_equal(fi_poll_open(w->domain, NULL, &set), 0);

@@ -51,9 +51,7 @@ static struct fi_info *device_hints(void)
 static void pair_open_with(struct pair *p, struct fi_info *hints)
 {
 	world_open_with(&p->w, hints);
-	node_open(&p->a, &p->w);
-	node_open(&p->b, &p->w);
-	p->to_b = node_insert(&p->a, &p->b);
+	p->to_b = node_pair(&p->a, &p->b, &p->w);
 	p->to_a = node_insert(&p->b, &p->a);
 	p->self = node_insert(&p->a, &p->a);
 }

@@ -17,9 +17,7 @@ struct duo {
 static void duo_open(struct duo *d)
 {
 	world_open(&d->w);
-	node_open(&d->a, &d->w);
-	node_open(&d->b, &d->w);
-	d->to_b = node_insert(&d->a, &d->b);
+	d->to_b = node_pair(&d->a, &d->b, &d->w);
 	memset(mem, 0, sizeof(mem));
 	assert_int_equal(fi_mr_reg(d->w.domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0, &d->mr,
 				   NULL),

@@ -69,9 +69,7 @@ static void bench_open(struct bench *t)
 	memset(t, 0, sizeof(*t));
 	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_COLLECTIVE | FI_TRIGGER | FI_FENCE | FI_MULTI_RECV;
 	world_open_with(&t->w, hints);
-	node_open(&t->a, &t->w);
-	node_open(&t->b, &t->w);
-	t->to_b = node_insert(&t->a, &t->b);
+	t->to_b = node_pair(&t->a, &t->b, &t->w);
 	assert_int_equal(fi_mr_reg(t->w.domain, t->mem, sizeof(t->mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0,
 				   &t->mr, NULL), 0);
 	assert_int_equal(fi_cntr_open(t->w.domain, &attr, &t->cntr, NULL), 0);

@@ -29,9 +29,7 @@ static void duo_open(struct duo *d, int mr_mode, uint64_t access)
 
 	h->domain_attr->mr_mode = mr_mode;
 	world_open_with(&d->w, h);
-	node_open(&d->a, &d->w);
-	node_open(&d->b, &d->w);
-	d->to_b = node_insert(&d->a, &d->b);
+	d->to_b = node_pair(&d->a, &d->b, &d->w);
 	assert_int_equal(fi_mr_reg(d->w.domain, mem, SIZE, access, 0, 0xabc, 0, &d->mr, NULL), 0);
 	d->key = fi_mr_key(d->mr);
 	d->base = d->w.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)mem : 0;
@@ -77,9 +75,7 @@ TEST(rma__data_takes_a_receive)
 	setenv("FI_UCCL_TEST", "rx_cq_data=1", 1);
 	world_open_with(&d.w, h);
 	unsetenv("FI_UCCL_TEST");
-	node_open(&d.a, &d.w);
-	node_open(&d.b, &d.w);
-	d.to_b = node_insert(&d.a, &d.b);
+	d.to_b = node_pair(&d.a, &d.b, &d.w);
 	assert_int_equal(fi_mr_reg(d.w.domain, mem, SIZE, FI_REMOTE_WRITE, 0, 1, 0, &d.mr, NULL), 0);
 	assert_int_equal(fi_writedata(d.a.ep, src, 8, NULL, 77, d.to_b, 0, 1, &d), 0);
 	for (int i = 0; i < 20000; i++)

@@ -43,9 +43,7 @@ static struct uccl_stats close_with(const char *where)
 	world_open(&w);
 	world_rescue_on();
 	unsetenv("FI_UCCL_STATS");
-	node_open(&a, &w);
-	node_open(&b, &w);
-	to_b = node_insert(&a, &b);
+	to_b = node_pair(&a, &b, &w);
 	assert_int_equal(fi_recv(b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
 	world_post(fi_send(a.ep, out, sizeof(out), NULL, to_b, out), &a, &b);
 	node_expect(&b, &a, in, FI_RECV | FI_MSG);

@@ -140,9 +140,7 @@ TEST(tracefile__of_endpoints)
 	setenv("FI_UCCL_TRACE", value, 1);
 	world_open(&w);
 	unsetenv("FI_UCCL_TRACE");
-	node_open(&a, &w);
-	node_open(&b, &w);
-	to_b = node_insert(&a, &b);
+	to_b = node_pair(&a, &b, &w);
 	assert_int_equal(fi_trecv(b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
 	while ((rc = fi_tsend(a.ep, buf, sizeof(buf), NULL, to_b, 1, NULL)) == -FI_EAGAIN)
 		fi_cq_read(a.cq, &e, 1);

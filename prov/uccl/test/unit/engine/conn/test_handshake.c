@@ -661,6 +661,20 @@ static enum lan_verdict count_segments(struct lan *l, const struct lan_event *ev
 	return LAN_PASS;
 }
 
+/* The first message, from 1 to 0, makes the connection: posted, and there. */
+static void first_begin(struct lan *l)
+{
+	lan_recv(l, 0, dst, 100, LAN_CTX(1));
+	assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+}
+
+static void first_end(struct lan *l)
+{
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+}
+
 /* Who says that it takes no segments, as those do that say nothing, gets none. PROTOCOL R170 */
 TEST(segments__an_older_peer)
 {
@@ -678,9 +692,7 @@ TEST(segments__an_older_peer)
 			lan_conn(l, 1, 0)->hs.mine.segments = 0;
 		l->mask = 0;
 		l->filter = count_segments;
-		lan_run(l, SECOND);
-		lan_expect(l, 0, LAN_CTX(1), 0);
-		lan_expect(l, 1, LAN_CTX(2), 0);
+		first_end(l);
 		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(3));
 		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(4)), 0);
 		lan_run(l, SECOND);
@@ -703,13 +715,10 @@ TEST(pads__an_older_peer)
 			l->node[i].train_bytes = trains ? 32 * LAN_MTU : 0;
 			lan_open(l, i);
 		}
-		lan_recv(l, 0, dst, 100, LAN_CTX(1));
-		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		first_begin(l);
 		if (older)
 			lan_conn(l, 1, 0)->hs.mine.pads = false;
-		lan_run(l, SECOND);
-		lan_expect(l, 0, LAN_CTX(1), 0);
-		lan_expect(l, 1, LAN_CTX(2), 0);
+		first_end(l);
 		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.train.pads_tx, trains && !older);
 		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.train.pads_tx, trains);
 		lan_free(l);
@@ -727,11 +736,8 @@ TEST(brittle__who_says_so)
 		lan_open(l, 0);
 		l->brittle = !mine;
 		lan_open(l, 1);
-		lan_recv(l, 0, dst, 100, LAN_CTX(1));
-		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
-		lan_run(l, SECOND);
-		lan_expect(l, 0, LAN_CTX(1), 0);
-		lan_expect(l, 1, LAN_CTX(2), 0);
+		first_begin(l);
+		first_end(l);
 		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.write.brittle, mine);
 		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.write.brittle, !mine);
 		lan_free(l);
@@ -746,13 +752,10 @@ TEST(unsolicited_peer__an_older_peer)
 
 		for (int i = 0; i < 2; i++)
 			lan_open(l, i);
-		lan_recv(l, 0, dst, 100, LAN_CTX(1));
-		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		first_begin(l);
 		lan_conn(l, 1, 0)->hs.mine.unsolicited = !(older & 1);
 		lan_conn(l, 1, 0)->hs.mine.lanes_unsolicited = !(older & 2);
-		lan_run(l, SECOND);
-		lan_expect(l, 0, LAN_CTX(1), 0);
-		lan_expect(l, 1, LAN_CTX(2), 0);
+		first_end(l);
 		assert_int_equal(lan_conn(l, 0, 1)->peer.takes_unsolicited, !(older & 1));
 		assert_int_equal(lan_conn(l, 0, 1)->peer.lanes_unsolicited, !older);
 		assert_true(lan_conn(l, 1, 0)->peer.takes_unsolicited && lan_conn(l, 1, 0)->peer.lanes_unsolicited);
@@ -768,12 +771,9 @@ TEST(abort__an_older_peer)
 
 		for (int i = 0; i < 2; i++)
 			lan_open(l, i);
-		lan_recv(l, 0, dst, 100, LAN_CTX(1));
-		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		first_begin(l);
 		lan_conn(l, 1, 0)->hs.mine.aborts = !older;
-		lan_run(l, SECOND);
-		lan_expect(l, 0, LAN_CTX(1), 0);
-		lan_expect(l, 1, LAN_CTX(2), 0);
+		first_end(l);
 		assert_int_equal(lan_conn(l, 0, 1)->peer.aborts, !older);
 		assert_true(lan_conn(l, 1, 0)->peer.aborts);
 		lan_free(l);
