@@ -10,8 +10,9 @@
 
 /* What arrives from a peer that we owe nothing is reported this often at most, and not more than once per RTT. */
 #define REPORT_NS UCCL_NS_PER_MS
-/* So long a report waits for payload to ride on. */
+/* So long a report waits for payload to ride on, if the peer sent a chunk so lately: its chunks get blocks, too. */
 #define REPORT_RIDE_NS (4 * UCCL_NS_PER_MS)
+#define REPORT_TALKS_NS (10 * REPORT_RIDE_NS)
 
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
@@ -285,8 +286,8 @@ static void ack_trains(struct uccl_flow *f)
 }
 
 /*
- * A peer that only listens would never know which of its paths bring its acknowledgements here. One that sends little
- * hears of them by the blocks that its own payload gets. PROTOCOL R58
+ * A peer that only listens would never know which of its paths bring its acknowledgements here. One that sends hears of
+ * them by the blocks that its own payload gets. PROTOCOL R58
  */
 static void ack_report(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 {
@@ -297,7 +298,7 @@ static void ack_report(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 	if (!uccl_pto_repeated(&f->loss.pto) &&
 	    !(bytes && now - o->sent_ns >= uccl_max(REPORT_NS, f->loss.times.srtt_ns)))
 		return;
-	if (f->rx.delays && !uccl_pto_repeated(&f->loss.pto))
+	if (uccl_flow_rx_talks(&f->rx, REPORT_TALKS_NS, now) && !uccl_pto_repeated(&f->loss.pto))
 		uccl_ack_tracker_until(o, now + REPORT_RIDE_NS);
 	else
 		uccl_ack_tracker_at_once(o);

@@ -21,6 +21,7 @@ struct uccl_flow_rx {
 	struct uccl_rx_segments segments;     /* incomplete chunks */
 	struct uccl_write_rx write;	      /* direct writes */
 	uint64_t heard_ns;		      /* last accepted packet */
+	uint64_t chunk_ns;		      /* latest chunk; 0: none came */
 	bool delays;			      /* nobody waits for the acknowledgement of the latest chunk */
 };
 
@@ -47,9 +48,16 @@ static inline void uccl_flow_rx_fini(struct uccl_flow_rx *rx)
 /* A chunk came; `delays`: its sender does not wait for the acknowledgement (UCCL_FLAG_DELAY). */
 static inline void uccl_flow_rx_delays(struct uccl_flow_rx *rx, bool delays, uint64_t now)
 {
+	rx->chunk_ns = uccl_max(now, 1);
 	rx->delays = delays;
 	if (delays)
 		uccl_reverse_gap_owed(&rx->reverse_gap, now);
+}
+
+/* Did a chunk come within the last `lately` ns? */
+static inline bool uccl_flow_rx_talks(const struct uccl_flow_rx *rx, uint64_t lately, uint64_t now)
+{
+	return rx->chunk_ns && now - rx->chunk_ns < lately;
 }
 
 /* A packet was accepted. */

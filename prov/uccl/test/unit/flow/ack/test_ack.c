@@ -1598,6 +1598,34 @@ TEST_IN(report__of_acknowledgements, NULL, end)
 	assert_int_equal(reports(5 * MS, 0), 0);
 }
 
+/* A peer that sends payload hears of its acknowledgements by the blocks that its payload gets: they wait for one. */
+TEST_IN(report__waits_for_the_peers_payload, NULL, end)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW};
+	struct pair_cfg c = pair_packets();
+	uint64_t came;
+
+	pair_init(&p, &c);
+	assert_int_equal(reports(5 * MS, 0), 1);
+	h.csn = (uint32_t)tx()->rx.arrived.nxt;
+	pair_feed(&p, 0, &h, NULL, NULL);
+	p.now += UCCL_ACK_DELAY_NS;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	pair_lose(&p, 0);
+	assert_int_equal(reports(5 * MS, 0), 0);
+	came = p.now;
+	assert_in_range(uccl_flow_expiry(tx()), came + MS, came + 4 * MS);
+	p.now = came + 4 * MS;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_ACK);
+	pair_lose(&p, 0);
+	/* Not when it ends a row of time-outs, nor when the peer has sent nothing for long. */
+	assert_int_equal(reports(5 * MS, 2), 1);
+	assert_int_equal(reports(50 * MS, 0), 1);
+}
+
 /* Silence of so many ms: every path is asked, and nothing arrives. */
 static void stay_silent(int ms)
 {
