@@ -14,9 +14,15 @@ uint64_t uccl_event_credit_backlog(const struct uccl_flow *f)
 	return sum;
 }
 
+/* The end of what may be sent. */
+static uint64_t event_limit(const struct uccl_flow *f)
+{
+	return uccl_max(f->cfg.policy.credit->limit(f->policy.credit), f->credit.renewed);
+}
+
 uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 {
-	uint64_t limit = f->cfg.policy.credit->limit(f->policy.credit), used = f->credit.used;
+	uint64_t limit = event_limit(f), used = f->credit.used;
 	uint64_t left = limit > used ? limit - used : 0,
 		 chunk = uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes);
 	uint64_t end, waits;
@@ -38,7 +44,7 @@ bool uccl_event_credit_free(const struct uccl_flow *f)
 
 bool uccl_event_credit_spent(struct uccl_flow *f)
 {
-	return f->cfg.policy.credit->limit(f->policy.credit) <= f->credit.used && !uccl_event_credit_left(f);
+	return event_limit(f) <= f->credit.used && !uccl_event_credit_left(f);
 }
 
 uint64_t uccl_event_window(const struct uccl_flow *f)

@@ -116,6 +116,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	if (cfg->policy.credit->pull) {
 		memset(&pull, 0, sizeof(pull));
 		cfg->policy.credit->pull(&pcfg, &pull);
+		pull.renews = cfg->wire.renews;
 		uccl_pacer_rank(cfg->pacer, cfg->policy.credit->rank);
 		if (uccl_pull_init(cfg->pacer, &f->credit.pull, &pull, now))
 			goto nomem;

@@ -164,6 +164,7 @@ struct uccl_pull_cfg {
 	uint64_t window;  /* most bytes granted and not received; idle + 2 quanta at least */
 	uint32_t senders; /* fewer busy senders than this send freely; 0 or 1: nobody sends freely */
 	uint64_t quiet_ns; /* ns without a packet after which a sender is not busy any more */
+	bool renews;	   /* acknowledgements renew the speculative window, so that it needs no grant */
 	/* The next two apply only if the policy has rank(). */
 	uint32_t at_once;  /* only this many senders, those of lowest rank, have grants under way; 0: no limit */
 	uint32_t fair;	   /* every fair-th grant goes to the sender that waited longest, whatever its rank; 0: none */

@@ -434,6 +434,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.wire.csn_tx = 1000,
 		.wire.csn_rx = 1000,
 		.wire.delays_tx = true,
+		.wire.renews = true,
 		.wire.first_label = (uint16_t)(seed >> 40),
 		.packet.chunk_bytes = chunk,
 		.write.bytes = c->chunk,

@@ -174,7 +174,8 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 		text = "there is more credit than was granted";
 	else if (limit != UCCL_NEVER &&
 		 used - f->credit.free >
-			 uccl_max(limit + (f->cfg.policy.credit->whole ? f->cfg.policy.credit->whole(f->policy.credit)
+			 uccl_max(uccl_max(limit, f->credit.renewed) +
+					  (f->cfg.policy.credit->whole ? f->cfg.policy.credit->whole(f->policy.credit)
 								       : 0),
 				  v->unsolicited) +
 				 uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes))
@@ -384,6 +385,18 @@ static uint64_t unexpected_of(const struct conn_list *list)
 	return sum;
 }
 
+/* A speculative window begins behind what has come, or what its sender told to be lost. PROTOCOL R375 */
+static void look_renewed(struct uccl_sim_life *n, const struct conn *c, const struct uccl_flow *from)
+{
+	const struct uccl_credit *credit = &from->credit;
+	uint64_t most = c->peer.flow.credit.received + credit->lost_sent + credit->pull.cfg.idle;
+
+	if (credit->renewed > most)
+		uccl_sim_violation(n->w, "I7: port %u renewed its window up to %llu, endpoint %u has %llu",
+				   c->peer.addr.nic.port, (unsigned long long)credit->renewed, n->node,
+				   (unsigned long long)most);
+}
+
 /* What one peer believes to be granted, and its packets under way, are counted here. */
 static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 {
@@ -396,6 +409,7 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 			peer = conn_by_token(e, c->hs.token_remote);
 	if (!peer || !peer->peer.open || !c->hs.token_remote)
 		return;
+	look_renewed(n, c, &peer->peer.flow);
 	if (peer->peer.flow.limits.slots > c->slots.grant.believed)
 		uccl_sim_violation(w, "I8: endpoint %u counts %u slots of port %u, which has %u", n->node,
 				   c->slots.grant.believed, c->peer.addr.nic.port, peer->peer.flow.limits.slots);

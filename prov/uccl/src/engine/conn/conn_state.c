@@ -48,6 +48,7 @@ void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 		.unsolicited = true,
 		.lanes_unsolicited = true,
 		.delays = true,
+		.renews = true,
 		.aborts = true,
 	};
 	if (p->security)

@@ -48,6 +48,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.wire.epoch_tx = c->hs.mine.epoch,
 		.wire.epoch_rx = t->epoch,
 		.wire.delays_tx = t->delays,
+		.wire.renews = t->renews,
 		/* The same for all peers, so that little payload leaves by few sockets; endpoints differ. */
 		.wire.first_label = (uint16_t)(e->identity.listener.local.incarnation >> 16),
 		.tx_sync = caps->tx_sync,

@@ -335,6 +335,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if (uccl_peer_limits_heard(&f->limits, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
+	if (f->credit.pull.cfg.renews)
+		uccl_credit_renew(&f->credit, f->sent.inflight_bytes, f->credit.pull.cfg.idle);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	uccl_rack_learn(&f->loss.rack, f->sent.una, f->loss.times.srtt_ns, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->loss.rack, a->dups, f->loss.times.srtt_ns, now);

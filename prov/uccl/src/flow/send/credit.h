@@ -24,6 +24,7 @@
 struct uccl_credit {
 	/* sending */
 	uint64_t used;		/* payload sent; with paced credit, each time that it was sent */
+	uint64_t renewed;	/* end of the speculative window; 0: where the policy has it */
 	uint64_t free;		/* of that, what could leave without credit, for checks */
 	uint64_t lost;		/* of chunks declared lost, each time */
 	uint64_t turn;		/* the peer's latest; see uccl_credit_ops.on_credit */
@@ -73,6 +74,18 @@ static inline void uccl_credit_spend_free(struct uccl_credit *c, uint32_t bytes)
 {
 	c->used += bytes;
 	c->free += bytes;
+}
+
+/*
+ * All payload that left has come, or is known to be lost, but for `inflight` bytes. The speculative window of `idle`
+ * bytes begins there, unless more was asked for, or the peer does not know of some loss. PROTOCOL R375
+ */
+static inline void uccl_credit_renew(struct uccl_credit *c, uint64_t inflight, uint64_t idle)
+{
+	uint64_t out = inflight + c->lost - c->lost_sent, end = c->used + idle;
+
+	if (c->demand_sent <= c->used && end > out)
+		c->renewed = uccl_max(c->renewed, end - out);
 }
 
 static inline void uccl_credit_lost(struct uccl_credit *c, uint32_t bytes)

@@ -152,9 +152,13 @@ static bool pull_wastes(const struct uccl_pull *u)
 /* Where it belongs now, and what of its grants counts. */
 static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 {
-	uint64_t ahead = pull_ahead(u), extra = 0;
 	bool off = u->silent || uccl_pull_free(u);
+	uint64_t ahead, extra = 0;
 
+	/* Who waits for what it asked for gets grants: they say once more what may have been lost. PROTOCOL R375 */
+	if (u->cfg.renews && u->demand <= u->received)
+		u->granted = uccl_max(u->granted, u->received + u->cfg.idle);
+	ahead = pull_ahead(u);
 	if (ahead > u->cfg.idle && !off)
 		extra = ahead - u->cfg.idle;
 
@@ -243,6 +247,16 @@ static void pacer_calm(struct uccl_pacer *p, uint64_t now)
 	}
 	if (p->converged && p->nbusy < p->senders)
 		pacer_turn(p, false);
+}
+
+/*
+ * What it sent before a pause says nothing of how busy it is: one that sends a little now and then never is, and hears
+ * of no turns.
+ */
+static void pull_rested(struct uccl_pull *u, uint64_t now)
+{
+	if (!u->is_busy && now - u->heard_ns >= u->cfg.quiet_ns)
+		u->base = u->received;
 }
 
 /* Something new has come of it. PROTOCOL R65 */
@@ -336,6 +350,7 @@ void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t receiv
 	}
 	if (fresh) {
 		pacer_calm(p, now);
+		pull_rested(u, now);
 		u->answered |= demand > u->demand;
 	}
 	/* What was lost without a grant took no room here, and none is to be made up for it. PROTOCOL R61 */

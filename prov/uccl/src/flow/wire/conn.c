@@ -132,7 +132,7 @@ static void params_encode(uint8_t *p, const struct uccl_conn_params *v)
 	p[36] = v->brittle;
 	p[37] = v->unsolicited;
 	p[38] = (uint8_t)(v->lanes_unsolicited | v->aborts << 1);
-	p[39] = v->delays;
+	p[39] = (uint8_t)(v->delays | v->renews << 1);
 }
 
 static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p)
@@ -157,6 +157,7 @@ static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p
 	v->lanes_unsolicited = p[38] & 1;
 	v->aborts = p[38] >> 1 & 1;
 	v->delays = p[39] & 1;
+	v->renews = p[39] >> 1 & 1;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||

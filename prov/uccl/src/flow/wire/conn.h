@@ -43,6 +43,7 @@ struct uccl_conn_params {
 	bool unsolicited;	/* it takes unsolicited data */
 	bool lanes_unsolicited; /* its lanes take them, too */
 	bool delays;		/* it knows UCCL_FLAG_DELAY */
+	bool renews;		/* acknowledgements renew its speculative window */
 	bool aborts;		/* it takes back what its peer takes back */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };

@@ -255,6 +255,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.train.segments_rx = cfg->segments,
 			.train.pads_tx = cfg->pads,
 			.wire.delays_tx = cfg->delays,
+			.wire.renews = cfg->renews,
 			.wire.first_label = (uint16_t)(cfg->seed * 7),
 			.window = cfg->window,
 			.paths_tx = cfg->paths,

@@ -97,6 +97,7 @@ struct pair_cfg {
 	bool segments;	  /* trains are chunks; not with tx_async or writes */
 	bool pads;	  /* packets may be padded; with parts */
 	bool delays;	  /* acknowledgements may wait for payload */
+	bool renews;	  /* acknowledgements renew the speculative window */
 	bool train_short; /* the link is real */
 	bool fence_sync;  /* a fence is done when the upcall returns */
 	bool fence_never; /* a fence is never done */

@@ -1294,8 +1294,8 @@ TEST(share__credit)
 		double link = 10.0 * BYTES * 8 * (v[i].sharers ? v[i].sharers : 1), took;
 
 		took = (double)transfers(l, 10);
-		/* A lane that was idle has its speculative window back, and begins with it. */
-		assert_true(took > 0.9 * link && took < 1.1 * link);
+		/* Each message begins with the speculative windows of all lanes, which acknowledgements renewed. */
+		assert_true(took > 0.88 * link && took < 1.1 * link);
 		lan_sides_free(l);
 	}
 }

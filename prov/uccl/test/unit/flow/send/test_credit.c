@@ -30,6 +30,34 @@ TEST_IN(spend__counted_once, setup, NULL)
 	assert_int_equal(c.free, 8);
 }
 
+/* The speculative window begins behind what has come, until more is asked for. PROTOCOL R375 */
+TEST_IN(renew__behind_what_came, setup, NULL)
+{
+	uccl_credit_spend(&c, 100 * KIB);
+	uccl_credit_renew(&c, 40 * KIB, 64 * KIB);
+	assert_int_equal(c.renewed, 124 * KIB);
+	/* Not so much if the peer does not know that some is lost, and never less than before. */
+	uccl_credit_lost(&c, 10 * KIB);
+	uccl_credit_renew(&c, 20 * KIB, 64 * KIB);
+	assert_int_equal(c.renewed, 134 * KIB);
+	uccl_credit_renew(&c, 90 * KIB, 64 * KIB);
+	assert_int_equal(c.renewed, 134 * KIB);
+	uccl_credit_tell(&c, 200 * KIB, 0, 1);
+	uccl_credit_renew(&c, 0, 64 * KIB);
+	assert_int_equal(c.renewed, 134 * KIB);
+	/* All that was asked for has left: as at first. */
+	uccl_credit_spend(&c, 200 * KIB);
+	uccl_credit_renew(&c, 0, 64 * KIB);
+	assert_int_equal(c.renewed, 364 * KIB);
+}
+
+/* More in flight than was counted, as what is short costs no credit, is no window. */
+TEST_IN(renew__no_underflow, setup, NULL)
+{
+	uccl_credit_renew(&c, 65 * KIB, 64 * KIB);
+	assert_int_equal(c.renewed, 0);
+}
+
 /* PROTOCOL R65 */
 TEST_IN(turn__never_back, setup, NULL)
 {

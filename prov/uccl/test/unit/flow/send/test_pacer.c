@@ -486,6 +486,51 @@ TEST(converge__turns)
 	assert_int_equal(u[0].granted, 100 * MIB + 32 * KIB);
 }
 
+/*
+ * Who sends little now and then is not busy, however much that is in all, and hears of no turn; who sends as much
+ * without a pause is. PROTOCOL R65
+ */
+TEST(converge__pauses)
+{
+	start(LINK, &converge);
+	for (uint64_t i = 1; i <= 100; i++) {
+		heard(0, i * 48 * KIB, 0);
+		now += converge.quiet_ns;
+	}
+	assert_false(u[0].is_busy);
+	assert_int_equal(told(), 0);
+	for (uint64_t i = 1; i <= 2; i++) {
+		heard(0, (4800 + i * 48) * KIB, 0);
+		now += converge.quiet_ns - 1;
+	}
+	assert_true(u[0].is_busy);
+	assert_int_equal(told(), 1);
+}
+
+/* The speculative window of a sender that renews it needs no grant. PROTOCOL R375 */
+TEST(renews__no_grants)
+{
+	struct uccl_pull_cfg cfg = usual;
+
+	cfg.renews = true;
+	start(LINK, &cfg);
+	heard(0, 48 * KIB, 48 * KIB);
+	heard(0, 200 * KIB, 48 * KIB);
+	assert_int_equal(u[0].granted, 264 * KIB);
+	assert_int_equal(wait_next(), -1);
+	/* Who wants more is granted from there on. */
+	heard(0, 200 * KIB, MIB);
+	assert_int_equal(wait_next(), 0);
+	assert_int_equal(u[0].granted, 264 * KIB + cfg.quantum);
+	/* While it waits for what it asked for, what has come gives it nothing by itself. */
+	heard(0, 280 * KIB, MIB);
+	assert_int_equal(u[0].granted, 264 * KIB + cfg.quantum);
+	heard(1, 40 * KIB, 41 * KIB);
+	assert_int_equal(u[1].granted, 64 * KIB);
+	heard(1, 41 * KIB, 41 * KIB);
+	assert_int_equal(u[1].granted, 105 * KIB);
+}
+
 /* Too few are left: those that want more are let go, the others begin anew. PROTOCOL R65 */
 TEST(converge__ends)
 {

@@ -2,6 +2,7 @@
 /* Credit and the demand for it. */
 #include "../sender.h"
 #include "../../tests.h"
+#include "policy/policies.h"
 
 TEST_IN(tx_credit__demand, NULL, end)
 {
@@ -324,6 +325,43 @@ TEST_IN(tx_credit__lost_ones_never_stall, NULL, end)
 			assert_true(pair_finish(&p, 900 * UCCL_NS_PER_S));
 			pair_fini(&p);
 		}
+}
+
+/* Grants and turns that leave while side 0 sends so many messages of 1 KiB, one after the other. */
+static uint64_t credits_for(uint64_t messages, bool renews)
+{
+	struct pair_cfg c = pair_packets();
+	uint64_t used;
+
+	c.credit = &uccl_credit_auto;
+	c.renews = renews;
+	c.slots = 100;
+	c.link_bps = 10000000000;
+	start(c);
+	for (uint64_t i = 0; i < messages; i++) {
+		pair_bulk(&p, 0, KIB);
+		pair_run(&p, p.now + UCCL_NS_PER_MS);
+	}
+	assert_int_equal(p.side[1].complete, messages);
+	assert_int_equal(p.side[0].f.sent.inflight_bytes, 0);
+	used = p.side[0].f.credit.used;
+	assert_int_equal(used, messages * KIB);
+	/* Both know of one window. */
+	if (renews) {
+		assert_int_equal(p.side[0].f.credit.demand_sent, 0);
+		assert_int_equal(p.side[0].f.credit.renewed, p.side[1].f.credit.pull.granted);
+	}
+	return p.side[1].pacer.grants + p.side[1].f.credit.pull.turn;
+}
+
+/* Little that comes now and then needs no credit, as acknowledgements renew the speculative window. PROTOCOL R375 */
+TEST_IN(tx_credit__acknowledgements_renew, NULL, NULL)
+{
+	assert_int_equal(credits_for(100, true), 0);
+	pair_fini(&p);
+	/* An older peer gets its window back with grants. */
+	assert_true(credits_for(100, false) > 20);
+	pair_fini(&p);
 }
 
 TESTS_MAIN
