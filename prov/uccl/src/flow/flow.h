@@ -237,12 +237,17 @@ void uccl_flow_gathered(struct uccl_flow *f);
  * allowed to, the flow asks the peer, unless `now` is 0 (the time is not known). PROTOCOL R340
  */
 void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now);
-/* While no more than this is in flight, nobody waits for an acknowledgement to free something. PROTOCOL R340 R341 */
+/* While no more than this is in flight, it stays on one path. PROTOCOL R341 */
 #define UCCL_LITTLE_BYTES 16384
-/* Nothing waits to be sent, and with `len` bytes more no more than UCCL_LITTLE_BYTES are in flight. */
+/*
+ * While no more than this is in flight, nobody waits for an acknowledgement to free something: of two messages of that
+ * length, as the acknowledgement of the first one comes with the answer to it, behind the second. PROTOCOL R340
+ */
+#define UCCL_RIDE_BYTES (2 * UCCL_LITTLE_BYTES)
+/* Nothing waits to be sent, and with `len` bytes more no more than UCCL_RIDE_BYTES are in flight. */
 static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t len)
 {
-	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes + len <= UCCL_LITTLE_BYTES;
+	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes + len <= UCCL_RIDE_BYTES;
 }
 
 /* Everything submitted was acknowledged. */

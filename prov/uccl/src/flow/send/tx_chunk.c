@@ -37,7 +37,7 @@ static bool tx_window_full(struct uccl_flow *f, uint64_t now)
  */
 static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item, const struct uccl_sent *e)
 {
-	return f->sent.inflight_bytes <= UCCL_LITTLE_BYTES && !item->want_ack && !f->loss.pto.hurry && !flow_more(f) &&
+	return f->sent.inflight_bytes <= UCCL_RIDE_BYTES && !item->want_ack && !f->loss.pto.hurry && !flow_more(f) &&
 	       f->cfg.wire.delays_tx && !f->loss.pto.backoff && f->sent.inflight_chunks <= DELAY_CHUNKS &&
 	       f->sent.inflight_bytes + UCCL_LITTLE_BYTES <= uccl_event_window(f) &&
 	       2 * uccl_sent_packets(&f->sent) <= f->limits.slots && f->paths.list[e->path].srtt_ns;
