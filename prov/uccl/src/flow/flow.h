@@ -218,7 +218,7 @@ bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie);
 uint64_t uccl_flow_expiry(const struct uccl_flow *f);
 void uccl_flow_expire(struct uccl_flow *f, uint64_t now);
 
-/* Send a probe on the next path (keepalive). */
+/* Send a probe (keepalive). */
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
 /* An acknowledgement block leaves at once: it has news for the peer. */
 void uccl_flow_tell(struct uccl_flow *f);

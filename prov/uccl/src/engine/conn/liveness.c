@@ -25,6 +25,9 @@
 /* The time-out of a silent peer is made of at least so many scans, each of which found no answer. */
 #define PATIENCE_LOOKS 4
 
+/* So many labels ask who is at the place of a silent peer. Each is a 5-tuple. */
+#define ASK_LABELS 4
+
 /* INIT_ACK is repeated so often to a peer that has not answered our packets since it connected. */
 #define INIT_ACK_AGAIN_NS UCCL_NS_PER_S
 
@@ -109,7 +112,7 @@ static void conn_ask(struct conn *c, uint64_t now)
 	tx.control = true;
 	tx.hdr_len = UCCL_HDR_LEN;
 	tx.cookie = UCCL_NEVER;
-	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % e->nic->caps.labels);
+	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % ASK_LABELS % e->nic->caps.labels);
 	tx.to = &c->peer.addr.nic;
 	uccl_hdr_encode(tx.hdr, &h);
 	engine_tx_raw(e, &tx);

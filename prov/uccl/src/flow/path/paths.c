@@ -29,9 +29,11 @@
  * more the last would be asked minutes later. PROTOCOL R55
  */
 #define ASKED_ENOUGH 8
-/* So many paths are compared before one is kept for little payload: the same for all peers, so that they share sockets.
+/*
+ * So many paths are compared before one is kept for little payload. They are the same for all peers, which share
+ * sockets. Each of them is a 5-tuple, which flow tables must hold.
  */
-#define WARM_TRIES 3
+#define WARM_TRIES 2
 /* One in so many control packets leaves on any path in service. */
 #define CONTROL_OTHERS 8
 /* New labels for each answer that was lost: flow_rx.c sends an answer on this many paths. */
@@ -63,6 +65,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 	s->n = cfg->n;
 	s->labels = cfg->labels;
 	s->write_later = cfg->write_later;
+	s->kept_acked = UINT32_MAX; /* so path 0 is the first */
 	s->write_tries = cfg->write_brittle ? BRITTLE_TRIES : STRIKES_MAX;
 	s->stats = cfg->stats;
 	s->ops = cfg->ops;
@@ -353,8 +356,11 @@ uint16_t uccl_paths_next(struct uccl_paths *s)
 
 void uccl_paths_keepalive(struct uccl_paths *s)
 {
-	s->control.rr = (uint16_t)((s->control.rr + 1) % s->n);
-	uccl_paths_probe(s, s->control.rr);
+	/* Going from path to path would take a 5-tuple for each. PROTOCOL R372 */
+	if (s->list[s->kept].acked_seq == s->kept_acked)
+		s->kept = (uint16_t)((s->kept + 1) % s->n);
+	s->kept_acked = s->list[s->kept].acked_seq;
+	uccl_paths_probe(s, s->kept);
 }
 
 uint16_t uccl_paths_take_probe(struct uccl_paths *s)
@@ -455,6 +461,16 @@ static void ask_on(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 	uccl_paths_probe(s, path);
 }
 
+/* Another path than this one, if possible one that has a 5-tuple already. PROTOCOL R372 */
+static uint16_t paths_other_known(struct uccl_paths *s, uint16_t path)
+{
+	uint16_t other = s->control.n ? uccl_paths_control_next(s) : path;
+
+	if (other == path && s->control.n > 1)
+		other = uccl_paths_control_next(s);
+	return other == path ? uccl_paths_next(s) : other;
+}
+
 void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 {
 	if (!unanswered) {
@@ -463,11 +479,17 @@ void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 		if (s->alive != path && uccl_path_usable(&s->list[s->alive]))
 			uccl_paths_probe(s, s->alive);
 		else
-			uccl_paths_probe(s, uccl_paths_next(s));
+			uccl_paths_probe(s, paths_other_known(s, path));
+		return;
+	}
+	/* First where the last answer came from, and on another one that has a 5-tuple already. */
+	if (unanswered == 1 && s->control.n > 1) {
+		uccl_paths_probe(s, s->alive);
+		uccl_paths_probe(s, paths_other_known(s, s->alive));
+		uccl_paths_forget(s);
 		return;
 	}
 	uccl_paths_forget(s);
-	/* First where the last answer came from. */
 	path = unanswered == 1 && s->alive != path ? s->alive : (uint16_t)((path + unanswered) % s->n);
 	ask_on(s, path, unanswered);
 	if (s->n > 1)

@@ -63,6 +63,8 @@ struct uccl_paths {
 	uint8_t write_tries;	/* in vain, after which one that was left for lost writes gets another way */
 	struct uccl_control_paths control;
 	uint16_t alive;		/* reported last */
+	uint16_t kept;		/* the last keepalive left on it, */
+	uint32_t kept_acked;	/* when the peer had reported this number of it */
 	uint16_t warm;		/* payload leaves on it while little is in flight */
 	uint8_t warm_tried;	/* paths that were tried for that */
 	uint16_t probes_due;	/* paths with a probe to send */
@@ -89,7 +91,7 @@ void uccl_paths_reroll(struct uccl_paths *s, uint16_t path);
 void uccl_paths_probe(struct uccl_paths *s, uint16_t path);
 /* The next path with a PROBE to send: it leaves now. UCCL_PATHS_MAX: none. */
 uint16_t uccl_paths_take_probe(struct uccl_paths *s);
-/* A PROBE on the next path. */
+/* A PROBE on the path of the last one if the peer has reported something of it since, else on the next path. */
 void uccl_paths_keepalive(struct uccl_paths *s);
 /*
  * The peer does not report what left on this path, nor did it answer the last `unanswered` questions: ask it by PROBEs

@@ -134,8 +134,10 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 
 uint16_t flow_tx_control_path(struct uccl_flow *f)
 {
+	if (!f->rx.delays || !flow_warm(f) || f->paths.unheard)
+		return uccl_paths_control(&f->paths);
 	/* An answer to a PROBE tells by its path what works: it goes from path to path. */
-	if (f->rx.delays && flow_warm(f) && !f->paths.unheard && !f->rx.ack_tracker.answer)
-		return uccl_paths_control_warm(&f->paths);
-	return uccl_paths_control(&f->paths);
+	if (f->rx.ack_tracker.answer && f->paths.control.n)
+		return uccl_paths_control_next(&f->paths);
+	return uccl_paths_control_warm(&f->paths);
 }

@@ -307,6 +307,40 @@ TEST(ask__its_path_and_another)
 	end();
 }
 
+/* A path that has a 5-tuple already goes before one that has none. PROTOCOL R372 */
+TEST(ask__known_ones_first)
+{
+	begin(false, false);
+	answer(4, MS);
+	answer(5, MS);
+	asked(5, 0, 5, 4);
+	asked(5, 0, 5, 4);
+	asked(5, 1, 5, 4);
+	/* Nothing is known to work any more. */
+	assert_int_equal(s.control.n, 0);
+	asked(5, 2, 7, (7 + N / 2) % N);
+	end();
+}
+
+/* A keepalive stays on its path as long as the peer reports it, and else goes on to the next. PROTOCOL R372 */
+TEST(keepalive__stays_while_reported)
+{
+	begin(false, false);
+	for (uint16_t i = 0; i < 3; i++) {
+		uccl_paths_keepalive(&s);
+		assert_int_equal(uccl_paths_take_probe(&s), 0);
+		answer(0, i * MS);
+	}
+	for (uint16_t i = 0; i < 4; i++) {
+		uccl_paths_keepalive(&s);
+		assert_int_equal(uccl_paths_take_probe(&s), i);
+	}
+	answer(3, 9 * MS);
+	uccl_paths_keepalive(&s);
+	assert_int_equal(uccl_paths_take_probe(&s), 3);
+	end();
+}
+
 /* Then path after path, with their opposites; no path is known to work any more, and no label at last. R55 */
 TEST(ask__path_after_path)
 {
