@@ -419,10 +419,10 @@ void doctor_ports(const struct doctor_host *h, unsigned int *lo, unsigned int *h
 		sscanf(line, "%u %u", lo, hi);
 }
 
-/* Of FI_UCCL_PORTS each process takes one for receiving and one for each path. */
+/* Of FI_UCCL_PORTS each process takes one for each path; it receives at the first of them. */
 static void own_range_check(const struct doctor_host *h, unsigned int lo, unsigned int hi, struct doctor_report *r)
 {
-	unsigned int ports = hi - lo + 1, need = (unsigned int)h->params.paths + 1;
+	unsigned int ports = hi - lo + 1, need = (unsigned int)h->params.paths;
 	struct doctor_finding *f;
 
 	if (ports >= need) {
@@ -432,8 +432,8 @@ static void own_range_check(const struct doctor_host *h, unsigned int lo, unsign
 	} else {
 		f = doctor_add(r, DOCTOR_WARN, "host", "port-range", NULL,
 			       "FI_UCCL_PORTS has %u ports, %u to %u: a process with %u paths takes %u", ports, lo, hi,
-			       need - 1, need);
-		doctor_advise(f, "FI_UCCL_PORTS=%u-%u, or FI_UCCL_PATHS=%u", lo, lo + need - 1, ports - 1);
+			       need, need);
+		doctor_advise(f, "FI_UCCL_PORTS=%u-%u, or FI_UCCL_PATHS=%u", lo, lo + need - 1, ports);
 	}
 	doctor_number(f, "first", lo);
 	doctor_number(f, "last", hi);

@@ -18,6 +18,7 @@ struct uccl_nic_caps {
 	uint32_t write_max;	/* most bytes of one remote write, 0: no remote writes */
 	bool write_brittle;	/* a path breaks if a packet of a write of several packets is lost */
 	uint16_t labels;	/* number of distinct entropy labels (source ports, QPs); label 0 costs nothing */
+	bool two_way;		/* label 0 is the port to which peers send, so both directions can be one 5-tuple */
 	bool connect_early;	/* connect() opens a liveness connection only, so a peer need not have answered yet */
 	bool tx_sync;		/* the payload of packets may be reused when tx() returns */
 	bool write_async;	/* the payload of writes may be reused only after UCCL_RX_SENT, despite tx_sync */

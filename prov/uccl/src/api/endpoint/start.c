@@ -50,18 +50,17 @@ static uint64_t fault_clock(void *arg)
 /* All endpoints of the process share it. */
 static struct uccl_qp_budget qp_budget;
 
-/* Each path needs a source port of its own. Warn once in a process if there are fewer ports than paths. */
+/* Each path needs a source port. Warn once in a process if there are fewer ports than paths. */
 static void warn_few_ports(const struct uccl_params *p)
 {
 	static _Atomic bool said;
 	uint32_t ports = uccl_ports_count(&p->nic.ports);
 
-	if (ports <= p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
+	if (ports < p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
 		uccl_warn(FI_LOG_EP_CTRL,
-			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u path%s, not for FI_UCCL_PATHS=%u: give "
+			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u paths, not for FI_UCCL_PATHS=%u: give "
 			  "more ports, or set FI_UCCL_PATHS to that\n",
-			  p->nic.ports.first, p->nic.ports.last, ports, ports - 1, ports > 2 ? "s" : "",
-			  (unsigned int)p->paths);
+			  p->nic.ports.first, p->nic.ports.last, ports, ports, (unsigned int)p->paths);
 }
 
 void uccl_ep_marks_say(struct uccl_domain *d, const struct uccl_nic_caps *caps)

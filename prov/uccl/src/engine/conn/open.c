@@ -49,8 +49,11 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.wire.epoch_rx = t->epoch,
 		.wire.delays_tx = t->delays,
 		.wire.renews = t->renews,
-		/* The same for all peers, so that little payload leaves by few sockets; endpoints differ. */
-		.wire.first_label = (uint16_t)(e->identity.listener.local.incarnation >> 16),
+		/*
+		 * The same for all peers, so that little payload leaves by few sockets. If it costs no port of its own,
+		 * endpoints differ. PROTOCOL R370
+		 */
+		.wire.first_label = caps->two_way ? 0 : (uint16_t)(e->identity.listener.local.incarnation >> 16),
 		.tx_sync = caps->tx_sync,
 		.write.async = caps->write_async,
 		.write.later = e->nic->ops->offer,

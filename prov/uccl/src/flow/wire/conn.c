@@ -235,8 +235,11 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->single = false;
 	tx->ect = false;
 	tx->path = 0;
-	/* Retries rotate over the labels, so that one dead route does not keep us apart. */
-	tx->label = (uint16_t)(c->tries % 16);
+	/*
+	 * Every second retry takes another label, so that one dead route does not keep us apart, and the kernel tells
+	 * of a closed port. The others open the way for what the peer sends to our port. PROTOCOL R370
+	 */
+	tx->label = (uint16_t)(c->tries % 2 ? c->tries / 2 % 16 + 1 : 0);
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = 0;
 	tx->payload = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The udp back end: kernel UDP sockets. One socket receives; one for each entropy label sends, so a label is a source
- * port and the network's ECMP hash spreads labels over its paths. This file opens, closes and describes.
+ * port and the network's ECMP hash spreads labels over its paths. Label 0 sends by the socket that receives. This file
+ * opens, closes and describes.
  */
 #include "nic/gso.h"
 #include "nic/udp/udp_reports.h"
@@ -157,7 +158,7 @@ static void udp_close(struct uccl_nic *nic)
 	uccl_udp_handshake_close(u);
 	if (u->live)
 		uccl_udp_live_close(u->live);
-	for (i = 0; i < u->labels.nsocks; i++)
+	for (i = 1; i < u->labels.nsocks; i++)
 		uccl_own_close(u->labels.sock[i].fd);
 	if (u->wait_fd >= 0)
 		close(u->wait_fd);
@@ -322,6 +323,7 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 			 "FI_UCCL_BACKEND=udp,rcvbuf=%u: the kernel grants %d bytes; the remedy is sysctl "
 			 "net.core.rmem_max=%u",
 			 attr->rx_bytes, granted / 2, attr->rx_bytes);
+	caps->two_way = true;
 	caps->connect_early = u->live;
 	caps->rx_slots = slots_of(u->granted, caps->mtu);
 	caps->tx_sync = true;
@@ -341,12 +343,12 @@ static int family_of(const struct uccl_nic_addr *at)
 	return uccl_ifaddr_is_v4(at) ? AF_INET : AF_INET6;
 }
 
-/* Labels are ports: one of the range is for receiving. */
+/* Labels are ports. The second one, also of endpoints with one path, is for HELLOs whose ICMP errors must be heard. */
 static uint16_t labels_of(const struct uccl_nic_attr *attr)
 {
-	uint32_t n = attr->labels ? uccl_min(attr->labels, UDP_LABELS) : UDP_LABELS;
+	uint32_t n = attr->labels ? uccl_max(uccl_min(attr->labels, UDP_LABELS), 2) : UDP_LABELS;
 
-	return (uint16_t)(uccl_ports_limited(&attr->ports) ? uccl_min(n, uccl_ports_count(&attr->ports) - 1) : n);
+	return (uint16_t)(uccl_ports_limited(&attr->ports) ? uccl_min(n, uccl_ports_count(&attr->ports)) : n);
 }
 
 int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
@@ -386,10 +388,10 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->ecn = attr->ecn && ecn_tune(u);
 	classes_tune(u, attr);
 	err = caps_fill(u, attr, &place);
-	if (!err)
-		err = uccl_udp_labels_open(u);
-	if (!err)
+	if (!err) {
+		uccl_udp_labels_open(u);
 		err = uccl_udp_tx_open(u);
+	}
 	if (!err)
 		err = uccl_udp_rx_open(u);
 	if (err)

@@ -81,12 +81,18 @@ int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uc
 void uccl_udp_ports_short_say(const struct udp *u, const char *what)
 {
 	UCCL_LOG(UCCL_LOG_WARN,
-		 "FI_UCCL_PORTS=%u-%u: no port %s, all %u were tried; give a larger range: an endpoint needs 2 "
-		 "ports of this host at least, and up to %u with FI_UCCL_PATHS as it is",
-		 u->ports.first, u->ports.last, what, uccl_ports_count(&u->ports), 1u + u->nic.caps.labels);
+		 "FI_UCCL_PORTS=%u-%u: no port %s, all %u were tried; give a larger range: an endpoint needs up to "
+		 "%u ports of this host with FI_UCCL_PATHS as it is",
+		 u->ports.first, u->ports.last, what, uccl_ports_count(&u->ports), u->nic.caps.labels);
 }
 
 /* Labels. */
+
+static void sending_set(const struct udp *u, int fd)
+{
+	mtu_discover_set(u->family, fd);
+	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
+}
 
 static int label_socket_open(const struct udp *u)
 {
@@ -94,21 +100,20 @@ static int label_socket_open(const struct udp *u)
 	int fd;
 
 	/* Of its own ports a host with many endpoints needs some for others. Of FI_UCCL_PORTS all are for us. */
-	if (u->labels.nsocks && !uccl_ports_limited(&u->ports) && !uccl_ports_spare(u->family))
+	if (!uccl_ports_limited(&u->ports) && !uccl_ports_spare(u->family))
 		return -FI_EADDRINUSE;
 	fd = uccl_udp_bind(u, &u->local, &walk, false);
 	if (fd < 0)
 		return fd;
-	if (fd >= u->labels.fd_limit && u->labels.nsocks) {
+	if (fd >= u->labels.fd_limit) {
 		uccl_own_close(fd);
 		return -FI_EMFILE;
 	}
 	uccl_udp_option_set(fd, IPPROTO_IP, IP_RECVERR, 1);
 	if (u->family == AF_INET6)
 		uccl_udp_option_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-	mtu_discover_set(u->family, fd);
 	uccl_udp_tos_set(u, fd, u->tos);
-	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
+	sending_set(u, fd);
 	/* No peer sends to a label's port, so packets there must not pile up; but ICMP errors are queued here, too. */
 	uccl_udp_option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);
 	return fd;
@@ -160,21 +165,22 @@ static void table_grow(const struct udp *u, int fd)
 	close(any);
 }
 
-/* The first label's socket exists from the start, so that there always is one to fall back on. */
-int uccl_udp_labels_open(struct udp *u)
+/*
+ * Label 0 sends from the port that peers send to, so its packets and those of the peer's label 0 are one two-way flow
+ * for firewalls and flow tables. The socket has no RECVERR: each ICMP error would be the error of its next receive.
+ * PROTOCOL R370
+ */
+void uccl_udp_labels_open(struct udp *u)
 {
 	struct rlimit limit;
-	int fd;
 
 	memset(u->labels.sock_of, 0xff, sizeof(u->labels.sock_of));
 	u->labels.fd_limit = 768;
 	if (!getrlimit(RLIMIT_NOFILE, &limit)) /* the last quarter is the application's */
 		u->labels.fd_limit = (int)uccl_min(limit.rlim_cur / 4 * 3, 1 << 30);
-	fd = label_socket_open(u);
-	if (fd < 0)
-		return fd;
-	u->labels.sock[u->labels.nsocks].fd = fd;
-	u->labels.sock_of[0] = (int16_t)u->labels.nsocks++;
-	table_grow(u, fd);
-	return 0;
+	sending_set(u, u->rx_fd);
+	u->labels.sock[0].fd = u->rx_fd;
+	u->labels.sock_of[0] = 0;
+	u->labels.nsocks = 1;
+	table_grow(u, u->rx_fd);
 }

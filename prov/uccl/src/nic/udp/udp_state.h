@@ -229,8 +229,8 @@ static inline uint8_t uccl_udp_tos(const struct udp *u, const struct uccl_tx *t)
 uint64_t uccl_udp_now(void);
 /* Set a socket option. False: the kernel does not have it, or refuses. udp_sock.c */
 bool uccl_udp_option_set(int fd, int level, int name, int value);
-/* Open the socket of label 0, the fallback for other labels. 0 or a negative error. udp_sock.c */
-int uccl_udp_labels_open(struct udp *u);
+/* The receive socket sends the packets of label 0, and is the fallback for other labels. udp_sock.c */
+void uccl_udp_labels_open(struct udp *u);
 /* Log that the range has no free port for `what`, and that the user may enlarge it. udp_sock.c */
 void uccl_udp_ports_short_say(const struct udp *u, const char *what);
 

@@ -349,21 +349,21 @@ TEST(open__range_shared)
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(5)};
 	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr), *c = NULL;
 
-	assert_int_equal(a->caps.labels, 4);
+	assert_int_equal(a->caps.labels, 5);
 	said[0] = '\0';
 	uccl_log_set(note, UCCL_LOG_WARN);
-	send_labels(a, b, 4);
-	assert_int_equal(udp_of(a)->labels.nsocks, 2);
+	send_labels(a, b, 5);
+	assert_int_equal(udp_of(a)->labels.nsocks, 4);
 	assert_non_null(strstr(said, "no port left for another path, all 5 were tried"));
 	/* Once. */
 	assert_null(strstr(strstr(said, "FI_UCCL_PORTS") + 1, "FI_UCCL_PORTS"));
-	send_labels(b, a, 4);
+	send_labels(b, a, 5);
 	assert_int_equal(udp_of(b)->labels.nsocks, 1);
 	said[0] = '\0';
 	assert_int_equal(uccl_nic_udp_open(&attr, &c), -FI_EADDRINUSE);
 	uccl_log_set(NULL, 0);
 	assert_non_null(strstr(said, "no port is free, all 5 were tried"));
-	assert_non_null(strstr(said, "needs 2 ports of this host at least, and up to 5"));
+	assert_non_null(strstr(said, "needs up to 5 ports of this host"));
 	a->ops->close(a);
 	c = open_attr(&attr);
 	c->ops->close(c);
@@ -406,7 +406,7 @@ TEST(open__range_without_tcp)
 	close(fd[2]);
 }
 
-/* The application's own port goes first; it still sends from the range. */
+/* The application's own port goes first; other labels are of the range. */
 TEST(open__port_outside_range)
 {
 	struct uccl_nic *other = open_plain(0);
@@ -417,7 +417,8 @@ TEST(open__port_outside_range)
 	nic = open_attr(&attr);
 	assert_int_equal(addr_of(nic).port, attr.bind.port);
 	assert_false(in_range(&attr.ports, udp_of(nic)->rx_fd));
-	assert_true(in_range(&attr.ports, udp_of(nic)->labels.sock[0].fd));
+	assert_int_equal(udp_of(nic)->labels.sock[0].fd, udp_of(nic)->rx_fd);
+	assert_true(in_range(&attr.ports, uccl_udp_sock(udp_of(nic), 1)->fd));
 	nic->ops->close(nic);
 }
 
@@ -451,6 +452,7 @@ TEST(open__wildcard)
 	/* An IPv6 socket sent to an IPv4 place: the news of its end comes too. */
 	lo.port = addr_of(gone).port;
 	gone->ops->close(gone);
+	t[1].label = 1;
 	tx_all(nic, &t[1], 1);
 	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
 	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
@@ -479,6 +481,7 @@ TEST(open__ipv6)
 	receive(b, v, 2, 9, 65487 - 64, 0);
 	assert_memory_equal(v[0].src.ip, v6_loopback.ip, 16);
 	b->ops->close(b);
+	t.label = 1;
 	tx_all(a, &t, 1);
 	assert_int_equal(rx_wait(a, v, 2, NULL, 0), 1);
 	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
@@ -827,7 +830,7 @@ static bool host_of(const char *range)
 	return f && fputs(range, f) >= 0 && !fclose(f);
 }
 
-/* The same with ports of the host: of 40 two are for receiving, and 10 are left to others. */
+/* The same with ports of the host: of 40 two are for receiving and label 0, and 10 are left to others. */
 static int ports_child(void)
 {
 	struct uccl_nic *a, *b;
@@ -837,7 +840,7 @@ static int ports_child(void)
 	a = open_plain(0);
 	b = open_plain(0);
 	send_labels(a, b, 60);
-	if (udp_of(a)->labels.nsocks != 27)
+	if (udp_of(a)->labels.nsocks != 29)
 		return 1;
 	send_labels(b, a, 60);
 	return udp_of(b)->labels.nsocks != 1;
@@ -890,6 +893,38 @@ TEST_IN(rx__errors_unanswered, pair_begin, pair_end)
 		assert_true(u->reports.errors_at >= began + (uint64_t)i * 50 * UCCL_NS_PER_MS);
 		assert_int_equal(u->reports.errors_every, i * 100 * UCCL_NS_PER_MS);
 	}
+}
+
+/*
+ * PROTOCOL R370: label 0 leaves from the port to which peers send, so both directions are one 5-tuple. An ICMP error
+ * there is no error of what is sent or received next; an endpoint with one path has another label, which hears of it.
+ */
+TEST(tx__first_label_is_the_port)
+{
+	struct uccl_nic *a = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .labels = 1}), *b = open_plain(0);
+	struct uccl_nic *gone = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b), to_gone = addr_of(gone);
+	struct uccl_tx there = packet(&to, 1, 10, 0), out = packet(&to_gone, 2, 10, 0), back;
+	struct uccl_rx v[4];
+
+	assert_true(a->caps.two_way);
+	gone->ops->close(gone);
+	tx_all(a, &out, 1);
+	tx_all(a, &there, 1);
+	receive(b, v, 4, 1, 10, 0);
+	assert_int_equal(v[0].src.port, addr_of(a).port);
+	back = packet(&v[0].src, 3, 10, 0);
+	tx_all(b, &back, 1);
+	receive(a, v, 4, 3, 10, 0);
+	assert_int_equal(v[0].src.port, to.port);
+	assert_int_equal(udp_of(a)->tx.errors, 0);
+	assert_int_equal(a->caps.labels, 2);
+	out.label = 1;
+	tx_all(a, &out, 1);
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	a->ops->close(a);
+	b->ops->close(b);
 }
 
 /* One who answers does not hide for long that another is gone. */
@@ -1165,6 +1200,7 @@ TEST_IN(rx__unreachable, pair_begin, pair_end)
 
 	b->ops->close(b);
 	t = packet(&to, 1, 10, 0);
+	t.label = 1;
 	tx_all(a, &t, 1);
 	/* Without another send the error queue is looked at soon. */
 	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
@@ -1176,6 +1212,7 @@ TEST_IN(rx__unreachable, pair_begin, pair_end)
 	alive = addr_of(b);
 	tx_all(a, &t, 1);
 	t = packet(&alive, 2, 10, 0);
+	t.label = 1;
 	tx_all(a, &t, 1);
 	assert_int_equal(udp_of(a)->tx.errors, 0);
 	receive(b, v, 4, 2, 10, 0);
