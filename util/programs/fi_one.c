@@ -6,6 +6,8 @@
  *	fi_one send ADDRESS PORT SECONDS	send it there
  *	fi_one nap ADDRESS PORT SECONDS		open an endpoint there, and make no call until the time is over
  *	fi_one stay ADDRESS PORT SECONDS	open an endpoint there, and answer, but receive no message
+ *	fi_one ask ADDRESS PORT SECONDS		send it there, make no call for SECONDS, and receive an answer then
+ *	fi_one late ADDRESS PORT SECONDS	receive it there, make no call for SECONDS less 3, and answer then
  *
  * A fifth argument is the length of the message in bytes, the same on both sides (64).
  *
@@ -18,6 +20,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,7 @@
 #include <unistd.h>
 
 #define TAG 7
+#define ANSWER_S 10 /* how long ask and late wait for a message */
 
 static struct fid_ep *ep;
 static struct fid_cq *cq;
@@ -74,21 +78,27 @@ static void endpoint_open(const char *node, const char *service)
 	must(fi_enable(ep), "fi_enable");
 }
 
-static void message_send(const char *address, const char *port, char *buf, size_t bytes, double seconds)
+static void message_send_to(const struct sockaddr_in *to, char *buf, size_t bytes, double seconds)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
 	struct iovec iov = { buf, bytes };
 	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .tag = TAG };
 	double end = now() + seconds;
 	ssize_t rc;
 
-	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
-		exit(2);
-	must(fi_av_insert(av, &to, 1, &msg.addr, 0, NULL), "fi_av_insert");
+	must(fi_av_insert(av, to, 1, &msg.addr, 0, NULL), "fi_av_insert");
 	/* Its completion says that the peer has it. */
 	while ((rc = fi_tsendmsg(ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION)) == -FI_EAGAIN && now() < end)
 		fi_cq_read(cq, NULL, 0);
 	must((int)rc, "fi_tsendmsg");
+}
+
+static void message_send(const char *address, const char *port, char *buf, size_t bytes, double seconds)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+
+	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
+		exit(2);
+	message_send_to(&to, buf, bytes, seconds);
 }
 
 static int wait_end(double seconds)
@@ -107,25 +117,53 @@ static int wait_end(double seconds)
 	return n == 1 ? 0 : 1;
 }
 
+static void receive(char *buf, size_t bytes)
+{
+	must((int)fi_trecv(ep, buf, bytes, NULL, FI_ADDR_UNSPEC, TAG, 0, NULL), "fi_trecv");
+}
+
+/* A message each way, with a pause between them in which neither side makes a call. */
+static int both_ways(bool asks, unsigned int pause, char *buf, size_t bytes)
+{
+	struct sockaddr_in to;
+
+	if (wait_end(ANSWER_S))
+		return 1;
+	sleep(pause);
+	if (asks) {
+		receive(buf, bytes);
+	} else {
+		memcpy(&to, buf, sizeof(to));
+		message_send_to(&to, buf, bytes, ANSWER_S);
+	}
+	return wait_end(ANSWER_S);
+}
+
 int main(int argc, char **argv)
 {
-	size_t bytes = argc == 6 ? strtoul(argv[5], NULL, 10) : 64;
+	bool asks = argc > 1 && !strcmp(argv[1], "ask"), late = argc > 1 && !strcmp(argv[1], "late");
+	size_t bytes = argc == 6 ? strtoul(argv[5], NULL, 10) : 64, name = bytes;
 	char *buf = calloc(1, bytes);
 	int rc = 0;
 
 	if ((argc != 5 && argc != 6) || !buf)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (!strcmp(argv[1], "send")) {
+	if (asks || !strcmp(argv[1], "send")) {
 		endpoint_open(NULL, NULL);
+		/* For the answer. */
+		if (asks)
+			must(fi_getname(&ep->fid, buf, &name), "fi_getname");
 		message_send(argv[2], argv[3], buf, bytes, atof(argv[4]));
 	} else {
 		endpoint_open(argv[2], argv[3]);
 		if (strcmp(argv[1], "stay"))
-			must((int)fi_trecv(ep, buf, bytes, NULL, FI_ADDR_UNSPEC, TAG, 0, NULL), "fi_trecv");
+			receive(buf, bytes);
 	}
 	puts("open");
-	if (!strcmp(argv[1], "nap"))
+	if (asks || late)
+		rc = both_ways(asks, (unsigned int)atoi(argv[4]) - (late ? 3 : 0), buf, bytes);
+	else if (!strcmp(argv[1], "nap"))
 		sleep((unsigned int)atoi(argv[4]));
 	else
 		rc = wait_end(atof(argv[4]));

@@ -25,6 +25,13 @@
 /* The time-out of a silent peer is made of at least so many scans, each of which found no answer. */
 #define PATIENCE_LOOKS 4
 
+/*
+ * Firewalls, NAT and clouds forget a 5-tuple of UDP after 30 s without a packet. The scan that finds it due comes a
+ * second late at most.
+ */
+#define REFRESH_NS (20 * UCCL_NS_PER_S)
+#define REFRESH_BYTE 0xff /* as in RFC 3948, section 4 */
+
 /* So many labels ask who is at the place of a silent peer. Each is a 5-tuple. */
 #define ASK_LABELS 4
 
@@ -277,6 +284,30 @@ static uint64_t keepalive_every(const struct conn *c)
 	return cfg->peer_timeout_ns && conn_awaited(c) ? uccl_min(every, cfg->peer_timeout_ns / PATIENCE_LOOKS) : every;
 }
 
+/*
+ * Keep the 5-tuple of label 0 in the tables on the way. This side asked for the connection, so its firewall may admit
+ * answers only. The peer's kernel drops the packet, so it takes no room at a peer that makes no calls. PROTOCOL R371
+ */
+static void conn_refresh(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+	struct uccl_tx tx;
+
+	if (!e->nic->caps.two_way || !e->cfg.keepalive_ns || !c->hs.started_ns ||
+	    now - uccl_max(c->liveness.refreshed_ns, c->hs.opened_ns) < REFRESH_NS)
+		return;
+	c->liveness.refreshed_ns = now;
+	memset(&tx, 0, sizeof(tx));
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = 1;
+	tx.hdr[0] = REFRESH_BYTE;
+	tx.cookie = UCCL_NEVER;
+	tx.peer = c->opened.nic_peer;
+	tx.to = &c->peer.addr.nic;
+	engine_tx_raw(e, &tx);
+}
+
 static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 {
 	struct conn_liveness *l = &c->liveness;
@@ -311,6 +342,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 			conn_fail(c, silence_error(e, FI_ETIMEDOUT), now);
 			return;
 		}
+		conn_refresh(c, now);
 		every = keepalive_every(c);
 		if (every != UCCL_NEVER && now - uccl_max(heard, l->kept_ns) >= every && conn_interested(e, c)) {
 			l->kept_ns = now;

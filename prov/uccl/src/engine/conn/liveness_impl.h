@@ -18,6 +18,7 @@ struct conn_liveness {
 	uint64_t gone_ns;		/* the liveness connection broke */
 	uint64_t suspect_at;		/* next probe of a suspect */
 	uint64_t kept_ns;		/* last keepalive */
+	uint64_t refreshed_ns;		/* last packet that only kept the 5-tuple alive */
 	uint64_t checked_ns;		/* last scan while something was expected of it; 0: nothing is */
 	uint64_t unanswered_ns;		/* how long the peer has let us wait, without our own absences */
 	uint64_t init_ack_ns;		/* when INIT_ACK was sent last */

@@ -112,8 +112,8 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 	p = ev->data;
 	if (!write) {
 		memcpy(p, tx->hdr, tx->hdr_len);
-		ev->type = p[3];
-		ev->rtype = p[5];
+		ev->type = tx->hdr[3];
+		ev->rtype = tx->hdr[5];
 		p += tx->hdr_len;
 	}
 	if (tx->payload_len)
@@ -387,6 +387,7 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 		.labels = 8,
 		.tx_sync = !l->writes,
 		.find_mtu = l->find_mtu,
+		.two_way = l->two_way,
 		.marks = l->marks,
 		.placements = l->hints,
 		.rx_slots = 1000,

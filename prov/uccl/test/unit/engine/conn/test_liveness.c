@@ -501,11 +501,48 @@ TEST(gone__far_away)
 	lan_free(l);
 }
 
+static enum lan_verdict count_refreshes(struct lan *l, const struct lan_event *ev)
+{
+	if (ev->rx.len == 1 && ev->data[0] == 0xff) {
+		l->n++;
+		l->mask |= 1u << ev->from;
+	}
+	return LAN_PASS;
+}
+
+/*
+ * Whoever asked for a connection keeps its 5-tuple alive on NICs that send from the port they receive at: one byte in
+ * 20 s, which the peer drops, whether anybody waits or not. PROTOCOL R371
+ */
+TEST(scan__refresh)
+{
+	struct lan *l = lan_new();
+
+	l->two_way = true;
+	for (int i = 0; i < 2; i++)
+		lan_open(l, i);
+	lan_talk(l);
+	l->filter = count_refreshes;
+	lan_pass(l, 18 * SECOND);
+	assert_int_equal(l->n, 0);
+	lan_pass(l, 100 * SECOND);
+	assert_in_range(l->n, 4, 5);
+	assert_int_equal(l->mask, 1);
+	assert_int_equal(uccl_engine_stats(l->node[1].e)->dropped[UCCL_DROP_SHORT], l->n);
+	/* Not without keepalives, and not where nothing is gained. */
+	l->n = 0;
+	l->node[0].nic->nic.caps.two_way = false;
+	lan_pass(l, 100 * SECOND);
+	assert_int_equal(l->n, 0);
+	lan_free(l);
+}
+
 TEST(scan__no_keepalive)
 {
 	struct lan *l = lan_new();
 	uint64_t before;
 
+	l->two_way = true;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.keepalive_ns = 0;
 		lan_open(l, i);
