@@ -52,6 +52,7 @@ void engine_identity_init(struct engine_identity *s, const struct uccl_engine_at
 	engine_random(s, s->listener.secret, UCCL_KEY_LEN);
 	token_top(s);
 	nic_guard(s, attr->nic);
+	s->listener.two_way = attr->nic->caps.two_way;
 	s->listener.keyless = attr->config->keyless;
 	s->listener.security = attr->config->security;
 }

@@ -94,7 +94,7 @@ static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 {
 	const struct conn *c;
 
-	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, entry.place_link))
+	for (c = conns_at(e, &init->at); c; c = TAILQ_NEXT(c, entry.place_link))
 		if (conn_rival(c, init->from.incarnation, init->token) && c->hs.state == UCCL_CONN_OPEN &&
 		    !uccl_conn_superseded(&c->hs, init->asked_ns))
 			return true;
@@ -206,8 +206,8 @@ static enum uccl_drop rx_former_init(struct uccl_engine *e, const struct uccl_hd
 	out.token = init.token;
 	uccl_hdr_encode(tx.hdr, &out);
 	uccl_hdr_former(tx.hdr);
-	answer_unconnected(e, &tx, &init.from.nic);
-	engine_version_reported(e, &init.from.nic, h->version, now);
+	answer_unconnected(e, &tx, &init.at);
+	engine_version_reported(e, &init.at, h->version, now);
 	return UCCL_DROP_VERSION;
 }
 
@@ -231,7 +231,7 @@ static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uin
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	if (!uccl_conn_tx(&hs, &e->identity.listener, &tx, buf, now))
 		return;
-	tx.to = &init->from.nic;
+	tx.to = &init->at;
 	engine_tx_raw(e, &tx);
 }
 
@@ -249,10 +249,25 @@ static enum uccl_drop conn_second(struct conn **c, const struct uccl_init *init,
 	if (first->peer.dead)
 		return UCCL_DROP_COUNT;
 	*keyed = false;
-	for (other = conns_at(first->e, &init->from.nic); other; other = TAILQ_NEXT(other, entry.place_link))
+	for (other = conns_at(first->e, &init->at); other; other = TAILQ_NEXT(other, entry.place_link))
 		if (other->hs.token_remote == init->token && other->hs.remote.incarnation == init->from.incarnation)
 			*c = other;
 	return UCCL_DROP_COUNT;
+}
+
+/*
+ * Packets to the peer go where its INIT came from. We keep finding it by what it says of itself, as others know it by
+ * that; but whoever cannot prove our key is nobody but the one at that place. PROTOCOL R373
+ */
+static struct conn *conn_translate(struct conn *c, const struct uccl_init *init, uint64_t now)
+{
+	if (!c || !init->translated || c->hs.state == UCCL_CONN_OPEN)
+		return c;
+	c->peer.addr.nic = c->hs.remote.nic = init->at;
+	if (!conns_move(c))
+		return c;
+	conn_fail(c, FI_ENOMEM, now);
+	return NULL;
 }
 
 static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
@@ -267,6 +282,8 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 		conn_refuse(e, &init, now);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
+	if (init.keyless)
+		init.from.nic = init.at;
 	c = conn_find(e, &init.from.nic, init.from.incarnation);
 	if (c && (c->peer.dead || (c->hs.token_remote && c->hs.token_remote != init.token))) {
 		reason = conn_second(&c, &init, &keyed);
@@ -275,10 +292,12 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 	}
 	if (conn_outdated(e, &init))
 		return UCCL_DROP_STALE;
+	/* Of a place alone nothing is known but that packets to it arrive. */
 	if (!c)
-		c = conn_find(e, &init.from.nic, 0);
-	if (!c && half_room(e, &init.from.nic, now))
+		c = conn_find(e, &init.at, 0);
+	if (!c && half_room(e, &init.at, now))
 		c = conn_new(e, &init.from, keyed);
+	c = conn_translate(c, &init, now);
 	if (!c)
 		return UCCL_DROP_MEMORY;
 	return conn_establish(c, &init, false, now);

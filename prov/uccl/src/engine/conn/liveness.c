@@ -120,6 +120,7 @@ static void conn_ask(struct conn *c, uint64_t now)
 	tx.hdr_len = UCCL_HDR_LEN;
 	tx.cookie = UCCL_NEVER;
 	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % ASK_LABELS % e->nic->caps.labels);
+	h.flags = e->nic->caps.two_way && !tx.label ? UCCL_FLAG_OWN_PORT : 0;
 	tx.to = &c->peer.addr.nic;
 	uccl_hdr_encode(tx.hdr, &h);
 	engine_tx_raw(e, &tx);

@@ -6,13 +6,17 @@
 #include "engine/impl.h"
 #include "msg/abort.h"
 
-/* Who is asked for by its place: the one that we are connected to, if there is one. */
-static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr *at)
+/*
+ * Who is asked for by its place: the one that we are connected to, if there is one. `incarnation`: 0, or of one that
+ * is found by another address, and is there for us because something on the way translates it (PROTOCOL R373).
+ */
+static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation)
 {
 	struct conn *c, *found = NULL;
 
 	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, entry.place_link))
-		if (!c->hs.remote.indirect && (!found || c->peer.open))
+		if (!c->hs.remote.indirect && (!found || c->peer.open) &&
+		    (!incarnation || c->hs.remote.incarnation == incarnation))
 			found = c;
 	return found;
 }
@@ -42,8 +46,8 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	if (uccl_addr_keyless(addr) && uccl_nic_addr_equal(&addr->nic, &e->identity.addr.nic))
 		addr = &e->identity.addr;
 	c = conn_find(e, &addr->nic, addr->incarnation);
-	if (!c && uccl_addr_keyless(addr))
-		c = peer_there(e, &addr->nic);
+	if (!c)
+		c = peer_there(e, &addr->nic, addr->incarnation);
 	if (!c && create)
 		c = conn_new(e, addr, true);
 	/* It connected to us first, without showing its key: now we know it. */

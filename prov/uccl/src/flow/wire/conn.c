@@ -252,6 +252,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 		c->tx_due = false;
 		tx->hello = true;
 		h.type = UCCL_PKT_HELLO;
+		h.flags = l->two_way && !tx->label ? UCCL_FLAG_OWN_PORT : 0;
 		uccl_put64(rec, c->nonce);
 		uccl_put64(rec + 8, l->local.incarnation);
 		uccl_put64(rec + 16, c->remote.incarnation);
@@ -269,6 +270,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	if (c->tx_due && c->state == UCCL_CONN_INIT) {
 		c->tx_due = false;
 		h.type = UCCL_PKT_INIT;
+		h.flags = l->two_way && !tx->label ? UCCL_FLAG_OWN_PORT : 0;
 		memcpy(rec + 16, c->cookie, UCCL_MAC_LEN);
 	} else if (c->ack_due) {
 		c->ack_due = false;
@@ -435,8 +437,10 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 	if (h->payload_len || h->tail_len)
 		return UCCL_DROP_LENGTH;
 	*to = *src;
-	to->port = uccl_get16(h->rec + 24);
-	if (!incarnation || !to->port || !h->token || !src->pad != !uccl_get16(h->rec + 26))
+	/* Something on the way may have translated the port. PROTOCOL R373 */
+	if (src->pad || !(h->flags & UCCL_FLAG_OWN_PORT))
+		to->port = uccl_get16(h->rec + 24);
+	if (!incarnation || !to->port || !uccl_get16(h->rec + 24) || !h->token || !src->pad != !uccl_get16(h->rec + 26))
 		return UCCL_DROP_RECORD;
 	/* A packet of an RDMA NIC comes from a queue pair that sends; the one that receives is told. */
 	if (src->pad) {
@@ -472,8 +476,16 @@ static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uc
 		return UCCL_DROP_LENGTH;
 	if (uccl_addr_decode(&out->from, payload) || !out->from.incarnation)
 		return UCCL_DROP_RECORD;
-	if (memcmp(out->from.nic.ip, src->ip, sizeof(src->ip)))
+	out->at = out->from.nic;
+	out->translated = memcmp(out->from.nic.ip, src->ip, sizeof(src->ip));
+	/* PROTOCOL R373 */
+	if (h->type == UCCL_PKT_INIT && h->flags & UCCL_FLAG_OWN_PORT && !src->pad && !out->from.nic.pad) {
+		out->translated |= out->from.nic.port != src->port;
+		if (out->translated)
+			out->at = *src;
+	} else if (out->translated) {
 		return UCCL_DROP_SOURCE;
+	}
 	if (uccl_get64(h->rec + 8) != l->local.incarnation)
 		return UCCL_DROP_STALE;
 	out->keyless = false;
@@ -521,7 +533,7 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	/* One from the future is older than any: the difference wraps. Most that are made up end here, cheaply. */
 	if (now - out->asked_ns > UCCL_COOKIE_LIFE_NS)
 		return UCCL_DROP_COOKIE;
-	cookie_make(l, &out->from.nic, out->from.incarnation, out->asked_ns, cookie);
+	cookie_make(l, &out->at, out->from.incarnation, out->asked_ns, cookie);
 	if (!uccl_mac_equal(cookie, h->rec + 16))
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))

@@ -95,6 +95,7 @@ struct uccl_listener {
 	struct uccl_addr local;
 	uint8_t group[UCCL_KEY_LEN];	/* of those who may connect to each other; 0: all who know a connect key */
 	uint8_t secret[UCCL_KEY_LEN];	/* for cookies; random */
+	bool two_way;			/* label 0 sends from the port of `local` */
 	bool keyless;			/* accept connects that do not know our key; only without security */
 	uint8_t security;		/* enum uccl_security: of our peers, too */
 	struct uccl_port_range port_range; /* whom we tell others of; n 0: nobody */
@@ -102,7 +103,9 @@ struct uccl_listener {
 
 /* An INIT or INIT_ACK whose cookie or nonce, source, incarnation and MAC were found right. */
 struct uccl_init {
-	struct uccl_addr from;		/* key all zero: it is never on the wire */
+	struct uccl_addr from;		/* as it says; key all zero: it is never on the wire */
+	struct uccl_nic_addr at;	/* where it is for us */
+	bool translated;		/* INIT: something on the way translated its address, so the two differ */
 	struct uccl_conn_params params;
 	uint64_t token;			/* theirs */
 	bool keyless;			/* INIT: its sender does not know our key */

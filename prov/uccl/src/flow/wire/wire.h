@@ -48,6 +48,7 @@ enum uccl_pkt_type {
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
 #define UCCL_FLAG_PADDED (1u << 4) /* CHUNK: the tail is zeros, which mean nothing */
 #define UCCL_FLAG_DELAY (1u << 5)  /* nobody waits for the acknowledgement: it may wait for payload (R340) */
+#define UCCL_FLAG_OWN_PORT (1u << 6) /* HELLO, INIT: it leaves from the port at which its sender receives (R373) */
 /* Flags in which the segments of a GRO batch may differ. */
 #define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT | UCCL_FLAG_DELAY)
 

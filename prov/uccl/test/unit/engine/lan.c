@@ -35,11 +35,27 @@ static struct lan_event *event_new(int to, uint8_t kind, const struct uccl_nic_a
 	return ev;
 }
 
+static struct uccl_nic_addr seen_at(const struct lan *l, int i)
+{
+	struct uccl_nic_addr at = l->node[i].nic->addr;
+
+	if (l->nat && !i) {
+		at.ip[15] = 99;
+		at.port = 20000;
+	}
+	return at;
+}
+
 static int node_at(struct lan *l, const struct uccl_nic_addr *at)
 {
-	for (int i = 0; i < LAN_NODES; i++)
-		if (l->node[i].nic && uccl_nic_addr_equal(&l->node[i].nic->addr, at))
+	for (int i = 0; i < LAN_NODES; i++) {
+		struct uccl_nic_addr there = {0};
+
+		if (l->node[i].nic)
+			there = seen_at(l, i);
+		if (l->node[i].nic && uccl_nic_addr_equal(&there, at))
 			return i;
+	}
 	return -1;
 }
 
@@ -85,8 +101,15 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 	int to = node_at(l, tx->to);
 	bool write = tx->kind == UCCL_TX_WRITE;
 	uint32_t len = write ? tx->payload_len : tx->hdr_len + tx->payload_len + tx->tail_len;
+	struct uccl_nic_addr from = seen_at(l, n->node);
 	struct lan_event *ev;
 	uint8_t *p;
+
+	/* To other ports than the own one a NAT lets nothing in. */
+	if (l->nat && !to && tx->label)
+		return;
+	if (!write)
+		from.port = (uint16_t)(from.port + tx->label);
 
 	assert_true(tx->label < n->nic.caps.labels);
 	n->labels |= 1u << tx->label;
@@ -102,7 +125,7 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 			lan_icmp(l, n->node, UCCL_RX_UNREACH, tx->to, tx->hdr, tx->hdr_len);
 		return;
 	}
-	ev = event_new(to, write ? UCCL_RX_WRITE : UCCL_RX_PACKET, &n->addr, len);
+	ev = event_new(to, write ? UCCL_RX_WRITE : UCCL_RX_PACKET, &from, len);
 	ev->from = n->node;
 	ev->rx.imm = tx->imm;
 	ev->rx.path = tx->path;

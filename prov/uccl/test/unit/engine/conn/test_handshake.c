@@ -32,6 +32,56 @@ TEST(connect__on_first_send)
 	lan_free(l);
 }
 
+/*
+ * Behind a NAT node 0 is seen, and reached, at another address than it says. Node 1 knows it by what it says, and wants
+ * to send before it has come; whoever asks for it by where it is finds the same. PROTOCOL R373
+ */
+TEST(connect__translated)
+{
+	for (int keyless = 0; keyless < 2; keyless++) {
+		struct lan *l = lan_new();
+		struct uccl_peer *p, *q;
+		struct uccl_addr seen;
+
+		l->nat = l->two_way = true;
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.keyless = keyless;
+			lan_open(l, i);
+		}
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		lan_recv(l, 1, dst + 100, 100, LAN_CTX(2));
+		if (!keyless)
+			assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		assert_int_equal(lan_waiting(l, 1), 0);
+		p = keyless ? lan_peer_keyless(l, 0, 1) : lan_peer(l, 0, 1);
+		assert_int_equal(lan_send_to(l, 0, p, src, 100, LAN_CTX(4)), 0);
+		lan_run(l, SECOND);
+		q = lan_peer(l, 1, 0);
+		assert_int_equal(uccl_peer_addr(q)->nic.port, keyless ? 4000 : 20000);
+		seen = *uccl_peer_addr(q);
+		if (keyless) {
+			/* It cannot prove that it is who it says: it is who is there, and no more. */
+			seen.nic = *(&l->node[1].e->conns.live.tqh_first->peer.addr.nic);
+			assert_int_equal(seen.nic.port, 20000);
+			memset(seen.key, 0, sizeof(seen.key));
+			seen.incarnation = 0;
+			assert_int_equal(lan_send_to(l, 1, uccl_engine_peer(l->node[1].e, &seen, true), src, 100,
+						     LAN_CTX(3)), 0);
+			lan_run(l, SECOND);
+		} else {
+			assert_ptr_equal(uccl_engine_peer(l->node[1].e, &seen, true), q);
+			assert_int_equal(l->node[1].e->conns.n, 1);
+		}
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(lan_waiting(l, i), 2);
+			assert_int_equal(lan_next(l, i)->err, 0);
+			assert_int_equal(lan_next(l, i)->err, 0);
+		}
+		lan_free(l);
+	}
+}
+
 /* PROTOCOL R8 */
 TEST(connect__both_at_once)
 {

@@ -23,6 +23,7 @@ struct pkt {
 static struct uccl_listener l[2];
 static struct uccl_conn conn[2];
 static uint64_t now;
+static bool nat; /* endpoint 0 is behind one */
 
 static struct uccl_conn_params params(int i)
 {
@@ -42,9 +43,11 @@ static struct uccl_conn_params params(int i)
 static int start(void **state)
 {
 	now = 1000 * UCCL_NS_PER_S;
+	nat = false;
 	memset(l, 0, sizeof(l));
 	for (int i = 0; i < 2; i++) {
 		l[i].local.nic.ip[10] = l[i].local.nic.ip[11] = 0xff;
+		l[i].two_way = true;
 		l[i].local.nic.ip[12] = 10;
 		l[i].local.nic.ip[15] = (uint8_t)(1 + i);
 		l[i].local.nic.port = (uint16_t)(5000 + i);
@@ -60,7 +63,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* What endpoint i wants to send; false: nothing. Its data port is another one than its address (a path's). */
+/* What endpoint i wants to send; false: nothing. Its first label is its own port, all others are other ports. */
 static bool take(int i, struct pkt *k)
 {
 	uint8_t buf[UCCL_INIT_MAX];
@@ -78,7 +81,11 @@ static bool take(int i, struct pkt *k)
 		memcpy(k->data + UCCL_HDR_LEN, tx.payload, tx.payload_len);
 	k->len = UCCL_HDR_LEN + tx.payload_len;
 	k->src = l[i].local.nic;
-	k->src.port += 100;
+	k->src.port += tx.label ? 100 : 0;
+	if (nat && !i) {
+		k->src.ip[15] = 99;
+		k->src.port += 2000;
+	}
 	assert_int_equal(uccl_hdr_decode(&k->h, k->data, k->len), UCCL_DROP_COUNT);
 	k->payload = k->data + UCCL_HDR_LEN;
 	return true;
@@ -859,6 +866,47 @@ TEST_IN(listener_init__good, start, NULL)
 	assert_int_equal(in.params.segments, 64);
 }
 
+/*
+ * Behind a NAT: COOKIE goes where HELLO came from, and INIT is believed from there alone, with what it says of itself.
+ * That holds for packets from the own port only: other ports lead nowhere. PROTOCOL R373
+ */
+TEST_IN(listener_init__translated, start, NULL)
+{
+	struct uccl_init got;
+	struct pkt hello, cookie, init;
+
+	nat = true;
+	uccl_conn_start(&conn[0], now);
+	assert_true(take(0, &hello));
+	assert_int_equal(hello.h.flags, UCCL_FLAG_OWN_PORT);
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	assert_true(uccl_nic_addr_equal(&cookie.to, &hello.src));
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+	assert_true(take(0, &init));
+	assert_int_equal(init.h.flags, UCCL_FLAG_OWN_PORT);
+	assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COUNT);
+	assert_true(got.translated && !got.keyless);
+	assert_true(uccl_nic_addr_equal(&got.at, &init.src));
+	assert_true(uccl_nic_addr_equal(&got.from.nic, &l[0].local.nic));
+	/* Recorded, and sent from elsewhere: the cookie is of another place. */
+	init.src.port++;
+	assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COOKIE);
+	init.src = l[0].local.nic;
+	assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COOKIE);
+	/* The next INIT leaves from another port. */
+	now = uccl_conn_expiry(&conn[0]);
+	uccl_conn_expire(&conn[0], now);
+	assert_true(take(0, &init));
+	assert_int_equal(init.h.flags, 0);
+	assert_int_equal(init_at(1, &init, &got), UCCL_DROP_SOURCE);
+	/* Without NAT nothing is translated. */
+	start(NULL);
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COUNT);
+	assert_false(got.translated);
+	assert_true(uccl_nic_addr_equal(&got.at, &l[0].local.nic));
+}
+
 TEST_IN(listener_init__cookie_age, start, NULL)
 {
 	struct uccl_init in;
@@ -886,7 +934,7 @@ TEST_IN(listener_init__cookie_of_another, start, NULL)
 	until_init(&init);
 	/* Another host sends what it overheard. */
 	init.src.ip[15]++;
-	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_SOURCE);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
 	init.src.ip[15]--;
 	/* Another secret: a responder that restarted. */
 	l[1].secret[0] ^= 1;
@@ -899,7 +947,7 @@ TEST_IN(listener_init__cookie_of_another, start, NULL)
 		uccl_conn_start(&conn[0], now);
 		take(0, &hello);
 		if (what == 0)
-			hello.data[56] ^= 1;
+			hello.src.port ^= 1;
 		if (what == 1)
 			hello.data[40] ^= 1;
 		if (what == 2)
