@@ -51,6 +51,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		.n = cfg->paths_tx,
 		.labels = cfg->labels,
 		.first_label = cfg->wire.first_label % cfg->labels,
+		.first_stays = cfg->wire.first_stays,
 		.writes = cfg->write.bytes,
 		.write_later = cfg->write.later,
 		.write_brittle = cfg->write.brittle,

@@ -53,6 +53,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		 * The same for all peers, so that little payload leaves by few sockets. If it costs no port of its own,
 		 * endpoints differ. PROTOCOL R370
 		 */
+		.wire.first_stays = caps->two_way,
 		.wire.first_label = caps->two_way ? 0 : (uint16_t)(e->identity.listener.local.incarnation >> 16),
 		.tx_sync = caps->tx_sync,
 		.write.async = caps->write_async,

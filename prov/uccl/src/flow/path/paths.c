@@ -64,6 +64,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 	memset(s, 0, sizeof(*s));
 	s->n = cfg->n;
 	s->labels = cfg->labels;
+	s->first_stays = cfg->first_stays;
 	s->write_later = cfg->write_later;
 	s->kept_acked = UINT32_MAX; /* so path 0 is the first */
 	s->write_tries = cfg->write_brittle ? BRITTLE_TRIES : STRIKES_MAX;
@@ -101,6 +102,9 @@ struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n)
 
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
 {
+	/* A firewall may let nothing through but what has this label. PROTOCOL R370 */
+	if (!path && s->first_stays && s->n > 1)
+		return;
 	s->list[path].label = s->next_label;
 	s->list[path].fresh_seq = s->list[path].next_seq;
 	uccl_path_asks_end(&s->list[path].asks);

@@ -35,6 +35,7 @@ struct uccl_paths_ops {
 struct uccl_paths_cfg {
 	uint16_t n, labels;
 	uint16_t first_label;
+	bool first_stays;	/* path 0 keeps its label, unless it is the only one */
 	bool writes;		/* there may be direct writes, */
 	bool write_later;	/* but no path carries them before uccl_paths_set_writable */
 	bool write_brittle;	/* and one that lost some may be broken, where the NIC does not know of it */
@@ -59,6 +60,7 @@ struct uccl_paths {
 	uint16_t *usable;	/* indices of those in service */
 	uint16_t n, nusable;
 	uint16_t labels, next_label;
+	bool first_stays;
 	bool write_later;
 	uint8_t write_tries;	/* in vain, after which one that was left for lost writes gets another way */
 	struct uccl_control_paths control;
@@ -85,7 +87,7 @@ struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n);
 
 /* Rebuild the list of those in service; with none left, all that are not in quarantine, then simply all. */
 void uccl_paths_refresh(struct uccl_paths *s);
-/* Another label for this path. */
+/* Another label for this path, but not for path 0 if it stays. */
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path);
 /* A PROBE leaves on this path as soon as it can. */
 void uccl_paths_probe(struct uccl_paths *s, uint16_t path);

@@ -283,6 +283,7 @@ struct uccl_wire_cfg {
 	uint8_t epoch_tx, epoch_rx;
 	bool delays_tx; /* the peer knows UCCL_FLAG_DELAY */
 	bool renews;	/* acknowledgements renew the speculative window, each way */
+	bool first_stays;     /* path 0 keeps that label */
 	uint16_t first_label; /* of path 0, modulo the NIC's labels; the other paths have those that follow */
 };
 

@@ -33,7 +33,7 @@ static void renew(struct uccl_paths *p, uint16_t path, bool stays, uint64_t now)
 	stay += stays;
 }
 
-static bool brittle; /* of the next paths */
+static bool brittle, first_stays; /* of the next paths */
 
 static void begin_n(uint16_t n, bool writes, bool later)
 {
@@ -42,6 +42,7 @@ static void begin_n(uint16_t n, bool writes, bool later)
 		.n = n,
 		.labels = LABELS,
 		.first_label = LABELS - 2,
+		.first_stays = first_stays,
 		.writes = writes,
 		.write_later = later,
 		.write_brittle = brittle,
@@ -339,6 +340,24 @@ TEST(keepalive__stays_while_reported)
 	uccl_paths_keepalive(&s);
 	assert_int_equal(uccl_paths_take_probe(&s), 3);
 	end();
+}
+
+/* The first path keeps its label, the only one that some firewalls admit, unless it is the only path. PROTOCOL R370 */
+TEST(reroll__first_stays)
+{
+	first_stays = true;
+	for (uint16_t n = 1; n <= N; n += N - 1) {
+		begin_n(n, false, false);
+		for (uint16_t i = 0; i < n; i++) {
+			uint16_t label = s.list[i].label;
+
+			uccl_paths_reroll(&s, i);
+			assert_int_equal(s.list[i].label != label, i || n == 1);
+		}
+		assert_int_equal(stats.rerolled, n - (n > 1));
+		end();
+	}
+	first_stays = false;
 }
 
 /* Then path after path, with their opposites; no path is known to work any more, and no label at last. R55 */
