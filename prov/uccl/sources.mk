@@ -260,6 +260,8 @@ uccl_sources = \
 	prov/uccl/src/flow/path/paths.h \
 	prov/uccl/src/flow/path/pmtu.c \
 	prov/uccl/src/flow/path/pmtu.h \
+	prov/uccl/src/flow/path/tuples.c \
+	prov/uccl/src/flow/path/tuples.h \
 	prov/uccl/src/flow/policy.h \
 	prov/uccl/src/flow/recv/arrived.c \
 	prov/uccl/src/flow/recv/arrived.h \

@@ -145,6 +145,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/flow/path/test_path \
 	prov/uccl/test/unit/flow/path/test_paths \
 	prov/uccl/test/unit/flow/path/test_pmtu \
+	prov/uccl/test/unit/flow/path/test_tuples \
 	prov/uccl/test/unit/flow/recv/test_arrived \
 	prov/uccl/test/unit/flow/recv/test_flow_rx \
 	prov/uccl/test/unit/flow/recv/test_segment_rx \

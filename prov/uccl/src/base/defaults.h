@@ -13,6 +13,11 @@
 #define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12" /* for packets, on any kind of network */
 #define UCCL_UDP_PATH "reps"
 #define UCCL_UDP_CREDIT "auto"
+/*
+ * 5-tuples of UDP that a host opens; its peers open as many to it. Azure tells VMs with less than 8 cores to stay below
+ * 100,000 flows, where each direction of a 5-tuple counts as one.
+ */
+#define UCCL_HOST_TUPLES 24576
 #define UCCL_UDP_PATHS 64	 /* each takes a socket when it is first used */
 #define UCCL_UDP_LABELS 512	 /* ports to send from */
 #define UCCL_UDP_DELAY_US 500	 /* a normal delay: the schedulers of two hosts cause it, not queues */

@@ -16,6 +16,11 @@ static bool power_of_two(uint32_t v)
 	return v && !(v & (v - 1));
 }
 
+void uccl_engine_budget(struct uccl_tuple_budget *b, uint32_t tuples_max)
+{
+	atomic_store_explicit(&b->tuples_max, tuples_max, memory_order_relaxed);
+}
+
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **out)
 {
 	struct uccl_engine *e = calloc(1, sizeof(*e));

@@ -47,12 +47,15 @@ struct uccl_engine_attr {
 	bool (*room)(void *arg);
 	void *room_arg;
 	bool data_takes;			/* see uccl_msg_ep.data_takes */
+	struct uccl_tuple_budget *budget;	/* of flows whose labels are 5-tuples; outlives them. NULL: no limit */
 	const char *interface;			/* its name, for messages; borrowed until close; NULL: none */
 	/* This engine is lane `lane_number` of another engine, to which the channel leads. NULL: it is no lane. */
 	struct uccl_lane_channel *lane_channel;
 	uint8_t lane_number;
 };
 
+/* All engines with this budget may open so many 5-tuples together. In any thread. */
+void uccl_engine_budget(struct uccl_tuple_budget *b, uint32_t tuples_max);
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);
 
 /*

@@ -218,6 +218,8 @@ bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie);
 uint64_t uccl_flow_expiry(const struct uccl_flow *f);
 void uccl_flow_expire(struct uccl_flow *f, uint64_t now);
 
+/* About once a second: how many paths may it use? */
+void uccl_flow_scan(struct uccl_flow *f, uint64_t now);
 /* Send a probe (keepalive). */
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
 /* An acknowledgement block leaves at once: it has news for the peer. */

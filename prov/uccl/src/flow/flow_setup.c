@@ -52,6 +52,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		.labels = cfg->labels,
 		.first_label = cfg->wire.first_label % cfg->labels,
 		.first_stays = cfg->wire.first_stays,
+		.budget = cfg->wire.budget,
 		.writes = cfg->write.bytes,
 		.write_later = cfg->write.later,
 		.write_brittle = cfg->write.brittle,
@@ -321,6 +322,11 @@ bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)
 bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq)
 {
 	return path < f->cfg.paths_tx && pseq && f->paths.list[path].next_seq - 1 - pseq < RECENT_PACKETS;
+}
+
+void uccl_flow_scan(struct uccl_flow *f, uint64_t now)
+{
+	uccl_paths_scan(&f->paths, now);
 }
 
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)

@@ -144,6 +144,7 @@ static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const 
 		.random = attr->random,
 		.random_arg = attr->random_arg,
 		.group = attr->group,
+		.budget = attr->budget,
 		.interface = attr->interface,
 		.identity = identity,
 		.lane_number = k,

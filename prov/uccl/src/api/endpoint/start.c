@@ -50,6 +50,9 @@ static uint64_t fault_clock(void *arg)
 /* All endpoints of the process share it. */
 static struct uccl_qp_budget qp_budget;
 
+/* Likewise: 5-tuples that may leave this host, and the share of this process. PROTOCOL R374 */
+static struct uccl_tuple_budget tuple_budget;
+
 /* Each path needs a source port. Warn once in a process if there are fewer ports than paths. */
 static void warn_few_ports(const struct uccl_params *p)
 {
@@ -256,11 +259,13 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.connected = ep->cm,
 		.group = ep->attr.group,
 		.interface = ep->domain->name,
+		.budget = &tuple_budget,
 	};
 	int rc;
 
 	if (ep->driver.engine)
 		return 0;
+	uccl_engine_budget(&tuple_budget, (uint32_t)ep->domain->params.paths_host / uccl_ranks_here());
 	if (uccl_params_want_keys(&ep->domain->params) && uccl_sodium_load())
 		return -FI_ENOSYS;
 	rc = nic_open(ep, false, &attr.nic);

@@ -55,7 +55,7 @@ struct uccl_params {
 	char cc[UCCL_PARAM_TEXT];
 	char path[UCCL_PARAM_TEXT];
 	char credit[UCCL_PARAM_TEXT];
-	uint64_t paths, paths_window;
+	uint64_t paths, paths_window, paths_host;
 	char paths_order[UCCL_PARAM_NAME];
 	uint64_t lanes;				/* see uccl_lanes_count */
 	uint64_t eager_bytes, unexpected_bytes;

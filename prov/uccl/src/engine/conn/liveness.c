@@ -344,6 +344,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 			return;
 		}
 		conn_refresh(c, now);
+		uccl_flow_scan(&c->peer.flow, now);
 		every = keepalive_every(c);
 		if (every != UCCL_NEVER && now - uccl_max(heard, l->kept_ns) >= every && conn_interested(e, c)) {
 			l->kept_ns = now;

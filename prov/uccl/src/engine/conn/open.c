@@ -54,6 +54,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		 * endpoints differ. PROTOCOL R370
 		 */
 		.wire.first_stays = caps->two_way,
+		.wire.budget = caps->two_way ? e->share.tuples : NULL,
 		.wire.first_label = caps->two_way ? 0 : (uint16_t)(e->identity.listener.local.incarnation >> 16),
 		.tx_sync = caps->tx_sync,
 		.write.async = caps->write_async,

@@ -8,6 +8,7 @@
 void engine_share_init(struct engine_share *s, const struct uccl_engine_attr *attr)
 {
 	uccl_pacer_init(&s->pacer, attr->nic->caps.link_bps);
+	s->tuples = attr->budget;
 	s->sharers = attr->sharers;
 	s->sharers_arg = attr->sharers_arg;
 	s->nsharers = s->nbusy[UCCL_LOAD_OUT] = s->nbusy[UCCL_LOAD_IN] = 1;

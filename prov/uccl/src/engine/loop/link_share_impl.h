@@ -16,6 +16,7 @@ struct engine_share {
 	void *sharers_arg;
 	struct uccl_load_table *load;	/* the endpoint's, of the primary and all lanes; NULL: it has no lanes */
 	uint8_t load_entry;		/* there */
+	struct uccl_tuple_budget *tuples; /* of the process; NULL: no limit */
 	struct uccl_pacer pacer;	/* of credits to those who send to us */
 	struct uccl_timer pacer_timer;
 	uint64_t sharers_at;		/* when to ask again who shares the line rate, */

@@ -45,10 +45,10 @@ void uccl_paths_refresh(struct uccl_paths *s)
 
 	s->at = UCCL_NEVER;
 	for (uint16_t i = 0; i < s->n; i++) {
-		if (uccl_path_usable(&s->list[i]))
-			s->usable[n++] = i;
-		else
+		if (!uccl_path_usable(&s->list[i]))
 			s->at = uccl_min(s->at, s->list[i].until);
+		else if (n < s->tuples.width)
+			s->usable[n++] = i;
 	}
 	for (uint16_t i = 0; !n && i < s->n; i++)
 		if (s->list[i].state != UCCL_PATH_QUARANTINE)
@@ -79,12 +79,14 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 		uccl_path_writes_init(&s->list[i].writes, cfg->writes && !cfg->write_later);
 	}
 	s->next_label = (uint16_t)((cfg->first_label + cfg->n) % cfg->labels);
+	uccl_tuples_init(&s->tuples, cfg->budget, cfg->n);
 	uccl_paths_refresh(s);
 	return true;
 }
 
 void uccl_paths_fini(struct uccl_paths *s)
 {
+	uccl_tuples_fini(&s->tuples);
 	free(s->list);
 	free(s->usable);
 	s->list = NULL;
@@ -98,6 +100,18 @@ struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n)
 	*n = s->n;
 	s->list = NULL;
 	return list;
+}
+
+void uccl_paths_spread(struct uccl_paths *s, uint64_t now)
+{
+	if (uccl_tuples_spread(&s->tuples, now))
+		uccl_paths_refresh(s);
+}
+
+void uccl_paths_scan(struct uccl_paths *s, uint64_t now)
+{
+	if (uccl_tuples_scan(&s->tuples, now))
+		uccl_paths_refresh(s);
 }
 
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
@@ -548,7 +562,7 @@ const char *uccl_paths_check(const struct uccl_paths *s)
 			return "list of paths for control";
 	if (due != s->probes_due || control != s->control.n)
 		return "count of probes or of paths for control";
-	if (!s->nusable || (active && active != s->nusable))
+	if (!s->nusable || (active && uccl_min(active, s->tuples.width) != s->nusable))
 		return "paths in service";
 	return NULL;
 }

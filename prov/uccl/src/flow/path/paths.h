@@ -15,6 +15,7 @@
 
 #include "flow/path/burst.h"
 #include "flow/path/path.h"
+#include "flow/path/tuples.h"
 #include "flow/observe/stats.h"
 
 /* Control packets prefer the paths that the peer reported last, this many. */
@@ -36,6 +37,7 @@ struct uccl_paths_cfg {
 	uint16_t n, labels;
 	uint16_t first_label;
 	bool first_stays;	/* path 0 keeps its label, unless it is the only one */
+	struct uccl_tuple_budget *budget; /* of 5-tuples; NULL: no limit */
 	bool writes;		/* there may be direct writes, */
 	bool write_later;	/* but no path carries them before uccl_paths_set_writable */
 	bool write_brittle;	/* and one that lost some may be broken, where the NIC does not know of it */
@@ -57,7 +59,7 @@ struct uccl_control_paths {
 
 struct uccl_paths {
 	struct uccl_path *list;
-	uint16_t *usable;	/* indices of those in service */
+	uint16_t *usable;	/* indices of those in service, as many as may be used */
 	uint16_t n, nusable;
 	uint16_t labels, next_label;
 	bool first_stays;
@@ -74,6 +76,7 @@ struct uccl_paths {
 	uint32_t unheard;	/* answers in a row that the peer does not know of */
 	uint64_t reacted_ns;	/* the peer reported something new of ours */
 	uint64_t at;		/* earliest end of a quarantine or probation */
+	struct uccl_tuples tuples; /* how many are in use */
 	struct uccl_burst burst;
 	struct uccl_stats *stats;
 	const struct uccl_paths_ops *ops;
@@ -87,6 +90,9 @@ struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n);
 
 /* Rebuild the list of those in service; with none left, all that are not in quarantine, then simply all. */
 void uccl_paths_refresh(struct uccl_paths *s);
+/* Payload is spread over paths now; about once a second: whether it still is. PROTOCOL R374 */
+void uccl_paths_spread(struct uccl_paths *s, uint64_t now);
+void uccl_paths_scan(struct uccl_paths *s, uint64_t now);
 /* Another label for this path, but not for path 0 if it stays. */
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path);
 /* A PROBE leaves on this path as soon as it can. */

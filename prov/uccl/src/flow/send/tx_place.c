@@ -84,6 +84,8 @@ static uint16_t tx_burst_path(struct uccl_flow *f, uint32_t size, uint32_t bytes
 
 	if (path != UCCL_PATHS_MAX)
 		return path;
+	if (!warm)
+		uccl_paths_spread(&f->paths, now);
 	path = uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), left, now);
 	if (warm)
 		uccl_paths_set_warm(&f->paths, path);

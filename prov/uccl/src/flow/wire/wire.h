@@ -276,6 +276,8 @@ static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, ui
 	uccl_put64(rec + 8, offset);
 }
 
+struct uccl_tuple_budget;
+
 /* What headers of one flow carry, and what those of the peer must. */
 struct uccl_wire_cfg {
 	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
@@ -284,6 +286,7 @@ struct uccl_wire_cfg {
 	bool delays_tx; /* the peer knows UCCL_FLAG_DELAY */
 	bool renews;	/* acknowledgements renew the speculative window, each way */
 	bool first_stays;     /* path 0 keeps that label */
+	struct uccl_tuple_budget *budget; /* labels are 5-tuples, which share it; NULL: no limit */
 	uint16_t first_label; /* of path 0, modulo the NIC's labels; the other paths have those that follow */
 };
 

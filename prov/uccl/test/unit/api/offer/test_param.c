@@ -56,7 +56,9 @@ TEST(define__shows_parts)
 	assert_string_equal(paths_help,
 			    "paths to each peer (number, 1 to 256; default: 64); order=: fifo: you promise that no "
 			    "path ever reorders packets (one of any fifo; default: any); window=: most chunks in "
-			    "flight to a peer, on all paths together (power of two, 64 to 16384; default: 2048)");
+			    "flight to a peer, on all paths together (power of two, 64 to 16384; default: 2048); "
+			    "host=: UDP 5-tuples that the endpoints of this host may open, all ranks and peers "
+			    "together (number, 64 to 16777216; default: 24576)");
 }
 
 /* The defaults that a person is told are those of the engine. */
@@ -461,7 +463,7 @@ TEST(read__says_what_would_do)
 	read_with("FI_UCCL_PATH", "pow2:draws=3");
 	assert_non_null(strstr(why, "(\"draws=3\" sets no constant; there are: none)"));
 	read_with("FI_UCCL_PATHS", "8,oder=fifo");
-	assert_non_null(strstr(why, "(\"oder=fifo\" sets no part of it; there are, as key=value: order window)"));
+	assert_non_null(strstr(why, "(\"oder=fifo\" sets no part of it; there are, as key=value: order window host)"));
 	read_with("FI_UCCL_PATHS", "8,order=lifo");
 	assert_non_null(strstr(why, "(\"order=lifo\": one of any fifo)"));
 	read_with("FI_UCCL_VERBS", "7");

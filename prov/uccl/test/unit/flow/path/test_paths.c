@@ -34,6 +34,7 @@ static void renew(struct uccl_paths *p, uint16_t path, bool stays, uint64_t now)
 }
 
 static bool brittle, first_stays; /* of the next paths */
+static struct uccl_tuple_budget *budget; /* likewise */
 
 static void begin_n(uint16_t n, bool writes, bool later)
 {
@@ -43,6 +44,7 @@ static void begin_n(uint16_t n, bool writes, bool later)
 		.labels = LABELS,
 		.first_label = LABELS - 2,
 		.first_stays = first_stays,
+		.budget = budget,
 		.writes = writes,
 		.write_later = later,
 		.write_brittle = brittle,
@@ -340,6 +342,28 @@ TEST(keepalive__stays_while_reported)
 	uccl_paths_keepalive(&s);
 	assert_int_equal(uccl_paths_take_probe(&s), 3);
 	end();
+}
+
+/* The first ones that work are in use, as many as the budget allows; with none left all that work. PROTOCOL R374 */
+TEST(spread__first_ones)
+{
+	struct uccl_tuple_budget b = {.tuples_max = 24};
+
+	budget = &b;
+	begin(false, false);
+	assert_int_equal(s.nusable, 8);
+	b.flows = 4;
+	uccl_paths_spread(&s, MS);
+	assert_int_equal(s.nusable, 2);
+	uccl_paths_loss(&s, 0, true, RTO, 2 * MS);
+	assert_int_equal(s.nusable, 2);
+	assert_int_equal(s.usable[0], 1);
+	assert_int_equal(s.usable[1], 2);
+	uccl_paths_scan(&s, 3 * MS);
+	assert_int_equal(s.nusable, 4);
+	b.flows = 1;
+	end();
+	budget = NULL;
 }
 
 /* The first path keeps its label, the only one that some firewalls admit, unless it is the only path. PROTOCOL R370 */
