@@ -20,6 +20,8 @@
 #define INIT_TRIES 6
 /* Of HELLOs one in so many is of the former version. */
 #define FORMER_TRIES 4
+/* Of HELLOs and INITs one in so many leaves from our port, the first one to begin with. */
+#define OWN_TRIES 4
 /* Bounds of what a peer may claim of itself. PROTOCOL R11 */
 #define MTU_MIN 256
 #define MTU_MAX 65535
@@ -236,10 +238,11 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->ect = false;
 	tx->path = 0;
 	/*
-	 * Every second retry takes another label, so that one dead route does not keep us apart, and the kernel tells
-	 * of a closed port. The others open the way for what the peer sends to our port. PROTOCOL R370
+	 * Three of four retries rotate over other labels: one dead route does not keep us apart, and only there the
+	 * kernel tells of a closed port, which hosts report once a second. The fourth opens the way for what the peer
+	 * sends to our port. PROTOCOL R370
 	 */
-	tx->label = (uint16_t)(c->tries % 2 ? c->tries / 2 % 16 + 1 : 0);
+	tx->label = (uint16_t)(c->tries % OWN_TRIES ? (c->tries - 1 - c->tries / OWN_TRIES) % 16 + 1 : 0);
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = 0;
 	tx->payload = NULL;
