@@ -64,8 +64,11 @@ static int lane_attach(struct uccl_msg_ep *m, struct uccl_lane_channel *channel,
 {
 	struct uccl_lane *l = malloc(sizeof(*l));
 
-	if (!l)
+	/* All stripes of a lane may be taken back. */
+	if (!l || uccl_heap_reserve(&m->tx.timers, UCCL_LANE_CHANNEL_STRIPES)) {
+		free(l);
 		return -FI_ENOMEM;
+	}
 	worker_init(m, &uccl_lanes_ops, l, channel, number);
 	return 0;
 }
@@ -246,4 +249,5 @@ const struct uccl_lanes_ops uccl_lanes_ops = {
 	.for_unsolicited = primary_for_unsolicited,
 	.send = primary_send,
 	.stop = primary_stop,
+	.reads = primary_reads,
 };

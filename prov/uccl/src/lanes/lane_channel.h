@@ -13,8 +13,10 @@
  *	TX_POST who: a peer there, at, len,		TX_DONE what, len, err
  *	     off, id, gen, what: the primary's,
  *	     more: bytes behind it; id 0: ahead of CTS
+ *	TX_ABORT who, what: as TX_POST,			TX_ABORTED what, id: no stripe of it is read any more
+ *	     off: when, id: the lane's number
  *
- * PEER_ADD, TX_POST, and an RX_POST that a CTS will announce are sent only if the mailbox has room now. PEER_DEL,
+ * PEER_ADD, TX_POST, TX_ABORT, and an RX_POST that a CTS will announce are sent only if the mailbox has room now. PEER_DEL,
  * RX_CANCEL and the RX_POST of what comes ahead of CTS wait for room. A lane always has room for an answer: the
  * primary counts what is unanswered, and the lane says the rest only where half of the mailbox is free. PROTOCOL R184
  * R185
@@ -29,8 +31,10 @@ struct uccl_unplaced_data;
 
 enum uccl_lane_cmd_type {
 	UCCL_LANE_PEER_ADD, UCCL_LANE_PEER_DEL, UCCL_LANE_RX_POST, UCCL_LANE_RX_CANCEL, UCCL_LANE_TX_POST,
+	UCCL_LANE_TX_ABORT,
 	UCCL_LANE_PEER_ADDED, UCCL_LANE_PEER_OPENED, UCCL_LANE_PEER_ENDED, UCCL_LANE_PEER_DELETED,
-	UCCL_LANE_RX_STRIPES, UCCL_LANE_RX_CANCELLED, UCCL_LANE_TX_DONE
+	UCCL_LANE_RX_STRIPES, UCCL_LANE_RX_CANCELLED, UCCL_LANE_TX_DONE,
+	UCCL_LANE_TX_ABORTED
 };
 
 /* Commands that a box holds. */

@@ -69,6 +69,18 @@ static void stripe_sent(struct uccl_lane_channel *channel, const struct uccl_lan
 		msg_tx_arrived(op, wait);
 }
 
+static void stripes_aborted(const struct uccl_lane_cmd *l)
+{
+	struct uccl_striped *s = l->what;
+	struct uccl_op *op = s->op;
+	uint8_t wait = s->wait;
+
+	s->asked &= (uint16_t) ~(1u << l->id);
+	s->readers &= (uint16_t) ~(1u << l->id);
+	if (primary_end(s))
+		msg_tx_arrived(op, wait);
+}
+
 static void cmd_read(struct uccl_lane_channel *channel, const struct uccl_lane_cmd *l, uint64_t now)
 {
 	struct uccl_lane_peer *w = l->who;
@@ -94,6 +106,10 @@ static void cmd_read(struct uccl_lane_channel *channel, const struct uccl_lane_c
 	case UCCL_LANE_RX_CANCELLED:
 		channel->unanswered--;
 		reassembly_cancelled(l->what);
+		break;
+	case UCCL_LANE_TX_ABORTED:
+		channel->unanswered--;
+		stripes_aborted(l);
 		break;
 	default:
 		channel->unanswered--;
@@ -148,6 +164,7 @@ static void cmd_unread(struct uccl_lane_channel *channel, const struct uccl_lane
 	}
 	answer.kind = l->kind == UCCL_LANE_PEER_DEL    ? UCCL_LANE_PEER_DELETED
 		      : l->kind == UCCL_LANE_RX_CANCEL ? UCCL_LANE_RX_CANCELLED
+		      : l->kind == UCCL_LANE_TX_ABORT  ? UCCL_LANE_TX_ABORTED
 						       : UCCL_LANE_TX_DONE;
 	answer.err = FI_ECANCELED;
 	cmd_read(channel, &answer, now);

@@ -96,7 +96,8 @@ struct uccl_lanes_ops {
 	void (*named)(struct uccl_peer *p, uint64_t lanes);
 	uint16_t (*for_unsolicited)(struct uccl_peer *p, uint64_t bytes);
 	bool (*send)(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait);
-	uint8_t (*stop)(struct uccl_op *op);
+	uint8_t (*stop)(struct uccl_op *op, uint64_t due);
+	bool (*reads)(const struct uccl_op *op);
 };
 
 #ifdef HAVE_LANES
@@ -192,10 +193,20 @@ static inline bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, u
 	return op->peer->lanes.peers && op->peer->msg_ep->lanes_ops->send(op, at, limit, rx, lanes, wait);
 }
 
-/* Nothing more of this operation is handed out: what it still waits for. */
-static inline uint8_t lanes_stop(struct uccl_op *op)
+/*
+ * Nothing more of this operation is handed out: what it still waits for. Unless `due` is UCCL_NEVER, lanes send no more
+ * of it either, and do not read it where it lies from then on (lanes_read); else this may be called again with another
+ * time, for lanes that were not told.
+ */
+static inline uint8_t lanes_stop(struct uccl_op *op, uint64_t due)
 {
-	return op->tx.striped.rest || op->tx.striped.unsolicited ? op->peer->msg_ep->lanes_ops->stop(op) : 0;
+	return op->tx.striped.rest || op->tx.striped.unsolicited ? op->peer->msg_ep->lanes_ops->stop(op, due) : 0;
+}
+
+/* May a lane read its payload? */
+static inline bool lanes_read(const struct uccl_op *op)
+{
+	return (op->tx.striped.rest || op->tx.striped.unsolicited) && op->peer->msg_ep->lanes_ops->reads(op);
 }
 
 #endif

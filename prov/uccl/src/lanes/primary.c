@@ -227,6 +227,7 @@ static bool stripe_out(struct uccl_striped *s)
 	channel->stripes++;
 	channel->bytes += n;
 	s->out++;
+	s->readers |= (uint16_t)(1u << w->lane);
 	s->at += n;
 	return true;
 }
@@ -319,7 +320,7 @@ bool primary_end(struct uccl_striped *s)
 	if (s->at < s->limit)
 		TAILQ_REMOVE(&p->msg_ep->lanes->striped, s, link);
 	s->at = s->limit;
-	if (s->out)
+	if (s->out || s->asked)
 		return false;
 	*s->self = NULL;
 	p->lanes.nstriped--;
@@ -327,7 +328,31 @@ bool primary_end(struct uccl_striped *s)
 	return true;
 }
 
-uint8_t primary_stop(struct uccl_op *op)
+/* The lanes that have stripes of it send no more of them, and from `due` on read nothing of them. */
+static void stripes_abort(struct uccl_striped *s, uint64_t due)
+{
+	const struct uccl_peer *p = s->op->peer;
+	struct uccl_lanes *l = p->msg_ep->lanes;
+	struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_TX_ABORT, .what = s, .off = due};
+
+	for (uint8_t k = 0; p->lanes.peers && k < l->n; k++) {
+		if (!(s->readers & ~s->asked & 1u << k))
+			continue;
+		cmd.who = p->lanes.peers[k]->worker_peer;
+		cmd.id = k;
+		if (lane_channel_try(l->channel[k], &cmd, true))
+			s->asked |= (uint16_t)(1u << k);
+	}
+}
+
+bool primary_reads(const struct uccl_op *op)
+{
+	const struct uccl_striped *rest = op->tx.striped.rest, *unsolicited = op->tx.striped.unsolicited;
+
+	return (rest && rest->readers) || (unsolicited && unsolicited->readers);
+}
+
+uint8_t primary_stop(struct uccl_op *op, uint64_t due)
 {
 	struct uccl_striped *of[] = {op->tx.striped.rest, op->tx.striped.unsolicited};
 	uint8_t left = 0;
@@ -335,8 +360,11 @@ uint8_t primary_stop(struct uccl_op *op)
 	for (size_t i = 0; i < uccl_array_len(of); i++) {
 		uint8_t wait = of[i] ? of[i]->wait : 0;
 
-		if (of[i] && !primary_end(of[i]))
-			left |= wait;
+		if (!of[i] || primary_end(of[i]))
+			continue;
+		left |= wait;
+		if (due != UCCL_NEVER)
+			stripes_abort(of[i], due);
 	}
 	return left;
 }

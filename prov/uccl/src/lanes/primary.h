@@ -25,6 +25,8 @@ struct uccl_striped {
 	uint64_t at, limit;		/* what is still to be handed out */
 	uint32_t rx;			/* the receiver's handle; 0: ahead of CTS */
 	uint16_t lanes;			/* that the receiver takes it from, by bits */
+	uint16_t readers;		/* lanes that may read its payload: they were handed some, */
+	uint16_t asked;			/* and those of them that are asked to read it no more, and have not answered */
 	uint32_t stripe;		/* bytes of a stripe */
 	uint32_t out;			/* stripes that are not answered, */
 	uint8_t wait;			/* and what the operation waits for so long */
@@ -58,7 +60,8 @@ bool primary_may(const struct uccl_op *op);
 void primary_named(struct uccl_peer *p, uint64_t lanes);
 uint16_t primary_for_unsolicited(struct uccl_peer *p, uint64_t bytes);
 bool primary_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait);
-uint8_t primary_stop(struct uccl_op *op);
+uint8_t primary_stop(struct uccl_op *op, uint64_t due);
+bool primary_reads(const struct uccl_op *op);
 
 /* Hand out what lanes have room for. */
 void primary_more(struct uccl_msg_ep *m);

@@ -3,7 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "msg/send/msg_tx.h"
+#include "msg/abort.h"
 
 void worker_init(struct uccl_msg_ep *m, const struct uccl_lanes_ops *ops, struct uccl_lane *l,
 		 struct uccl_lane_channel *channel, uint8_t number)
@@ -161,13 +161,45 @@ static void stripe_answer(struct uccl_lane *l, void *what, uint64_t len, int err
 	lane_put(l, &(struct uccl_lane_cmd){.kind = UCCL_LANE_TX_DONE, .what = what, .len = len, .err = err});
 }
 
+/* The primary took this message back: is its payload read any more? */
+static void stripes_unread(struct uccl_peer *p, void *what)
+{
+	struct uccl_lane *l = p->msg_ep->lane;
+	const struct uccl_op *op;
+
+	/* No more than UCCL_LANE_CHANNEL_STRIPES. */
+	TAILQ_FOREACH(op, &p->tx.sends, link)
+		if (op->context == what && op->tx.abort && !op->busy)
+			return;
+	if (p->open)
+		uccl_flow_hurry(&p->flow, false, 0);
+	lane_put(l, &(struct uccl_lane_cmd){.kind = UCCL_LANE_TX_ABORTED, .what = what, .id = l->number});
+}
+
 static void stripe_done(struct uccl_op *op)
 {
 	struct uccl_msg_ep *m = op->peer->msg_ep;
 
+	if (op->busy) {
+		/* What is left of it was copied. */
+		op->orphan = true;
+		stripes_unread(op->peer, op->context);
+		return;
+	}
 	stripe_answer(m->lane, op->context, op->len, op->err);
 	uccl_pool_put(&m->op_pool, op);
 }
+
+static int stripe_abort_end(struct uccl_op *op, int err)
+{
+	if (op->busy)
+		stripe_answer(op->peer->msg_ep->lane, op->context, op->len, err);
+	else
+		stripes_unread(op->peer, op->context);
+	return err;
+}
+
+static const struct uccl_abort stripe_abort = {.end = stripe_abort_end};
 
 static const struct msg_tx_ops stripe_tx_ops = {.submit = NULL};
 
@@ -207,6 +239,25 @@ static void lane_send(struct uccl_msg_ep *m, const struct uccl_lane_cmd *l)
 	m->ops->ready(p);
 }
 
+static void lane_abort(const struct uccl_lane_cmd *l, uint64_t now)
+{
+	struct uccl_peer *p = l->who;
+	struct uccl_op *op, *next;
+
+	for (op = TAILQ_FIRST(&p->tx.sends); op; op = next) {
+		next = TAILQ_NEXT(op, link);
+		if (op->context != l->what)
+			continue;
+		if (uccl_flow_cut(&p->flow, &op->tx.bulk))
+			msg_tx_arrived(op, MSG_WAIT_BULK);
+		else
+			msg_abort_at(op, &stripe_abort, l->off);
+	}
+	if (p->open)
+		uccl_flow_hurry(&p->flow, true, now);
+	stripes_unread(p, l->what);
+}
+
 int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 {
 	struct uccl_lane *lane = m->lane;
@@ -226,6 +277,9 @@ int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 			break;
 		case UCCL_LANE_RX_CANCEL:
 			lane_rx_cancel(lane, l.what);
+			break;
+		case UCCL_LANE_TX_ABORT:
+			lane_abort(&l, now);
 			break;
 		default:
 			lane_send(m, &l);

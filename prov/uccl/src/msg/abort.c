@@ -61,13 +61,13 @@ static void abort_pending(struct uccl_op *op, uint64_t now)
 }
 
 /* Nothing more of it leaves. Returns what it waits for no more. */
-static uint8_t abort_cut(struct uccl_op *op)
+static uint8_t abort_cut(struct uccl_op *op, uint64_t due)
 {
 	struct uccl_flow *f = &op->peer->flow;
 	bool rest = op->tx.striped.rest, ahead = op->tx.striped.unsolicited;
 	uint8_t gone = MSG_WAIT_CTS;
 
-	lanes_stop(op);
+	lanes_stop(op, due);
 	if (rest ? !op->tx.striped.rest : op->tx.wait & MSG_WAIT_BULK && uccl_flow_cut(f, &op->tx.bulk))
 		gone |= MSG_WAIT_BULK;
 	if (ahead ? !op->tx.striped.unsolicited
@@ -84,9 +84,9 @@ static void abort_step(struct uccl_op *op)
 	struct uccl_item *item = &op->tx.env;
 	struct uccl_peer *p = op->peer;
 
-	if (op->tx.wait & WAIT_ITEMS || op->tx.abort->told)
+	if (op->tx.wait & WAIT_ITEMS || op->tx.told)
 		return;
-	op->tx.abort->told = true;
+	op->tx.told = true;
 	memset(item, 0, sizeof(*item));
 	item->rtype = UCCL_REC_ABORT;
 	item->want_ack = true;
@@ -94,13 +94,6 @@ static void abort_step(struct uccl_op *op)
 	op->tx.wait |= MSG_WAIT_ENV;
 	uccl_flow_submit(&p->flow, item);
 	p->msg_ep->ops->ready(p);
-}
-
-static void abort_unlist(struct uccl_msg_ep *m, struct uccl_abort *a)
-{
-	if (a->listed)
-		TAILQ_REMOVE(&m->tx.aborts, a, link);
-	a->listed = false;
 }
 
 static int abort_end(struct uccl_op *op, int err)
@@ -112,36 +105,32 @@ static int abort_end(struct uccl_op *op, int err)
 		op->refusal = UCCL_UNPROVEN;
 		err = FI_ECANCELED;
 	}
-	abort_unlist(p->msg_ep, op->tx.abort);
-	free(op->tx.abort);
-	op->tx.abort = NULL;
 	if (p->open)
 		uccl_flow_hurry(&p->flow, false, 0);
 	return err;
+}
+
+static const struct uccl_abort abort_begun_ops = {.step = abort_step, .end = abort_end};
+
+void msg_abort_at(struct uccl_op *op, const struct uccl_abort *how, uint64_t due)
+{
+	op->tx.abort = how;
+	uccl_heap_set(&op->peer->msg_ep->tx.timers, &op->tx.timer, due);
 }
 
 static int abort_begun(struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
 	struct uccl_msg_ep *m = p->msg_ep;
-	struct uccl_abort *a;
-
 	/* A device's payload that is on its way in parts goes on. */
 	if (!p->aborts || op->tx.pumped.by || op->tx.pumped.waits)
 		return -FI_ENOENT;
 	if (!op->tx.id && !msg_tx_id(m, op))
 		return -FI_EAGAIN;
-	a = calloc(1, sizeof(*a));
-	if (!a)
+	if (uccl_heap_reserve(&m->tx.timers, m->tx.timers.n + 1))
 		return -FI_EAGAIN;
-	a->op = op;
-	a->step = abort_step;
-	a->end = abort_end;
-	a->due = now + UCCL_ABORT_NS;
-	a->listed = true;
-	TAILQ_INSERT_TAIL(&m->tx.aborts, a, link);
-	op->tx.abort = a;
-	op->tx.wait = (uint8_t)((op->tx.wait & ~abort_cut(op)) | MSG_WAIT_ABORT);
+	msg_abort_at(op, &abort_begun_ops, now + UCCL_ABORT_NS);
+	op->tx.wait = (uint8_t)((op->tx.wait & ~abort_cut(op, now + UCCL_ABORT_NS)) | MSG_WAIT_ABORT);
 	m->stats->aborts++;
 	/* Whatever the target says: nothing of it is read any more. */
 	if (op->type == UCCL_OP_READ) {
@@ -178,7 +167,7 @@ enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec)
 
 	uccl_resp_decode(&resp, rec);
 	op = uccl_ids_find(&p->msg_ep->tx.ids, resp.id);
-	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_ABORT) || !op->tx.abort->told || resp.err > 1)
+	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_ABORT) || !op->tx.told || resp.err > 1)
 		return UCCL_DROP_HANDLE;
 	/* What was executed says so itself, unless nobody waits for that any more. */
 	if (resp.err || op->type == UCCL_OP_READ || op->busy)
@@ -190,14 +179,16 @@ enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec)
 }
 
 /* Copy what of its payload may still be read. False: that cannot be now. */
-static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op)
+static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_item *items[] = {&op->tx.env, &op->tx.bulk, op->type == UCCL_OP_SEND ? &op->send.lead : NULL};
 	uint64_t bytes[] = {0, 0, 0}, sum = 0;
 	struct uccl_flow *f = &op->peer->flow;
 	uint8_t *to;
 
-	if (!op->tx.wait || op->tx.striped.rest || op->tx.striped.unsolicited)
+	/* A lane that was not told had no room for the command. */
+	lanes_stop(op, now);
+	if (!op->tx.wait || op->peer->dead || lanes_read(op))
 		return false;
 	/* Where there is a copy of it already, nothing is the program's. */
 	for (size_t i = 0; i < uccl_array_len(items) && !op->tx.bounce; i++) {
@@ -226,20 +217,18 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op)
 
 void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
 {
-	struct uccl_abort *a;
+	struct uccl_timer *t;
 
-	while ((a = TAILQ_FIRST(&m->tx.aborts)) && a->due <= now) {
-		struct uccl_op *op = a->op;
+	while ((t = uccl_heap_min(&m->tx.timers)) && t->at <= now) {
+		struct uccl_op *op = uccl_container_of(t, struct uccl_op, tx.timer);
 		struct uccl_peer *p = op->peer;
 
-		TAILQ_REMOVE(&m->tx.aborts, a, link);
 		/* Lanes, or a NIC, still read it. */
-		if (!abort_detach(m, op)) {
-			a->due = now + AGAIN_NS;
-			TAILQ_INSERT_TAIL(&m->tx.aborts, a, link);
+		if (!abort_detach(m, op, now)) {
+			uccl_heap_set(&m->tx.timers, t, now + AGAIN_NS);
 			continue;
 		}
-		a->listed = false;
+		uccl_heap_set(&m->tx.timers, t, UCCL_NEVER);
 		if (op->tx.ops->ended)
 			op->tx.ops->ended(op);
 		op->refusal = UCCL_UNPROVEN;

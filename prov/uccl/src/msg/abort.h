@@ -18,12 +18,18 @@ int uccl_msg_abort(struct uccl_peer *p, const void *context, uint64_t now);
 /* The first time at which one ends whatever the target says; UCCL_NEVER. */
 static inline uint64_t uccl_msg_aborts_due(const struct uccl_msg_ep *m)
 {
-	const struct uccl_abort *a = TAILQ_FIRST(&m->tx.aborts);
+	const struct uccl_timer *t = uccl_heap_min(&m->tx.timers);
 
-	return a ? a->due : UCCL_NEVER;
+	return t ? t->at : UCCL_NEVER;
 }
 /* End those. Nothing but flows refers to their payload now. */
 void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now);
+
+/*
+ * This one is being taken back: at `due` its payload is copied, as far as it may have to leave again, and it is done
+ * but `busy`. There is room for its timer.
+ */
+void msg_abort_at(struct uccl_op *op, const struct uccl_abort *how, uint64_t due);
 
 /* ABORT and ABORTED. PROTOCOL R360 R361 R362 */
 enum uccl_drop msg_abort_rx(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now);

@@ -36,7 +36,7 @@ void uccl_msg_ep_init(struct uccl_msg_ep *m, const struct uccl_engine_ops *ops, 
 	TAILQ_INIT(&m->device.copies);
 	TAILQ_INIT(&m->serve.refused);
 	TAILQ_INIT(&m->pumps.waiting);
-	TAILQ_INIT(&m->tx.aborts);
+	uccl_heap_init(&m->tx.timers);
 	uccl_ids_init(&m->tx.ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);
@@ -78,6 +78,7 @@ void uccl_msg_ep_fini(struct uccl_msg_ep *m, uint64_t now)
 	}
 	uccl_match_fini(&m->match);
 	uccl_multimap_fini(&m->target.uses);
+	uccl_heap_fini(&m->tx.timers);
 	uccl_ids_fini(&m->tx.ids);
 	uccl_ids_fini(&m->rx_ids);
 	uccl_buf_cache_fini(&m->unexpected.cache);

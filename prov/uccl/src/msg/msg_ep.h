@@ -41,7 +41,6 @@
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 TAILQ_HEAD(uccl_unplaced_list, uccl_unplaced_chunk);
 TAILQ_HEAD(uccl_serve_list, uccl_serve);
-TAILQ_HEAD(uccl_abort_list, uccl_abort);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
 enum uccl_block {
@@ -207,7 +206,7 @@ struct uccl_ep_tx {
 	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
 	bool may_defer;			/* the engine's, for a call: what is sent leaves before it returns, */
 	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
-	struct uccl_abort_list aborts;	/* what is taken back, and is not complete: abort.c */
+	struct uccl_heap timers;	/* of operations that are taken back: abort.c */
 };
 
 /* Posted receives and what they need: recv/posted.c. */

@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "base/heap.h"
 #include "base/multimap.h"
 #include "flow/wire/addr.h"
 #include "flow/flow.h"
@@ -182,7 +183,9 @@ struct uccl_op_tx {
 	uint32_t bounce_len;
 	void *bounce;		/* our copy of the payload, if it does not fit `small` */
 	struct uccl_copy copy;	/* of the payload from a device, or of a request to ourselves */
-	struct uccl_abort *abort; /* it is being taken back (abort.c); else NULL */
+	const struct uccl_abort *abort; /* it is being taken back (abort.c); else NULL: */
+	bool told;		/* ABORT left, or is to leave next; */
+	struct uccl_timer timer; /* when its payload is no longer read where it lies */
 	void *source;		/* as the NIC reads its payload on a device; NULL: it does not */
 	struct uccl_op_pumped pumped;
 	struct uccl_op_striped striped;

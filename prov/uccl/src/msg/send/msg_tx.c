@@ -90,6 +90,8 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	struct uccl_msg_ep *m = p->msg_ep;
 
 	TAILQ_REMOVE(&p->tx.sends, op, link);
+	if (op->tx.timer.index)
+		uccl_heap_set(&m->tx.timers, &op->tx.timer, UCCL_NEVER);
 	if (op->tx.abort)
 		err = op->tx.abort->end(op, err);
 	/* It ended before it was copied, and nobody was told that it is complete. */
@@ -143,7 +145,7 @@ void msg_tx_stop(struct uccl_peer *p, int err)
 	for (op = TAILQ_FIRST(&p->tx.sends); op; op = after) {
 		after = TAILQ_NEXT(op, link);
 		/* What lanes still read ends with their last answer. PROTOCOL R186 */
-		op->tx.wait = lanes_stop(op);
+		op->tx.wait = lanes_stop(op, UCCL_NEVER);
 		if (op->tx.wait)
 			msg_op_fail(op, err);
 		else

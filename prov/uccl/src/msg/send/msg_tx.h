@@ -28,14 +28,9 @@ struct msg_tx_ops {
 	void (*ended)(struct uccl_op *op);
 };
 
-/* An operation that is being taken back: abort.c. */
+/* What becomes of an operation that is being taken back: abort.c, and lanes/worker.c. */
 struct uccl_abort {
-	TAILQ_ENTRY(uccl_abort) link;	/* in uccl_ep_tx.aborts, the oldest first, */
-	bool listed;			/* if this */
-	bool told;			/* ABORT left, or is to leave next */
-	uint64_t due;
-	struct uccl_op *op;
-	/* Something that it waited for came. */
+	/* Something that it waited for came, and it waits for MSG_WAIT_ABORT. */
 	void (*step)(struct uccl_op *op);
 	/* It ends, with this error otherwise. Returns its error: 0, or a positive FI_Exxx. */
 	int (*end)(struct uccl_op *op, int err);

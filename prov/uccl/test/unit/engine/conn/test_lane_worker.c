@@ -1282,6 +1282,166 @@ static struct lan *share_open(uint8_t a, uint8_t b, const char *cc, const char *
  * Lanes hand out credit for one link, however many are busy, and one that is alone for all of it. If others share the
  * link, an endpoint with lanes is one of them.
  */
+static enum lan_verdict silence(struct lan *l, const struct lan_event *ev)
+{
+	return LAN_DROP;
+}
+
+/* Points at which a send is taken back: rounds, and who of the nodes was not polled meanwhile. */
+#define ABORT_POINTS (12 * 6)
+
+/* A send of so many bytes is on its way, and taken back at point n. False: it is complete by then. */
+static bool abort_after(struct lan *l, uint32_t bytes, int n, bool silent)
+{
+	static const int asleep[] = {-1, LANE(0, 0), LANE(1, 0), LANE(1, 1), PRIMARY(0), PRIMARY(1)};
+	int who = asleep[n % 6];
+
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], bytes, LAN_CTX(3)), 0);
+	if (who >= 0)
+		l->node[who].asleep = true;
+	for (int i = 0; i < n / 6; i++)
+		lan_round(l);
+	if (who >= 0)
+		l->node[who].asleep = false;
+	if (lan_waiting(l, PRIMARY(0)))
+		return false;
+	l->filter = silent ? silence : NULL;
+	assert_int_equal(uccl_engine_abort(l->node[PRIMARY(0)].e, LAN_CTX(3), l->now), 0);
+	return true;
+}
+
+/* No lane knows anything of it any more. */
+static void lanes_idle(const struct lan *l)
+{
+	for (int k = 0; k < LANES; k++) {
+		assert_int_equal(lan_channel[0][k]->stripes, 0);
+		assert_int_equal(lan_channel[0][k]->bytes, 0);
+		for (int side = 0; side < 2; side++)
+			assert_int_equal(lan_channel[side][k]->unanswered, 0);
+		assert_int_equal(l->node[LANE(0, k)].e->msg_ep.tx.timers.n, 0);
+		assert_int_equal(l->node[LANE(0, k)].e->msg_ep.tx.copied_bytes, 0);
+	}
+	assert_true(TAILQ_EMPTY(&lan_peer((struct lan *)l, PRIMARY(0), PRIMARY(1))->tx.sends));
+	assert_int_equal(parked(), 0);
+}
+
+/* Lanes carry what is taken back: they send no more of it, and nothing of it lands later. PROTOCOL R361 R362 */
+static uint32_t abort_living(struct lan *(*open)(uint8_t, uint8_t), uint32_t bytes)
+{
+	uint32_t back = 0;
+
+	for (int n = 0; n < ABORT_POINTS; n++) {
+		struct lan *l = open(LANES, LANES);
+		const struct lan_comp *c;
+		uint64_t began;
+
+		if (!abort_after(l, bytes, n, false)) {
+			lan_run(l, SECOND);
+			lan_sides_free(l);
+			continue;
+		}
+		began = l->now;
+		while (!lan_waiting(l, PRIMARY(0)) && l->now - began < SECOND)
+			lan_round(l);
+		assert_true(l->now - began <= 4 * LAN_DELAY_NS + MS);
+		c = lan_next(l, PRIMARY(0));
+		assert_non_null(c);
+		lan_run(l, SECOND);
+		if (c->err) {
+			back++;
+			assert_int_equal(c->err, FI_ECANCELED);
+			assert_true(!lan_waiting(l, PRIMARY(1)) || lan_next(l, PRIMARY(1))->err == FI_ECANCELED);
+		} else {
+			lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+			lan_check(dst[1], bytes, 1);
+		}
+		memset(dst[1], 0x5e, BYTES);
+		lan_pass(l, 10 * SECOND);
+		for (uint32_t i = 0; i < BYTES; i++)
+			assert_int_equal(dst[1][i], 0x5e);
+		lanes_idle(l);
+		lan_sides_free(l);
+	}
+	return back;
+}
+
+TEST(abort__behind_cts)
+{
+	assert_true(abort_living(lanes_open, BYTES) > 10);
+}
+
+TEST(abort__ahead_of_cts)
+{
+	assert_true(abort_living(lanes_met, UCCL_UNSOLICITED_MAX) > 2);
+}
+
+/*
+ * The peer falls silent: lanes let go of the buffer in time. When the peer answers again it gets what it was sent.
+ * PROTOCOL R364
+ */
+static void abort_silent(struct lan *(*open)(uint8_t, uint8_t), uint32_t bytes)
+{
+	for (int n = 0; n < ABORT_POINTS; n++) {
+		struct lan *l = open(LANES, LANES);
+		const struct lan_comp *c;
+
+		if (abort_after(l, bytes, n, true)) {
+			lan_pass(l, SECOND);
+			lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECANCELED);
+			/* The program has its buffer again. */
+			memset(src[0], 0xee, BYTES);
+			l->filter = NULL;
+			lan_pass(l, 60 * SECOND);
+			c = lan_next(l, PRIMARY(1));
+			if (c && !c->err)
+				lan_check(dst[1], bytes, 1);
+			lanes_idle(l);
+		}
+		lan_sides_free(l);
+	}
+}
+
+TEST(abort__silent_behind_cts)
+{
+	abort_silent(lanes_open, BYTES);
+}
+
+TEST(abort__silent_ahead_of_cts)
+{
+	abort_silent(lanes_met, UCCL_UNSOLICITED_MAX);
+}
+
+/* The peer ends while lanes have it, before and after they let go of it. PROTOCOL R364 */
+TEST(abort__peer_fails)
+{
+	for (int n = 0; n < 2 * ABORT_POINTS; n++) {
+		struct lan *l = lanes_open(LANES, LANES);
+
+		if (abort_after(l, BYTES, n / 2, true)) {
+			if (n & 1)
+				lan_pass(l, SECOND);
+			conn_fail(lan_conn(l, PRIMARY(0), PRIMARY(1)), FI_ECONNABORTED, l->now);
+			lan_run(l, SECOND);
+			lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECANCELED);
+			lanes_idle(l);
+		}
+		lan_sides_free(l);
+	}
+}
+
+/* The endpoint closes meanwhile. */
+TEST(abort__close)
+{
+	for (int n = 0; n < 2 * ABORT_POINTS; n++) {
+		struct lan *l = lanes_open(LANES, LANES);
+
+		if (abort_after(l, BYTES, n / 2, true) && n & 1)
+			lan_pass(l, SECOND);
+		lan_sides_free(l);
+	}
+}
+
 TEST(share__credit)
 {
 	static const struct {
