@@ -16,10 +16,10 @@
  *	TX_ABORT who, what: as TX_POST,			TX_ABORTED what, id: no stripe of it is read any more
  *	     off: when, id: the lane's number
  *
- * PEER_ADD, TX_POST, TX_ABORT, and an RX_POST that a CTS will announce are sent only if the mailbox has room now. PEER_DEL,
- * RX_CANCEL and the RX_POST of what comes ahead of CTS wait for room. A lane always has room for an answer: the
- * primary counts what is unanswered, and the lane says the rest only where half of the mailbox is free. PROTOCOL R184
- * R185
+ * PEER_ADD, TX_POST, TX_ABORT, and an RX_POST that a CTS will announce are sent only if the mailbox has room now.
+ * PEER_DEL, RX_CANCEL and the RX_POST of what comes ahead of CTS wait for room. A lane always has room for an answer:
+ * the primary counts what is unanswered, and the lane says the rest only where half of the mailbox is free. PROTOCOL
+ * R184 R185
  */
 #ifndef UCCL_LANES_LANE_CHANNEL_H
 #define UCCL_LANES_LANE_CHANNEL_H

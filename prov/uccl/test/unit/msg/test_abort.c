@@ -295,6 +295,25 @@ TEST(abort__peer_ends)
 	duo_free(d);
 }
 
+/* Its place ends before the program has its buffer again, also while CTS is still to be acknowledged. R362 */
+TEST_IN(abort__ends_the_place, duo_setup_writes, duo_teardown)
+{
+	struct duo *d = *state;
+	struct duo_side *s = &d->side[1];
+	uint8_t rec[UCCL_REC_LEN] = {0};
+
+	fresh(d);
+	assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
+	while (!s->regs)
+		duo_round(d);
+	uccl_abort_encode(rec, 1, 0);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_ABORT, rec, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(2), FI_ECANCELED, DUO_CHUNK)->refusal, UCCL_TAKEN_BACK);
+	assert_false(TAILQ_EMPTY(&s->peer.rx.all));
+	assert_int_equal(s->deregs, s->regs);
+}
+
 /* What no peer of ours says. PROTOCOL R362 */
 TEST_IN(abort__hostile, duo_setup, duo_teardown)
 {
