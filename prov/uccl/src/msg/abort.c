@@ -23,30 +23,16 @@
 
 /* The initiator. */
 
-static struct uccl_op *op_find(struct uccl_op_list *list, const void *context)
-{
-	struct uccl_op *op;
-
-	/* What is complete for the program, or is not the program's, cannot be taken back. */
-	TAILQ_FOREACH(op, list, link)
-		if (op->context == context && !op->busy && !op->tx.abort &&
-		    !(op->flags & (UCCL_OPF_CM | UCCL_OPF_COLL)))
-			return op;
-	return NULL;
-}
-
 /* A message to ourselves that no receive has taken. */
 static int abort_self(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	struct uccl_msg_rx *rx;
+	struct uccl_msg_rx *rx = op->send.self;
 
-	TAILQ_FOREACH(rx, &m->match.unexpected[uccl_op_kind(op)], link)
-		if (rx->self.send == op) {
-			uccl_match_unlist(&m->match, rx);
-			msg_self_drop(rx, FI_ECANCELED);
-			return 0;
-		}
-	return -FI_ENOENT;
+	if (!rx || !rx->match.listed)
+		return -FI_ENOENT;
+	uccl_match_unlist(&m->match, rx);
+	msg_self_drop(rx, FI_ECANCELED);
+	return 0;
 }
 
 /* It has not begun: nobody but us knows of it. */
@@ -114,6 +100,7 @@ static const struct uccl_abort abort_begun_ops = {.step = abort_step, .end = abo
 
 void msg_abort_at(struct uccl_op *op, const struct uccl_abort *how, uint64_t due)
 {
+	msg_tx_unlist(op);
 	op->tx.abort = how;
 	uccl_heap_set(&op->peer->msg_ep->tx.timers, &op->tx.timer, due);
 }
@@ -143,18 +130,19 @@ static int abort_begun(struct uccl_op *op, uint64_t now)
 	return 0;
 }
 
-int uccl_msg_abort(struct uccl_peer *p, const void *context, uint64_t now)
+int uccl_msg_abort(struct uccl_msg_ep *m, const void *context, uint64_t now)
 {
-	struct uccl_op *op;
+	struct uccl_multinode *n = uccl_multimap_find(&m->tx.by_context, (uintptr_t)context, 0);
+	struct uccl_op *op = n ? uccl_container_of(n, struct uccl_op, tx.context_node) : NULL;
 
-	if (p->dead)
-		return -FI_ENOENT;
-	op = op_find(&p->tx.sends, context);
-	if (op)
-		return p->self ? abort_self(p->msg_ep, op) : abort_begun(op, now);
-	op = op_find(&p->tx.pending, context);
 	if (!op)
 		return -FI_ENOENT;
+	uccl_match_step(&m->match);
+	if (op->peer->self)
+		return abort_self(m, op);
+	/* What has begun waits for something. */
+	if (op->tx.wait)
+		return abort_begun(op, now);
 	abort_pending(op, now);
 	return 0;
 }
@@ -252,16 +240,21 @@ static const struct msg_rx_ops gone_rx_ops = {.turn = gone_turn};
 /* What there is of this message or request of the peer. */
 static struct uccl_msg_rx *abort_find(struct uccl_peer *p, uint64_t mseq)
 {
-	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
+	struct uccl_multinode *n = uccl_multimap_find(p->rx.numbered, mseq, false);
 
-	if (rx)
-		return rx;
-	TAILQ_FOREACH_REVERSE(rx, &p->rx.all, uccl_msg_rx_list, plink) {
-		uccl_match_step(&p->msg_ep->match);
-		if (rx->mseq == mseq && !rx->read && !rx->self.send)
-			return rx;
-	}
-	return NULL;
+	uccl_match_step(&p->msg_ep->match);
+	return n ? uccl_container_of(n, struct uccl_msg_rx, number_node) : NULL;
+}
+
+/* Its first ABORT: from now on that costs no search. False: no memory. */
+static bool abort_numbers(struct uccl_peer *p)
+{
+	if (p->rx.numbered)
+		return true;
+	if (!msg_rx_numbers(p))
+		return false;
+	msg_reply_numbers(p);
+	return true;
 }
 
 /* Lanes keep nothing of it. False: no memory. */
@@ -344,7 +337,7 @@ enum uccl_drop msg_abort_rx(struct uccl_peer *p, const struct uccl_chunk_in *in,
 
 	if (!id || in->len || (mseq >= p->rx.mseq && mseq - p->rx.mseq >= UCCL_MSG_LIMIT))
 		return UCCL_DROP_RECORD;
-	r = msg_reply_get(p, id, NULL, 0);
+	r = abort_numbers(p) ? msg_reply_get(p, id, NULL, 0) : NULL;
 	if (!r)
 		return UCCL_DROP_MEMORY;
 	result = abort_do(p, id, mseq, now);

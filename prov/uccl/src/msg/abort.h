@@ -13,8 +13,8 @@
 /* The initiator's end of it comes no later. */
 #define UCCL_ABORT_NS (900 * UCCL_NS_PER_MS)
 
-/* See uccl_engine_abort(). */
-int uccl_msg_abort(struct uccl_peer *p, const void *context, uint64_t now);
+/* See uccl_engine_abort(). Before the first one, msg_tx_listing() for each peer. */
+int uccl_msg_abort(struct uccl_msg_ep *m, const void *context, uint64_t now);
 /* The first time at which one ends whatever the target says; UCCL_NEVER. */
 static inline uint64_t uccl_msg_aborts_due(const struct uccl_msg_ep *m)
 {

@@ -37,6 +37,7 @@ void uccl_msg_ep_init(struct uccl_msg_ep *m, const struct uccl_engine_ops *ops, 
 	TAILQ_INIT(&m->serve.refused);
 	TAILQ_INIT(&m->pumps.waiting);
 	uccl_heap_init(&m->tx.timers);
+	uccl_multimap_init(&m->tx.by_context, (uint64_t[2]){0});
 	uccl_ids_init(&m->tx.ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);
@@ -79,6 +80,7 @@ void uccl_msg_ep_fini(struct uccl_msg_ep *m, uint64_t now)
 	uccl_match_fini(&m->match);
 	uccl_multimap_fini(&m->target.uses);
 	uccl_heap_fini(&m->tx.timers);
+	uccl_multimap_fini(&m->tx.by_context);
 	uccl_ids_fini(&m->tx.ids);
 	uccl_ids_fini(&m->rx_ids);
 	uccl_buf_cache_fini(&m->unexpected.cache);
@@ -228,6 +230,7 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		next = TAILQ_NEXT(rx, plink);
 		msg_rx_failed(rx, err);
 	}
+	msg_rx_numbers_end(p);
 	peer_left(p);
 	msg_posted_fail(p, err);
 }

@@ -74,6 +74,7 @@ struct uccl_peer_rx {
 	struct uccl_msg_rx *lone;	/* one such message, which is not in the table: mostly there is no other */
 	struct uccl_msg_rx_list all;	/* every message on its way in, */
 	struct uccl_msg_rx_list streams; /* and those whose payload may be predicted, as it was asked for */
+	struct uccl_multimap *numbered;	/* what there is of its messages and reads, since its first ABORT; else NULL */
 };
 
 /* How well the place of its payload is predicted: recv/placement.c, uccl_msg_run(). */
@@ -207,6 +208,8 @@ struct uccl_ep_tx {
 	bool may_defer;			/* the engine's, for a call: what is sent leaves before it returns, */
 	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
 	struct uccl_heap timers;	/* of operations that are taken back: abort.c */
+	bool listing;			/* one was to be taken back: those that could be are in this: */
+	struct uccl_multimap by_context; /* operations that are not complete */
 };
 
 /* Posted receives and what they need: recv/posted.c. */

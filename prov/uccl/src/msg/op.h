@@ -186,6 +186,7 @@ struct uccl_op_tx {
 	const struct uccl_abort *abort; /* it is being taken back (abort.c); else NULL: */
 	bool told;		/* ABORT left, or is to leave next; */
 	struct uccl_timer timer; /* when its payload is no longer read where it lies */
+	struct uccl_multinode context_node; /* in uccl_ep_tx.by_context; prev NULL: it is not */
 	void *source;		/* as the NIC reads its payload on a device; NULL: it does not */
 	struct uccl_op_pumped pumped;
 	struct uccl_op_striped striped;
@@ -197,6 +198,7 @@ struct uccl_op_tx {
 /* A send: send/send.c. */
 struct uccl_op_send {
 	bool unsolicited;	/* counted in uccl_peer.send.unsolicited */
+	struct uccl_msg_rx *self; /* to ourselves: the message, until a receive takes it */
 	struct uccl_item lead;	/* leaves after `env` and before `bulk`: payload that does not wait for CTS */
 };
 

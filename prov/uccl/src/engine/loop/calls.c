@@ -282,16 +282,13 @@ void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 
 int uccl_engine_abort(struct uccl_engine *e, const void *context, uint64_t now)
 {
-	int rc = -FI_ENOENT;
 	struct conn *c;
 
 	now = engine_time(e, now);
-	TAILQ_FOREACH(c, &e->conns.live, state.all) {
-		rc = uccl_msg_abort(&c->peer, context, now);
-		if (rc != -FI_ENOENT)
-			break;
-	}
-	return call_end(e, rc, now);
+	if (!e->msg_ep.tx.listing)
+		TAILQ_FOREACH(c, &e->conns.live, state.all)
+			msg_tx_listing(&c->peer);
+	return call_end(e, uccl_msg_abort(&e->msg_ep, context, now), now);
 }
 
 int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)

@@ -26,25 +26,62 @@ static bool rx_hash(struct uccl_msg_rx *rx)
 	return rx->hashed;
 }
 
-struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager, bool hashed)
+static struct uccl_msg_rx *rx_get(struct uccl_peer *p)
 {
 	struct uccl_msg_rx *rx = uccl_pool_get(&p->msg_ep->rx_pool);
 
 	if (!rx)
 		return NULL;
 	rx->peer = p;
+	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
+	return rx;
+}
+
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager, bool hashed)
+{
+	struct uccl_msg_rx *rx = rx_get(p);
+
+	if (!rx)
+		return NULL;
 	rx->mseq = mseq;
 	rx->arrived.eager = eager;
-	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
+	msg_rx_number(p->rx.numbered, &rx->number_node, mseq, false);
 	if (!hashed || rx_hash(rx))
 		return rx;
 	msg_rx_free(rx);
 	return NULL;
 }
 
+bool msg_rx_numbers(struct uccl_peer *p)
+{
+	struct uccl_msg_rx *rx;
+	uint64_t secret[2];
+
+	p->rx.numbered = malloc(sizeof(*p->rx.numbered));
+	if (!p->rx.numbered)
+		return false;
+	memcpy(secret, p->msg_ep->range_key, sizeof(secret));
+	uccl_multimap_init(p->rx.numbered, secret);
+	TAILQ_FOREACH(rx, &p->rx.all, plink) {
+		uccl_match_step(&p->msg_ep->match);
+		if (!rx->read && !rx->self.send)
+			msg_rx_number(p->rx.numbered, &rx->number_node, rx->mseq, false);
+	}
+	return true;
+}
+
+void msg_rx_numbers_end(struct uccl_peer *p)
+{
+	if (!p->rx.numbered)
+		return;
+	uccl_multimap_fini(p->rx.numbered);
+	free(p->rx.numbered);
+	p->rx.numbered = NULL;
+}
+
 struct uccl_msg_rx *msg_rx_own(struct uccl_peer *p, const struct msg_rx_ops *ops)
 {
-	struct uccl_msg_rx *rx = msg_rx_new(p, 0, 0, false);
+	struct uccl_msg_rx *rx = rx_get(p);
 
 	if (!rx)
 		return NULL;
@@ -165,6 +202,7 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 		uccl_ids_put(&m->rx_ids, rx->id);
 	if (m->predict.stream == rx)
 		m->predict.stream = TAILQ_FIRST(&p->rx.streams);
+	msg_rx_unnumber(p->rx.numbered, &rx->number_node);
 	TAILQ_REMOVE(&p->rx.all, rx, plink);
 	uccl_pool_put(&m->rx_pool, rx);
 }

@@ -20,6 +20,7 @@
 
 #include "base/range_set.h"
 #include "base/hash.h"
+#include "base/multimap.h"
 #include "msg/op.h"
 #include "msg/record.h"
 
@@ -149,6 +150,7 @@ struct uccl_msg_rx {
 	struct uccl_op *read;		/* it is what comes back for this operation */
 	struct uccl_item cts, fin;
 	UT_hash_handle hh;		/* in its peer's table, by message sequence */
+	struct uccl_multinode number_node; /* in its peer's rx.numbered; prev NULL: it is not */
 };
 
 TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
@@ -168,6 +170,23 @@ bool msg_rx_id(struct uccl_msg_rx *rx);
 /* The message need not be found any more. */
 void msg_rx_unhash(struct uccl_msg_rx *rx);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
+/*
+ * What there is of the peer's messages can be found by their numbers from now on, whatever has come of them; and what
+ * goes back for its reads (`reply`) if that is added. A peer that takes much back costs no search. False: no memory.
+ */
+bool msg_rx_numbers(struct uccl_peer *p);
+void msg_rx_numbers_end(struct uccl_peer *p);
+static inline void msg_rx_number(struct uccl_multimap *numbered, struct uccl_multinode *n, uint64_t mseq, bool reply)
+{
+	if (numbered)
+		uccl_multimap_add(numbered, n, mseq, reply);
+}
+static inline void msg_rx_unnumber(struct uccl_multimap *numbered, struct uccl_multinode *n)
+{
+	if (numbered && n->prev)
+		uccl_multimap_remove(numbered, n);
+	n->prev = NULL;
+}
 /* By our handle, and its sequence number. NULL: nothing more of it is expected. */
 struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen);
 void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager);

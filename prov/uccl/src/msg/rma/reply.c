@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "msg/iov.h"
+#include "msg/recv/msg_rx.h"
 
 /* What is copied of a large read at once; that and the next ones are on their way together. */
 #define BUF_BYTES (256u << 10)
@@ -19,6 +20,7 @@ void msg_reply_free(struct uccl_reply *r)
 		for (uint8_t i = 0; i < r->feed->nbufs; i++)
 			msg_copy_end(m, &r->feed->bufs[i].copy);
 		msg_uses_end(m, &r->feed->uses);
+		msg_rx_unnumber(p->rx.numbered, &r->feed->number_node);
 		m->reply.staged_bytes -= r->feed->bytes;
 		p->reply.staged_bytes -= r->feed->bytes;
 		free(r->feed);
@@ -74,6 +76,8 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 	r->feed->buf_bytes = r->feed->nbufs > 1 ? BUF_BYTES : bytes;
 	m->reply.staged_bytes += bytes;
 	p->reply.staged_bytes += bytes;
+	if (req->kind == UCCL_RMA_READ)
+		msg_rx_number(p->rx.numbered, &r->feed->number_node, gen, true);
 	return r;
 }
 
@@ -245,21 +249,26 @@ struct uccl_peer *msg_reply_acked(struct uccl_item *item)
 
 bool msg_reply_stop(struct uccl_peer *p, uint32_t id, uint32_t gen)
 {
-	struct uccl_reply *r;
-	struct uccl_feed *f;
+	struct uccl_multinode *n = uccl_multimap_find(p->rx.numbered, gen, true);
+	struct uccl_feed *f = n ? uccl_container_of(n, struct uccl_feed, number_node) : NULL;
 
-	TAILQ_FOREACH(r, &p->reply.list, link) {
-		f = r->feed;
-		if (r->id != id || !f || f->gen != gen || f->req.kind != UCCL_RMA_READ)
-			continue;
-		f->off = f->req.len;
-		for (uint8_t i = 0; i < f->nbufs; i++)
-			if (f->bufs[i].item.queued && uccl_flow_cut(&p->flow, &f->bufs[i].item))
-				f->busy &= (uint8_t)~(1u << i);
-		reply_settle(r);
-		return true;
-	}
-	return false;
+	if (!f || f->reply->id != id)
+		return false;
+	f->off = f->req.len;
+	for (uint8_t i = 0; i < f->nbufs; i++)
+		if (f->bufs[i].item.queued && uccl_flow_cut(&p->flow, &f->bufs[i].item))
+			f->busy &= (uint8_t)~(1u << i);
+	reply_settle(f->reply);
+	return true;
+}
+
+void msg_reply_numbers(struct uccl_peer *p)
+{
+	struct uccl_reply *r;
+
+	TAILQ_FOREACH(r, &p->reply.list, link)
+		if (r->feed && r->feed->req.kind == UCCL_RMA_READ)
+			msg_rx_number(p->rx.numbered, &r->feed->number_node, r->feed->gen, true);
 }
 
 void msg_replies_free(struct uccl_peer *p)

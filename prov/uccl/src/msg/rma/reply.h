@@ -18,6 +18,7 @@ struct uccl_feed {
 	struct uccl_reply *reply;
 	struct uccl_req req;
 	uint32_t gen;		/* message sequence of the request */
+	struct uccl_multinode number_node; /* a read's, by gen: msg_rx_number() */
 	uint64_t off;		/* bytes copied so far */
 	uint64_t buf_bytes, bytes;
 	bool unreported; /* the region's owner hears of it when what is copied first is there */
@@ -56,6 +57,8 @@ void msg_reply_answer(struct uccl_reply *r, int refusal);
 void msg_reply_aborted(struct uccl_reply *r, bool taken);
 /* No more of what the peer reads by this request is sent. False: nothing is on its way. */
 bool msg_reply_stop(struct uccl_peer *p, uint32_t id, uint32_t gen);
+/* What goes back for its reads can be found by their numbers, too: msg_rx_numbers(). */
+void msg_reply_numbers(struct uccl_peer *p);
 /* Copy what is read, and send it. If it lies on a device, its owner hears of it when what is copied first is there. */
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at);
 void msg_reply_fetched(struct uccl_reply *r);

@@ -90,6 +90,7 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	struct uccl_msg_ep *m = p->msg_ep;
 
 	TAILQ_REMOVE(&p->tx.sends, op, link);
+	msg_tx_unlist(op);
 	if (op->tx.timer.index)
 		uccl_heap_set(&m->tx.timers, &op->tx.timer, UCCL_NEVER);
 	if (op->tx.abort)
@@ -146,11 +147,24 @@ void msg_tx_stop(struct uccl_peer *p, int err)
 		after = TAILQ_NEXT(op, link);
 		/* What lanes still read ends with their last answer. PROTOCOL R186 */
 		op->tx.wait = lanes_stop(op, UCCL_NEVER);
-		if (op->tx.wait)
-			msg_op_fail(op, err);
-		else
+		if (!op->tx.wait) {
 			msg_tx_finish(op, err);
+			continue;
+		}
+		msg_tx_unlist(op);
+		msg_op_fail(op, err);
 	}
+}
+
+void msg_tx_listing(struct uccl_peer *p)
+{
+	struct uccl_op_list *lists[] = {&p->tx.sends, &p->tx.pending};
+	struct uccl_op *op;
+
+	p->msg_ep->tx.listing = true;
+	for (size_t i = 0; i < uccl_array_len(lists) && !p->dead; i++)
+		TAILQ_FOREACH(op, lists[i], link)
+			msg_tx_list(op);
 }
 
 void msg_tx_arrived(struct uccl_op *op, uint8_t what)
@@ -189,6 +203,7 @@ void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
 
+	msg_tx_list(op);
 	if (TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op)) {
 		bool held = !TAILQ_EMPTY(&p->flow.sendq.bulk);
 

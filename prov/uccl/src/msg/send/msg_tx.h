@@ -56,10 +56,28 @@ void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
 void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Copies from a device to there are under way: it waits for them, or else they end now. */
 void msg_tx_loads(struct uccl_msg_ep *m, struct uccl_op *op, bool waits);
+/* A program may take it back, by its context; and it may not any more. Only while there was one that did. */
+static inline void msg_tx_list(struct uccl_op *op)
+{
+	struct uccl_ep_tx *tx = &op->peer->msg_ep->tx;
+
+	if (tx->listing && !op->busy && !(op->flags & (UCCL_OPF_CM | UCCL_OPF_COLL)))
+		uccl_multimap_add(&tx->by_context, &op->tx.context_node, (uintptr_t)op->context, 0);
+}
+static inline void msg_tx_unlist(struct uccl_op *op)
+{
+	if (op->tx.context_node.prev)
+		uccl_multimap_remove(&op->peer->msg_ep->tx.by_context, &op->tx.context_node);
+	op->tx.context_node.prev = NULL;
+}
+/* From now on they are listed, also those of this peer that are not complete. */
+void msg_tx_listing(struct uccl_peer *p);
 /* msg needs it still when done() was called; or needs it no more. */
 static inline void msg_tx_keep(struct uccl_op *op, bool keep)
 {
 	op->busy = keep;
+	if (keep)
+		msg_tx_unlist(op);
 }
 /* The operation is complete when all that `wait` names has come. */
 static inline void msg_tx_expect(struct uccl_op *op, uint8_t wait)

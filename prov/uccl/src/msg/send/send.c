@@ -473,6 +473,7 @@ static void self_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 	struct uccl_op *send = rx->self.send;
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
+	send->send.self = NULL;
 	rx->self.recv = op;
 	msg_move(m, &rx->place.copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
 		 uccl_min(rx->env.len, op->len));
@@ -527,7 +528,9 @@ static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	msg_tx_keep(op, early);
 	msg_rx_set_env(rx, &self_rx_ops, &env, 0);
 	rx->self.send = op;
+	op->send.self = rx;
 	msg_tx_begun(op);
+	msg_tx_list(op);
 	if (early)
 		send_early(op);
 	uccl_match_list(&m->match, rx);

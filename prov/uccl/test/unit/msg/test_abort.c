@@ -20,7 +20,13 @@ static void fresh(struct duo *d)
 
 static int abort_it(struct duo *d, uintptr_t context)
 {
-	return uccl_msg_abort(&d->side[0].peer, DUO_CTX(context), d->now);
+	struct duo_side *s = &d->side[0];
+
+	if (!s->m.tx.listing) {
+		msg_tx_listing(&s->peer);
+		msg_tx_listing(&s->self);
+	}
+	return uccl_msg_abort(&s->m, DUO_CTX(context), d->now);
 }
 
 /* What comes later changes nothing. */
@@ -337,9 +343,45 @@ TEST_IN(abort__self, duo_setup, duo_teardown)
 
 	fresh(d);
 	assert_int_equal(duo_send_self(d, 0, 0, src, 100, DUO_CTX(1)), 0);
-	assert_int_equal(uccl_msg_abort(&d->side[0].self, DUO_CTX(1), d->now), 0);
+	assert_int_equal(abort_it(d, 1), 0);
 	duo_expect(d, 0, DUO_CTX(1), FI_ECANCELED, 0);
-	assert_int_equal(uccl_msg_abort(&d->side[0].self, DUO_CTX(1), d->now), -FI_ENOENT);
+	assert_int_equal(abort_it(d, 1), -FI_ENOENT);
+}
+
+enum { MANY = 3000 };
+
+/* Whatever is there: what is taken back is found at once, in any order, at both ends. */
+TEST(abort__steps_do_not_grow)
+{
+	static uint8_t bytes[MANY];
+	struct duo *d = duo_new(false, 2 * MANY);
+	struct uccl_match *a = &d->side[0].m.match, *b = &d->side[1].m.match;
+	uint64_t steps_a, steps_b, at_b = 0;
+
+	duo_connect(d);
+	fresh(d);
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, bytes, 1, 0, DUO_CTX(1 + i)), 0);
+	duo_run(d, SECOND);
+	assert_int_equal(d->side[1].m.unexpected.n, MANY);
+	steps_a = a->steps;
+	steps_b = b->steps;
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint32_t k = (uint32_t)((i * 1663ull + 77) % MANY);
+
+		assert_int_equal(abort_it(d, 1 + k), 0);
+		assert_int_equal(abort_it(d, 1 + k), -FI_ENOENT);
+		while (!duo_waiting(d, 0))
+			duo_round(d);
+		duo_expect(d, 0, DUO_CTX(1 + k), FI_ECANCELED, 0);
+		at_b = uccl_max(at_b, i ? b->steps - steps_b : 0);
+		steps_b = b->steps;
+	}
+	assert_in_range(a->steps - steps_a, MANY, 2 * MANY);
+	/* The first of them finds all, once. */
+	assert_in_range(at_b, 1, 4);
+	assert_int_equal(d->side[1].m.unexpected.n, 0);
+	duo_free(d);
 }
 
 TESTS_MAIN
