@@ -46,6 +46,15 @@ static void abort_pending(struct uccl_op *op, uint64_t now)
 	uccl_msg_kick(p, now);
 }
 
+/* Does its envelope say that lanes bring some of it? */
+static bool names_lanes(const struct uccl_op *op)
+{
+	struct uccl_env env;
+
+	uccl_env_decode(&env, op->tx.env.rec);
+	return op->type == UCCL_OP_SEND && env.flags & UCCL_ENV_LANES;
+}
+
 /* Nothing more of it leaves. Returns what it waits for no more. */
 static uint8_t abort_cut(struct uccl_op *op, uint64_t due)
 {
@@ -59,8 +68,8 @@ static uint8_t abort_cut(struct uccl_op *op, uint64_t due)
 	if (ahead ? !op->tx.striped.unsolicited
 		  : op->tx.wait & MSG_WAIT_LEAD && uccl_flow_cut(f, &op->send.lead))
 		gone |= MSG_WAIT_LEAD;
-	/* The target must know of what lanes bring. */
-	if (op->tx.wait & MSG_WAIT_ENV && !ahead && uccl_flow_cut(f, &op->tx.env))
+	/* The target must know of what lanes bring, or brought. */
+	if (op->tx.wait & MSG_WAIT_ENV && !names_lanes(op) && uccl_flow_cut(f, &op->tx.env))
 		gone |= MSG_WAIT_ENV;
 	return gone;
 }

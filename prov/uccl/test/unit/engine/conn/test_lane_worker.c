@@ -1379,6 +1379,31 @@ TEST(abort__ahead_of_cts)
 	assert_true(abort_living(lanes_met, UCCL_UNSOLICITED_MAX) > 2);
 }
 
+/* Lanes have brought all of it, and its envelope has not left: the peer's lanes must not keep it for ever. */
+TEST(abort__envelope_is_last)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_engine *e = l->node[PRIMARY(0)].e;
+	struct uccl_op *op;
+
+	e->poll.polling = true;
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	e->poll.polling = false;
+	l->node[PRIMARY(0)].asleep = true;
+	lan_run(l, SECOND);
+	e->msg_ep.lanes_ops->poll(&e->msg_ep, l->now);
+	op = TAILQ_FIRST(&lan_peer(l, PRIMARY(0), PRIMARY(1))->tx.sends);
+	assert_null(op->tx.striped.unsolicited);
+	assert_true(op->tx.env.queued);
+	assert_true(parked() > 0);
+	assert_int_equal(uccl_engine_abort(e, LAN_CTX(3), l->now), 0);
+	l->node[PRIMARY(0)].asleep = false;
+	lan_run(l, SECOND);
+	lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECANCELED);
+	lanes_idle(l);
+	lan_sides_free(l);
+}
+
 /*
  * The peer falls silent: lanes let go of the buffer in time. When the peer answers again it gets what it was sent.
  * PROTOCOL R364
