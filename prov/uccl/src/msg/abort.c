@@ -63,7 +63,9 @@ static uint8_t abort_cut(struct uccl_op *op, uint64_t due)
 	uint8_t gone = MSG_WAIT_CTS;
 
 	lanes_stop(op, due);
-	if (rest ? !op->tx.striped.rest : op->tx.wait & MSG_WAIT_BULK && uccl_flow_cut(f, &op->tx.bulk))
+	if (op->tx.pumped.by || op->tx.pumped.waits ? msg_pump_cut(op)
+	    : rest ? !op->tx.striped.rest
+		   : op->tx.wait & MSG_WAIT_BULK && uccl_flow_cut(f, &op->tx.bulk))
 		gone |= MSG_WAIT_BULK;
 	if (ahead ? !op->tx.striped.unsolicited
 		  : op->tx.wait & MSG_WAIT_LEAD && uccl_flow_cut(f, &op->send.lead))
@@ -118,8 +120,7 @@ static int abort_begun(struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
 	struct uccl_msg_ep *m = p->msg_ep;
-	/* A device's payload that is on its way in parts goes on. */
-	if (!p->aborts || op->tx.pumped.by || op->tx.pumped.waits)
+	if (!p->aborts)
 		return -FI_ENOENT;
 	if (!op->tx.id && !msg_tx_id(m, op))
 		return -FI_EAGAIN;

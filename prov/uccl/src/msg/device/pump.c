@@ -125,11 +125,42 @@ struct uccl_op *msg_pump_acked(struct uccl_item *item)
 	return op;
 }
 
-void msg_pump_end(struct uccl_msg_ep *m, struct uccl_op *op)
+static void pump_unwait(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	if (op->tx.pumped.waits)
 		TAILQ_REMOVE(&m->pumps.waiting, op, tx.pumped.link);
 	op->tx.pumped.waits = false;
+}
+
+bool msg_pump_cut(struct uccl_op *op)
+{
+	struct uccl_msg_ep *m = op->peer->msg_ep;
+	struct uccl_pump *u = op->tx.pumped.by;
+
+	pump_unwait(m, op);
+	if (!u)
+		return true;
+	u->off = op->tx.bulk.len;
+	for (uint8_t i = 0; i < UCCL_PUMP_BUFS; i++) {
+		struct uccl_pump_buf *buf = &u->bufs[i];
+
+		if (!(u->busy & 1u << i))
+			continue;
+		/* What is still being loaded has not been handed to the flow. */
+		if ((buf->item.queued || buf->item.pending) && !uccl_flow_cut(&op->peer->flow, &buf->item))
+			continue;
+		msg_copy_end(m, &buf->copy);
+		u->busy &= (uint8_t)~(1u << i);
+	}
+	if (u->busy)
+		return false;
+	pump_free(m, op);
+	return true;
+}
+
+void msg_pump_end(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	pump_unwait(m, op);
 	if (!op->tx.pumped.by)
 		return;
 	for (uint8_t i = 0; i < UCCL_PUMP_BUFS; i++)

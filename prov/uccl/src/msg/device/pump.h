@@ -36,6 +36,8 @@ struct uccl_pump {
 void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts);
 /* A buffer is acknowledged. The operation if that was the last one; else NULL. */
 struct uccl_op *msg_pump_acked(struct uccl_item *item);
+/* Nothing more of the payload is loaded, and nothing more leaves. True: nothing of it is under way. */
+bool msg_pump_cut(struct uccl_op *op);
 /* The operation ends; the flow knows none of its buffers any more. */
 void msg_pump_end(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Begin those that wait, as far as there is memory. */

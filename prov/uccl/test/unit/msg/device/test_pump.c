@@ -2,11 +2,17 @@
 #include "msg/device/pump.h"
 
 #include "../duo.h"
+#include "msg/abort.h"
 #include "../../tests.h"
 
 #define LARGE (3u << 20)
 
-static uint8_t host[LARGE];
+static uint8_t host[LARGE], sent[LARGE];
+
+static enum duo_verdict drop_all(struct duo *d, const struct duo_pkt *p)
+{
+	return DUO_DROP;
+}
 
 TEST(pump__whole_payload)
 {
@@ -140,6 +146,76 @@ TEST_IN(pump__copy_fails, duo_setup, duo_teardown)
 	uccl_peer_fail(&d->side[0].peer, FI_EFAULT, d->now);
 	c = duo_next(d, 0);
 	assert_true(c && c->err == FI_EFAULT);
+}
+
+/*
+ * Taken back at each point of its way, also while parts are loaded, or wait for memory: then the program has its memory
+ * again, nothing of it arrives, and the next one goes on. PROTOCOL R361
+ */
+TEST(abort__in_parts)
+{
+	uint32_t back = 0, loading = 0;
+
+	for (int n = 0; n < 4 * 60; n++) {
+		bool stuck = n & 1, silent = n & 2;
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 0);
+		struct duo_side *s = &d->side[0];
+		const struct duo_comp *c, *r;
+
+		s->peer.aborts = true;
+		msg_tx_listing(&s->peer);
+		g->lends = n & 4;
+		duo_fill(g->mem, LARGE, 3);
+		memcpy(sent, g->mem, LARGE);
+		memset(host, 0, LARGE);
+		if (n / 4 == 7)
+			s->m.pumps.bytes = UCCL_PUMPED_MAX;
+		assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
+		for (int i = 0; i < n / 4; i++) {
+			g->stuck = stuck && i > n / 8;
+			duo_round(d);
+		}
+		loading += g->done != g->queued;
+		if (duo_waiting(d, 0)) {
+			duo_free(d);
+			continue;
+		}
+		d->filter = silent ? drop_all : NULL;
+		if (silent)
+			duo_round(d);
+		g->stuck = false;
+		assert_int_equal(uccl_msg_abort(&s->m, DUO_CTX(2), d->now), 0);
+		duo_run(d, UCCL_ABORT_NS - MS);
+		if (!duo_waiting(d, 0)) {
+			d->now = uccl_msg_aborts_due(&s->m);
+			uccl_msg_aborts_expire(&s->m, d->now);
+		}
+		c = duo_next(d, 0);
+		assert_true(c && c->context == DUO_CTX(2) && (!c->err || c->err == FI_ECANCELED));
+		back += c->err != 0;
+		/* No copy is under way when the program hears of the end. */
+		assert_int_equal(g->done, g->queued);
+		duo_fill(g->mem, LARGE, 4);
+		d->filter = NULL;
+		duo_run(d, 60 * SECOND);
+		/* Nobody heard of it, and its receive waits. */
+		if (!duo_waiting(d, 1))
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(1)), 0);
+		r = duo_next(d, 1);
+		assert_true(r && (!r->err || r->err == FI_ECANCELED));
+		for (uint32_t i = 0; i < LARGE; i++)
+			assert_true(!host[i] || host[i] == sent[i]);
+		s->m.pumps.bytes -= n / 4 == 7 ? UCCL_PUMPED_MAX : 0;
+		assert_int_equal(s->m.pumps.bytes, 0);
+		assert_int_equal(g->loans, 0);
+		duo_pass(d, false, 0, DUO_GPU, LARGE, host, LARGE);
+		duo_passed(d, LARGE);
+		duo_check(host, LARGE, 4);
+		duo_free(d);
+	}
+	assert_true(back > 100 && loading > 20);
 }
 
 TESTS_MAIN
