@@ -29,6 +29,14 @@
 #define FI_UCCL_PROTO_VERSION 1
 
 /*
+ * fi_setopt, fi_getopt (level FI_OPT_ENDPOINT): a time limit in nanoseconds, uint64_t, for each operation that the
+ * endpoint posts from then on: sends, reads, writes and atomics. 0: none. An operation that is not complete after this
+ * time is taken back as by fi_cancel, and ends with FI_ETIMEDOUT. Its peer has not failed by that. At first it is
+ * FI_UCCL_OP_TIMEOUT.
+ */
+#define FI_OPT_UCCL_OP_TIMEOUT ((int)((1u << 31) | 0x7563))
+
+/*
  * Statistics of an endpoint. A program may read them at any time after fi_enable:
  *
  *   struct fi_uccl_ops_ep *ops;

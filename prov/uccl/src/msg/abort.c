@@ -140,21 +140,42 @@ static int abort_begun(struct uccl_op *op, uint64_t now)
 	return 0;
 }
 
-int uccl_msg_abort(struct uccl_msg_ep *m, const void *context, uint64_t now)
+static int op_abort(struct uccl_op *op, uint64_t now)
 {
-	struct uccl_multinode *n = uccl_multimap_find(&m->tx.by_context, (uintptr_t)context, 0);
-	struct uccl_op *op = n ? uccl_container_of(n, struct uccl_op, tx.context_node) : NULL;
-
-	if (!op)
-		return -FI_ENOENT;
-	uccl_match_step(&m->match);
 	if (op->peer->self)
-		return abort_self(m, op);
+		return abort_self(op->peer->msg_ep, op);
 	/* What has begun waits for something. */
 	if (op->tx.wait)
 		return abort_begun(op, now);
 	abort_pending(op, now);
 	return 0;
+}
+
+int uccl_msg_abort(struct uccl_msg_ep *m, const void *context, uint64_t now)
+{
+	struct uccl_multinode *n = uccl_multimap_find(&m->tx.by_context, (uintptr_t)context, 0);
+
+	if (!n)
+		return -FI_ENOENT;
+	uccl_match_step(&m->match);
+	return op_abort(uccl_container_of(n, struct uccl_op, tx.context_node), now);
+}
+
+/* Its time is over. */
+static void op_late(struct uccl_op *op, uint64_t now)
+{
+	struct uccl_msg_ep *m = op->peer->msg_ep;
+	int rc;
+
+	msg_tx_unlimit(op);
+	op->tx.late = true;
+	rc = op_abort(op, now);
+	if (!rc)
+		return;
+	op->tx.late = false;
+	/* Else a receive has taken it, or the peer does not know how. */
+	if (rc == -FI_EAGAIN)
+		uccl_heap_set(&m->tx.timers, &op->tx.timer, now + AGAIN_NS);
 }
 
 enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec)
@@ -221,6 +242,10 @@ void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
 		struct uccl_op *op = uccl_container_of(t, struct uccl_op, tx.timer);
 		struct uccl_peer *p = op->peer;
 
+		if (!op->tx.abort) {
+			op_late(op, now);
+			continue;
+		}
 		/* Lanes, or a NIC, still read it. */
 		if (!abort_detach(m, op, now)) {
 			uccl_heap_set(&m->tx.timers, t, now + AGAIN_NS);
@@ -232,7 +257,7 @@ void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
 		op->refusal = UCCL_UNPROVEN;
 		/* The target is still to be told. */
 		msg_tx_keep(op, true);
-		msg_op_done(op, p, FI_ECANCELED);
+		msg_op_done(op, p, msg_tx_taken(op));
 	}
 }
 

@@ -185,7 +185,8 @@ struct uccl_op_tx {
 	struct uccl_copy copy;	/* of the payload from a device, or of a request to ourselves */
 	const struct uccl_abort *abort; /* it is being taken back (abort.c); else NULL: */
 	bool told;		/* ABORT left, or is to leave next; */
-	struct uccl_timer timer; /* when its payload is no longer read where it lies */
+	bool late;		/* because its time is over: limit_ns */
+	struct uccl_timer timer; /* when its time is over; of one taken back: when its payload is not read any more */
 	struct uccl_multinode context_node; /* in uccl_ep_tx.by_context; prev NULL: it is not */
 	void *source;		/* as the NIC reads its payload on a device; NULL: it does not */
 	struct uccl_op_pumped pumped;
@@ -226,6 +227,7 @@ struct uccl_op {
 	uint64_t len;		/* sum of the iov lengths */
 	struct iovec iov[UCCL_IOV_MAX]; /* FETCH, COMPARE: for what comes back. ATOMIC: none */
 	void *context;		/* the application's */
+	uint64_t limit_ns;	/* it is taken back if it is not complete after this time; 0: never */
 	uint64_t api_flags;	/* api's own; msg does not read it */
 	void *api;		/* api's own, */
 	void *api_more;		/* too */

@@ -51,6 +51,7 @@ void uccl_ep_configure(struct uccl_ep *ep, const struct fi_info *info, uint8_t d
 		ep->attr.msg_max = uccl_min(ep->attr.msg_max, info->ep_attr->max_msg_size);
 	ep->attr.inject_max = uccl_min(ep->attr.msg_max, ep->domain->params.inject_bytes);
 	ep->attr.min_multi = UCCL_MIN_MULTI_DEFAULT;
+	ep->attr.op_timeout_ns = ep->domain->params.conn.op_timeout_ns;
 	/* Peers reach all regions of the domain through each of its endpoints. */
 	if (info->caps & FI_HMEM)
 		uccl_domain_find_devices(ep->domain);
@@ -149,6 +150,8 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 		return -FI_ENOPROTOOPT;
 	if (name == FI_OPT_MIN_MULTI_RECV)
 		return uccl_ep_give_size(optval, optlen, ep->attr.min_multi);
+	if (name == FI_OPT_UCCL_OP_TIMEOUT)
+		return give(optval, optlen, &ep->attr.op_timeout_ns, sizeof(ep->attr.op_timeout_ns));
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
 		return give(optval, optlen, &cuda, sizeof(cuda));
 	if (name == FI_OPT_FI_HMEM_P2P && ep->attr.hmem)
@@ -160,6 +163,19 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 	return uccl_persona_getopt(name, &value) ? -FI_ENOPROTOOPT : give(optval, optlen, &value, sizeof(value));
 }
 
+static int take_op_timeout(struct uccl_ep *ep, const void *optval, size_t optlen)
+{
+	uint64_t ns;
+
+	if (optlen != sizeof(ns))
+		return -FI_EINVAL;
+	memcpy(&ns, optval, sizeof(ns));
+	if (ns > UCCL_OP_TIMEOUT_MAX_MS * UCCL_NS_PER_MS)
+		return -FI_EINVAL;
+	ep->attr.op_timeout_ns = ns;
+	return 0;
+}
+
 /* Options that permit what the provider never does, or that lower a size, change nothing. */
 int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen)
 {
@@ -168,6 +184,8 @@ int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t op
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
+	if (name == FI_OPT_UCCL_OP_TIMEOUT)
+		return take_op_timeout(ep, optval, optlen);
 	if (name == OPT_CUDA_API_PERMITTED)
 		return take_cuda(ep, optval, optlen);
 	if (name == OPT_SHARED_MEMORY_PERMITTED)

@@ -70,6 +70,7 @@ struct uccl_ep_attr {
 	uint32_t addr_format;
 	size_t msg_max;			/* longest message that it may send, bytes */
 	size_t inject_max, min_multi;	/* bytes: longest injected message; FI_OPT_MIN_MULTI_RECV */
+	uint64_t op_timeout_ns;		/* FI_OPT_UCCL_OP_TIMEOUT */
 	uint32_t tx_size, rx_size;	/* most operations that may be open */
 	uint8_t group[UCCL_KEY_LEN];	/* from its own authorization key, or the domain's */
 };

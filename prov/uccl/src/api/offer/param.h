@@ -39,10 +39,13 @@ struct uccl_nic_params {
 	uint64_t dscp, dscp_control;
 };
 
+/* Most of FI_UCCL_OP_TIMEOUT, and of FI_OPT_UCCL_OP_TIMEOUT: a day. */
+#define UCCL_OP_TIMEOUT_MAX_MS 86400000ull
+
 /* Connections: how long they wait, and whom they trust. param_conn.c writes it. */
 struct uccl_params_conn {
 	uint64_t peer_timeout_ns, peer_connect_ns, peer_keepalive_ns, peer_liveness;
-	uint64_t progress_timeout_ns;
+	uint64_t progress_timeout_ns, op_timeout_ns;
 	uint64_t linger_ns;
 	char security[UCCL_PARAM_NAME];
 	uint64_t security_keyless;		/* enum uccl_switch */

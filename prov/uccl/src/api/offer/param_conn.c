@@ -26,6 +26,8 @@ const struct uccl_param uccl_param_conn[] = {
 	 .old = "FI_UCCL_RESCUE",
 	 .help = "if a program with messages in flight makes no call for this time, a thread repeats what was lost; "
 		 "0: none"},
+	{VAR("FI_UCCL_OP_TIMEOUT", FORM_MILLIS, "0", conn.op_timeout_ns), RANGE(0, UCCL_OP_TIMEOUT_MAX_MS),
+	 .help = "a send, read, write or atomic that is not complete after this time is taken back; 0: never"},
 	{VAR("FI_UCCL_LINGER", FORM_MILLIS, "200", conn.linger_ns), RANGE(0, 600000),
 	 .help = "most time that closing an endpoint waits until its peers know"},
 	{VAR("FI_UCCL_SECURITY", FORM_CHOICE, "trusted", conn.security), .names = uccl_param_security_names,

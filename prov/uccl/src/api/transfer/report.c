@@ -39,6 +39,10 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 	else if (op->refusal == UCCL_TAKEN_BACK)
 		snprintf(buf, size, "%s %s: the sender took it back, %llu bytes had come", what, who,
 			 (unsigned long long)op->done_len);
+	else if (op->type != UCCL_OP_RECV && op->tx.late)
+		snprintf(buf, size, "%s %s: its time limit is over; %s", what, who,
+			 op->refusal == UCCL_UNPROVEN ? "the target is not proven: it may have been executed"
+						      : "it was taken back");
 	else if (op->refusal == UCCL_UNPROVEN)
 		snprintf(buf, size, "%s %s: taken back here; the target is not proven: it may have been executed", what,
 			 who);

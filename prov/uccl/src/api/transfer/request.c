@@ -117,6 +117,7 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t 
 		uccl_op_put(ep->driver.engine, op);
 		return rc;
 	}
+	op->limit_ns = ep->attr.op_timeout_ns;
 	uccl_report_tx_opened(ep);
 	rc = op->type == UCCL_OP_SEND ? uccl_engine_send(ep->driver.engine, op, now)
 				      : uccl_engine_rma(ep->driver.engine, op, now);

@@ -297,6 +297,8 @@ int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		return -p->dead;
 	if (op->type != UCCL_OP_WRITE && payload > UCCL_ORDER_MAX)
 		return -FI_EMSGSIZE;
+	if (!msg_tx_may_limit(m, op))
+		return -FI_EAGAIN;
 	rc = head_make(m, op, payload);
 	if (rc) {
 		msg_tx_room_put(m, op);

@@ -91,10 +91,11 @@ void msg_tx_finish(struct uccl_op *op, int err)
 
 	TAILQ_REMOVE(&p->tx.sends, op, link);
 	msg_tx_unlist(op);
-	if (op->tx.timer.index)
-		uccl_heap_set(&m->tx.timers, &op->tx.timer, UCCL_NEVER);
+	msg_tx_unlimit(op);
 	if (op->tx.abort)
 		err = op->tx.abort->end(op, err);
+	if (err == FI_ECANCELED)
+		err = msg_tx_taken(op);
 	/* It ended before it was copied, and nobody was told that it is complete. */
 	if (m->tx.deferred == op) {
 		msg_tx_defer(m, NULL);
@@ -204,6 +205,7 @@ void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	struct uccl_peer *p = op->peer;
 
 	msg_tx_list(op);
+	msg_tx_limit(op, now);
 	if (TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op)) {
 		bool held = !TAILQ_EMPTY(&p->flow.sendq.bulk);
 

@@ -14,6 +14,8 @@
 #ifndef UCCL_MSG_SEND_MSG_TX_H
 #define UCCL_MSG_SEND_MSG_TX_H
 
+#include <rdma/fi_errno.h>
+
 #include "msg/msg_ep.h"
 
 /* What an operation that goes to a peer is: a send, or a request for its memory. */
@@ -70,14 +72,31 @@ static inline void msg_tx_unlist(struct uccl_op *op)
 		uccl_multimap_remove(&op->peer->msg_ep->tx.by_context, &op->tx.context_node);
 	op->tx.context_node.prev = NULL;
 }
+/* Its time begins: there is room for its timer (msg_tx_may_limit). What is complete for the program has none. */
+static inline void msg_tx_limit(struct uccl_op *op, uint64_t now)
+{
+	if (op->limit_ns && !op->busy && !(op->flags & (UCCL_OPF_CM | UCCL_OPF_COLL)))
+		uccl_heap_set(&op->peer->msg_ep->tx.timers, &op->tx.timer, now + op->limit_ns);
+}
+static inline void msg_tx_unlimit(struct uccl_op *op)
+{
+	if (op->tx.timer.index)
+		uccl_heap_set(&op->peer->msg_ep->tx.timers, &op->tx.timer, UCCL_NEVER);
+}
+static inline bool msg_tx_may_limit(struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	return !op->limit_ns || !uccl_heap_reserve(&m->tx.timers, m->tx.timers.n + 1);
+}
 /* From now on they are listed, also those of this peer that are not complete. */
 void msg_tx_listing(struct uccl_peer *p);
 /* msg needs it still when done() was called; or needs it no more. */
 static inline void msg_tx_keep(struct uccl_op *op, bool keep)
 {
 	op->busy = keep;
-	if (keep)
-		msg_tx_unlist(op);
+	if (!keep)
+		return;
+	msg_tx_unlist(op);
+	msg_tx_unlimit(op);
 }
 /* The operation is complete when all that `wait` names has come. */
 static inline void msg_tx_expect(struct uccl_op *op, uint8_t wait)
@@ -107,6 +126,11 @@ void msg_tx_load(struct uccl_msg_ep *m, struct uccl_op *op);
 void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
 /* Something that op waited for came. */
 void msg_tx_arrived(struct uccl_op *op, uint8_t what);
+/* The error of one that was taken back. */
+static inline int msg_tx_taken(const struct uccl_op *op)
+{
+	return op->tx.late ? FI_ETIMEDOUT : FI_ECANCELED;
+}
 /* Everything did, or nothing will: 0 or a positive FI_Exxx. */
 void msg_tx_finish(struct uccl_op *op, int err);
 /* What waits for `p` waits for `first`, in the order in which all of it was posted. */

@@ -531,6 +531,7 @@ static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	op->send.self = rx;
 	msg_tx_begun(op);
 	msg_tx_list(op);
+	msg_tx_limit(op, now);
 	if (early)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
@@ -568,6 +569,8 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 
 	if (p->dead)
 		return -p->dead;
+	if (!msg_tx_may_limit(m, op))
+		return -FI_EAGAIN;
 	msg_tx_make(op, &send_tx_ops);
 	if (p->self)
 		return send_self(m, op, now);

@@ -348,6 +348,144 @@ TEST_IN(abort__self, duo_setup, duo_teardown)
 	assert_int_equal(abort_it(d, 1), -FI_ENOENT);
 }
 
+static struct uccl_op *limited(struct duo *d, struct uccl_peer *p, uint8_t type, uint32_t flags, uint64_t len,
+			       uint64_t ns, uintptr_t context)
+{
+	struct uccl_op *op = duo_op(d, 0, type, flags);
+
+	duo_buffer(op, src, len);
+	op->peer = p;
+	op->context = DUO_CTX(context);
+	op->limit_ns = ns;
+	return op;
+}
+
+static int send_limited(struct duo *d, uint32_t flags, uint64_t len, uint64_t ns, uintptr_t context)
+{
+	struct duo_side *s = &d->side[0];
+
+	return uccl_msg_send(&s->m, limited(d, &s->peer, UCCL_OP_SEND, flags, len, ns, context), d->now);
+}
+
+/* As an engine would: at their times, and no earlier. */
+static void timers(struct duo *d, uint64_t until)
+{
+	struct duo_side *s = &d->side[0];
+
+	while (d->now < until) {
+		uint64_t due = uccl_msg_aborts_due(&s->m);
+
+		duo_run(d, uccl_min(due, until) - uccl_min(d->now, uccl_min(due, until)));
+		d->now = uccl_max(d->now, uccl_min(due, until));
+		uccl_msg_aborts_expire(&s->m, d->now);
+	}
+}
+
+/* A message that nobody receives, and one that somebody does: each has its own time. */
+TEST_IN(limit__each_its_own, duo_setup, duo_teardown)
+{
+	static const uint64_t ms[] = {30, 10, 20, 0, 40};
+	struct duo *d = *state;
+	struct duo_side *s = &d->side[0];
+	uint64_t began = d->now;
+
+	fresh(d);
+	for (uintptr_t i = 0; i < uccl_array_len(ms); i++)
+		assert_int_equal(send_limited(d, UCCL_OPF_DELIVERY, i & 1 ? 100 : LEN, ms[i] * MS, 1 + i), 0);
+	assert_int_equal(uccl_msg_aborts_due(&s->m), began + 10 * MS);
+	timers(d, began + 10 * MS - 1);
+	assert_false(duo_waiting(d, 0));
+	timers(d, began + 12 * MS);
+	assert_int_equal(duo_expect(d, 0, DUO_CTX(2), FI_ETIMEDOUT, 0)->refusal, 0);
+	timers(d, began + 32 * MS);
+	duo_expect(d, 0, DUO_CTX(3), FI_ETIMEDOUT, 0);
+	duo_expect(d, 0, DUO_CTX(1), FI_ETIMEDOUT, 0);
+	/* The peer has not failed; two are there, and one of them has a limit. */
+	assert_false(s->peer.dead);
+	for (uintptr_t i = 0; i < 2; i++)
+		assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(9)), 0);
+	timers(d, began + SECOND);
+	duo_expect(d, 0, DUO_CTX(4), 0, 0);
+	duo_expect(d, 0, DUO_CTX(5), 0, 0);
+	assert_int_equal(s->m.tx.timers.n, 0);
+	duo_expect(d, 1, DUO_CTX(9), 0, 100);
+	duo_expect(d, 1, DUO_CTX(9), 0, LEN);
+	duo_check(dst, LEN, 7);
+}
+
+/* It has not begun; it goes to ourselves; it is complete for the program at once; nobody answers. */
+TEST_IN(limit__states, duo_setup_apart, duo_teardown)
+{
+	struct duo *d = *state;
+	struct duo_side *s = &d->side[0];
+
+	fresh(d);
+	assert_int_equal(send_limited(d, 0, LEN, 10 * MS, 1), 0);
+	assert_int_equal(uccl_msg_send(&s->m, limited(d, &s->self, UCCL_OP_SEND, 0, LEN, 10 * MS, 2), d->now), 0);
+	assert_int_equal(send_limited(d, UCCL_OPF_EARLY, 10, 10 * MS, 3), 0);
+	duo_expect(d, 0, DUO_CTX(3), 0, 0);
+	timers(d, d->now + 11 * MS);
+	for (uintptr_t i = 1; i < 3; i++)
+		duo_expect(d, 0, DUO_CTX(i), FI_ETIMEDOUT, 0);
+	assert_int_equal(s->m.tx.timers.n, 0);
+	duo_connect(d);
+	duo_run(d, SECOND);
+	d->filter = drop_all;
+	assert_int_equal(send_limited(d, 0, LEN, 10 * MS, 4), 0);
+	timers(d, d->now + 10 * MS + UCCL_ABORT_NS - MS);
+	assert_false(duo_waiting(d, 0));
+	timers(d, d->now + 2 * MS);
+	assert_int_equal(duo_expect(d, 0, DUO_CTX(4), FI_ETIMEDOUT, 0)->refusal, UCCL_UNPROVEN);
+	assert_false(s->peer.dead);
+	d->filter = NULL;
+	duo_run(d, SECOND);
+}
+
+/* An older peer knows nothing of it: the operation goes on. A program's own fi_cancel is no limit. */
+TEST_IN(limit__not, duo_setup, duo_teardown)
+{
+	struct duo *d = *state;
+
+	fresh(d);
+	d->side[0].peer.aborts = false;
+	assert_int_equal(send_limited(d, UCCL_OPF_DELIVERY, 100, 10 * MS, 1), 0);
+	timers(d, d->now + SECOND);
+	assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	duo_passed(d, 100);
+	d->side[0].peer.aborts = true;
+	assert_int_equal(send_limited(d, UCCL_OPF_DELIVERY, 100, 10 * MS, 3), 0);
+	assert_int_equal(abort_it(d, 3), 0);
+	timers(d, d->now + SECOND);
+	duo_expect(d, 0, DUO_CTX(3), FI_ECANCELED, 0);
+}
+
+/* Requests: a write waits for its answer. */
+TEST_IN(limit__requests, duo_setup, duo_teardown)
+{
+	static const uint8_t types[] = {UCCL_OP_WRITE, UCCL_OP_READ};
+	struct duo *d = *state;
+	struct duo_side *s = &d->side[0];
+	uint64_t key;
+
+	fresh(d);
+	key = duo_region(d, 1, 0, dst, LEN, BOTH);
+	for (uintptr_t i = 0; i < 4; i++) {
+		struct uccl_op *op = limited(d, &s->peer, types[i & 1], 0, LEN, 10 * MS, 1 + i);
+
+		d->filter = i & 2 ? drop_all : NULL;
+		op->rma.seg[0] = (struct uccl_seg){.len = LEN, .key = key};
+		op->rma.nseg = 1;
+		assert_int_equal(uccl_msg_rma(&s->m, op, d->now), 0);
+		timers(d, d->now + 2 * SECOND);
+		assert_int_equal(duo_expect(d, 0, DUO_CTX(1 + i), i & 2 ? FI_ETIMEDOUT : 0, i & 1 && !(i & 2) ? LEN : 0)
+					 ->refusal, i & 2 ? UCCL_UNPROVEN : 0);
+	}
+	d->filter = NULL;
+	duo_run(d, 60 * SECOND);
+	duo_revoke(d, 1, 0);
+}
+
 enum { MANY = 3000 };
 
 /* Whatever is there: what is taken back is found at once, in any order, at both ends. */

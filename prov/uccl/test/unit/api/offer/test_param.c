@@ -52,7 +52,7 @@ TEST(define__shows_parts)
 	uccl_lib.param_define = define_note;
 	uccl_params_define();
 	uccl_lib = lib;
-	assert_int_equal(defined, 25);
+	assert_int_equal(defined, 26);
 	assert_string_equal(paths_help,
 			    "paths to each peer (number, 1 to 256; default: 64); order=: fifo: you promise that no "
 			    "path ever reorders packets (one of any fifo; default: any); window=: most chunks in "

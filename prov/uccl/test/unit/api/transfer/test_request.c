@@ -2,6 +2,7 @@
 /* What becomes of requests, over endpoints on loopback. */
 #include "../world.h"
 
+#include <rdma/fi_ext_uccl.h>
 #include <rdma/fi_rma.h>
 
 #include "api/event/cq.h"
@@ -178,6 +179,58 @@ static void match_open(struct pair *p)
 	pair_open(p, FI_PROGRESS_MANUAL);
 	next_success(&p->a, p);
 	next_success(&p->b, p);
+}
+
+/* What a limit ends. Returns how the error is told. */
+static const char *limit_ends(struct pair *p, void *context)
+{
+	static char text[256];
+	struct fi_cq_err_entry out = {.err_data = text, .err_data_size = sizeof(text) - 1};
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(node_wait(&p->a, &p->b, &e, NULL), -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(p->a.cq, &out, 0), 1);
+	assert_ptr_equal(out.op_context, context);
+	assert_int_equal(out.err, FI_ETIMEDOUT);
+	text[out.err_data_size] = 0;
+	return text;
+}
+
+/* A time limit for each operation that is posted while it is set: the peer has not failed by it. */
+TEST(request_limit__by_option_and_variable)
+{
+	uint64_t ns = 20 * UCCL_NS_PER_MS, was = 0;
+	size_t len = sizeof(was);
+	struct fid *fid;
+	struct pair p;
+
+	setenv("FI_UCCL_OP_TIMEOUT", "30", 1);
+	pair_open(&p, FI_PROGRESS_MANUAL);
+	unsetenv("FI_UCCL_OP_TIMEOUT");
+	next_success(&p.a, &p);
+	next_success(&p.b, &p);
+	fid = &p.a.ep->fid;
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_OP_TIMEOUT, &was, &len), 0);
+	assert_int_equal(was, 30 * UCCL_NS_PER_MS);
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_OP_TIMEOUT, &ns, 4), -FI_EINVAL);
+	was = UINT64_MAX;
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_OP_TIMEOUT, &was, sizeof(was)), -FI_EINVAL);
+	/* The variable's, and the option's. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(match_send(&p, p.to_b, true, p.out, 8, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+		assert_non_null(strstr(limit_ends(&p, p.out), "its time limit is over"));
+		assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_OP_TIMEOUT, &ns, sizeof(ns)), 0);
+	}
+	/* Without one it waits. */
+	ns = 0;
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_OP_TIMEOUT, &ns, sizeof(ns)), 0);
+	assert_int_equal(match_send(&p, p.to_b, true, p.out, 8, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+	match_waits(&p);
+	match_waits(&p);
+	assert_int_equal(fi_trecv(p.b.ep, p.in[0], 8, NULL, FI_ADDR_UNSPEC, 9, 0, p.in[0]), 0);
+	match_ends(&p.a, &p.b, p.out);
+	match_ends(&p.b, &p.a, p.in[0]);
+	pair_close(&p);
 }
 
 /* PROTOCOL R300: a send with FI_MATCH_COMPLETE completes when a receive has met it, whatever its size and kind. */
