@@ -2,13 +2,22 @@
 /* What fi_cancel takes back ends once, nothing of it lands later, and what is posted next goes on. */
 #include "conf.h"
 
+#include <fcntl.h>
+#include <rdma/fi_ext_uccl.h>
+#include <signal.h>
+#include <stdio.h>
+
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #define LEN (1u << 20)
 #define ROUNDS (250 * conf_factor)
 #define POISON 0x5e
 
-static uint8_t src[LEN], dst[LEN];
+static uint8_t src[LEN + 2], dst[LEN + 2];
 
 static const size_t sizes[] = {1, 900, 5000, 20000, 65536, 100000, LEN};
 #define SIZES (sizeof(sizes) / sizeof(*sizes))
@@ -29,15 +38,48 @@ static void some_rounds(struct conf_pair *p)
 	}
 }
 
+/* How long it took from fi_cancel to the end, in milliseconds. */
+#define MS_MAX 5000
+static uint32_t took_ms[MS_MAX + 1], took_n;
+
+static uint64_t clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void took(uint64_t ms)
+{
+	conf_check(ms < MS_MAX, "an operation that was taken back did not end for %d ms", MS_MAX);
+	took_ms[ms]++;
+	took_n++;
+}
+
+/* The time within which so many of a thousand ended. */
+static unsigned int took_within(uint32_t permille)
+{
+	uint64_t seen = 0;
+	unsigned int ms = 0;
+
+	while (ms < MS_MAX && (seen += took_ms[ms]) * 1000 < (uint64_t)took_n * permille)
+		ms++;
+	return ms;
+}
+
 /* Take it back; it ends once, with success or FI_ECANCELED. */
 static bool took_back(struct conf_pair *p, struct conf_op *op)
 {
+	uint64_t began;
 	ssize_t rc;
 
 	conf_poll(&p->a);
+	began = clock_ms();
 	rc = fi_cancel(&p->a.ep->fid, op);
 	conf_check(!rc || rc == -FI_ENOENT, "fi_cancel: %s", fi_strerror((int)-rc));
 	conf_wait(&p->a, &p->b, op);
+	took(clock_ms() - began);
 	conf_check(!op->err || op->err == FI_ECANCELED, "it ended with: %s", fi_strerror(op->err));
 	taken += op->err != 0;
 	complete += !op->err;
@@ -55,6 +97,11 @@ static void both(void)
 {
 	conf_check(taken > ROUNDS / 50 && complete, "%llu taken back, %llu complete", (unsigned long long)taken,
 		   (unsigned long long)complete);
+	if (took_n)
+		printf("     %llu taken back, %llu complete; half ended within %u ms, 99 %% within %u ms, all within %u ms\n",
+		       (unsigned long long)taken, (unsigned long long)complete, took_within(500), took_within(990),
+		       took_within(1000));
+	fflush(stdout);
 }
 
 static void sends(void)
@@ -161,6 +208,187 @@ static void atomics(void)
 	conf_check(complete, "none was made");
 }
 
+/*
+ * The owner takes back half of a region, or the peer's rights to all of it, while writes are under way: nothing is
+ * written there when the call has returned, and the rest goes on.
+ */
+static void revokes(void)
+{
+	struct conf_pair p;
+
+	conf_pair_open(&p, NULL);
+	conf_pair_talk(&p, 1000, 1);
+	for (uint32_t i = 0; i < ROUNDS / 2; i++) {
+		size_t half = sizes[i % SIZES] / 2 + 1;
+		struct fi_uccl_ops_mr *ops;
+		struct conf_op op = {0};
+		struct fid_mr *mr;
+		uint64_t base;
+
+		conf_fill(src, 2 * half, i);
+		mr = conf_region(&p, dst, 2 * half, FI_REMOTE_WRITE, &base);
+		conf_good(fi_open_ops(&mr->fid, FI_UCCL_OPS_MR, 0, (void **)&ops, NULL), "fi_open_ops region");
+		conf_post(&p.a, &p.b, fi_write(p.a.ep, src, 2 * half, NULL, p.to_b, base, fi_mr_key(mr), &op));
+		some_rounds(&p);
+		if (i & 1)
+			conf_good(ops->revoke(mr, half, half), "revoke");
+		else
+			conf_good(ops->revoke_peer(mr, p.b.ep, p.to_a), "revoke_peer");
+		memset(dst + (i & 1 ? half : 0), POISON, i & 1 ? half : 2 * half);
+		conf_wait(&p.a, &p.b, &op);
+		conf_check(!op.err || op.err == FI_EKEYREJECTED, "it ended with: %s", fi_strerror(op.err));
+		taken += op.err != 0;
+		complete += !op.err;
+		op = (struct conf_op){0};
+		conf_post(&p.a, &p.b, fi_write(p.a.ep, src, half, NULL, p.to_b, base, fi_mr_key(mr), &op));
+		conf_wait(&p.a, &p.b, &op);
+		conf_check(op.err == (i & 1 ? 0 : FI_EKEYREJECTED), "the next one ended with: %s", fi_strerror(op.err));
+		for (size_t k = i & 1 ? half : 0; k < 2 * half; k++)
+			conf_check(dst[k] == POISON, "byte %zu was written later", k);
+		conf_good(fi_close(&mr->fid), "fi_close region");
+	}
+	conf_pair_close(&p);
+	both();
+}
+
+/* Messages to a process that is stopped, or killed, in the middle. */
+#define AT_ONCE 64
+#define EACH 262144u
+#define RECVS 128
+
+struct process {
+	pid_t pid;
+	int down, up;
+};
+
+static uint8_t many[AT_ONCE][EACH], came[RECVS][EACH];
+
+/* Each message that comes is what was sent: none has what its sender wrote over it later. */
+static void process_run(int down, int up)
+{
+	static struct conf_op recv[RECVS];
+	uint8_t name[CONF_NAME_MAX] = {0}, byte;
+	struct conf_net net;
+	struct conf_ep e;
+
+	conf_net_open(&net, conf_hints());
+	conf_ep_open(&e, &net);
+	for (unsigned int i = 0; i < RECVS; i++)
+		conf_post(&e, (struct conf_ep *)NULL,
+			  fi_trecv(e.ep, came[i], EACH, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, &recv[i]));
+	memcpy(name, e.name, e.name_len);
+	conf_check(write(up, name, sizeof(name)) == sizeof(name), "the peer cannot tell its name");
+	fcntl(down, F_SETFL, O_NONBLOCK);
+	while (read(down, &byte, 1)) {
+		conf_progress(&e);
+		for (unsigned int i = 0; i < RECVS; i++) {
+			struct conf_op *op = &recv[i];
+
+			if (!op->done)
+				continue;
+			conf_check(!op->err || op->err == FI_ECANCELED, "a receive ended with: %s", fi_strerror(op->err));
+			conf_check(op->err || conf_same(came[i], op->len, (uint32_t)op->tag), "message %u is wrong",
+				   (unsigned int)op->tag);
+			*op = (struct conf_op){0};
+			conf_post(&e, (struct conf_ep *)NULL,
+				  fi_trecv(e.ep, came[i], EACH, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, op));
+		}
+	}
+	_exit(0);
+}
+
+/* Before this process has threads. */
+static void process_start(struct process *p)
+{
+	int down[2], up[2];
+
+	conf_check(!pipe(down) && !pipe(up), "no pipes");
+	p->pid = fork();
+	conf_check(p->pid >= 0, "no process");
+	if (!p->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(down[1]);
+		close(up[0]);
+		process_run(down[0], up[1]);
+	}
+	close(down[0]);
+	close(up[1]);
+	p->down = down[1];
+	p->up = up[0];
+}
+
+/* All of them are taken back at once, and end in time, each once. */
+static void all_end(struct conf_ep *e, struct conf_op *ops, bool stopped)
+{
+	uint64_t began = clock_ms();
+
+	for (unsigned int i = 0; i < AT_ONCE; i++) {
+		ssize_t rc = fi_cancel(&e->ep->fid, &ops[i]);
+
+		conf_check(!rc || rc == -FI_ENOENT, "fi_cancel: %s", fi_strerror((int)-rc));
+	}
+	for (unsigned int i = 0; i < AT_ONCE; i++) {
+		conf_wait(e, NULL, &ops[i]);
+		took(clock_ms() - began);
+		conf_check(!ops[i].err || ops[i].err == FI_ECANCELED || !stopped, "it ended with: %s",
+			   fi_strerror(ops[i].err));
+		taken += ops[i].err != 0;
+		complete += !ops[i].err;
+	}
+}
+
+static void process_case(bool stopped)
+{
+	static struct conf_op ops[AT_ONCE];
+	uint8_t name[CONF_NAME_MAX];
+	struct process p;
+	struct conf_net net;
+	struct conf_ep e;
+	fi_addr_t to;
+	int status = 0;
+
+	process_start(&p);
+	conf_check(read(p.up, name, sizeof(name)) == sizeof(name), "the peer did not start");
+	conf_net_open(&net, conf_hints());
+	conf_ep_open(&e, &net);
+	to = conf_insert(&e, name);
+	for (uint32_t round = 0; round < 3 * conf_factor; round++) {
+		for (uint32_t i = 0; i < AT_ONCE; i++) {
+			uint32_t len = 1 + random_below(EACH), key = round * AT_ONCE + i;
+
+			/* The last ones find a silent peer. */
+			if (i == AT_ONCE / 2)
+				kill(p.pid, stopped ? SIGSTOP : round + 1 < 3 * conf_factor ? SIGCONT : SIGKILL);
+			conf_fill(many[i], len, key);
+			ops[i] = (struct conf_op){0};
+			conf_post(&e, (struct conf_ep *)NULL, fi_tsend(e.ep, many[i], len, NULL, to, key, &ops[i]));
+			for (uint32_t n = random_below(4); n; n--)
+				conf_poll(&e);
+		}
+		all_end(&e, ops, stopped);
+		memset(many, 0xee, sizeof(many));
+		kill(p.pid, SIGCONT);
+		/* What was under way, and the ABORT behind it, is said now. */
+		for (uint64_t until = clock_ms() + 100; clock_ms() < until;)
+			conf_progress(&e);
+	}
+	close(p.down);
+	while (waitpid(p.pid, &status, WNOHANG) == 0)
+		conf_progress(&e);
+	conf_check(stopped ? WIFEXITED(status) && !WEXITSTATUS(status) : WIFSIGNALED(status), "the peer failed");
+	both();
+}
+
+static void stopped(void)
+{
+	process_case(true);
+}
+
+static void killed(void)
+{
+	process_case(false);
+}
+
 #define SMALL "FI_UCCL_MTU=1450"
 
 static const struct conf_case cases[] = {
@@ -172,6 +400,13 @@ static const struct conf_case cases[] = {
 	{"rma", NULL, remote_memory},
 	{"rma-drop-5", SMALL " FI_UCCL_FAULT=drop=0.05", remote_memory},
 	{"rma-lanes", "FI_UCCL_LANES=2", remote_memory},
+	{"stopped", NULL, stopped},
+	{"stopped-lanes", "FI_UCCL_LANES=2", stopped},
+	{"killed", NULL, killed},
+	{"killed-lanes", "FI_UCCL_LANES=2", killed},
+	{"revokes", NULL, revokes},
+	{"revokes-drop-5", SMALL " FI_UCCL_FAULT=drop=0.05", revokes},
+	{"revokes-lanes", "FI_UCCL_LANES=2", revokes},
 	{"atomics", NULL, atomics},
 	{"atomics-drop-5", "FI_UCCL_FAULT=drop=0.05", atomics},
 };

@@ -54,6 +54,8 @@ uccl_sources = \
 	prov/uccl/src/api/memory/device.h \
 	prov/uccl/src/api/memory/mr.c \
 	prov/uccl/src/api/memory/mr.h \
+	prov/uccl/src/api/memory/revoke.c \
+	prov/uccl/src/api/memory/revoke.h \
 	prov/uccl/src/api/object/domain.c \
 	prov/uccl/src/api/object/domain.h \
 	prov/uccl/src/api/object/ep_object.h \

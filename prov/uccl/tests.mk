@@ -63,6 +63,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/api/lib/test_notice \
 	prov/uccl/test/unit/api/memory/test_device \
 	prov/uccl/test/unit/api/memory/test_mr \
+	prov/uccl/test/unit/api/memory/test_revoke \
 	prov/uccl/test/unit/api/object/test_trigger \
 	prov/uccl/test/unit/api/offer/test_address \
 	prov/uccl/test/unit/api/offer/test_asked \

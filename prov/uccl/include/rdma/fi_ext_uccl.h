@@ -93,4 +93,27 @@ struct fi_uccl_ops_ep {
 	int (*dropped)(struct fid_ep *ep, unsigned int i, const char **why, uint64_t *count);
 };
 
+/*
+ * Rights of peers to a region that its owner takes back, for as long as the region is open:
+ *
+ *   struct fi_uccl_ops_mr *ops;
+ *   fi_open_ops(&mr->fid, FI_UCCL_OPS_MR, 0, (void **)&ops, NULL);
+ *
+ * When a call returns 0, nothing that these peers did or will do changes or reads these bytes any more. What they had
+ * begun there ends at their side with FI_EKEYREJECTED, as does what they begin later. To give the rights again,
+ * register the memory again, with another key.
+ */
+#define FI_UCCL_OPS_MR "uccl_mr_1"
+
+struct fi_uccl_ops_mr {
+	size_t size;	/* of this struct */
+	/* Bytes [offset, offset + len) of the region, of all peers. -FI_EINVAL: it does not have them, or len is 0. */
+	int (*revoke)(struct fid_mr *mr, uint64_t offset, uint64_t len);
+	/*
+	 * All of the region, of the peer at this address of `ep`, which is enabled, and of the next peer at its place;
+	 * by any endpoint of the domain.
+	 */
+	int (*revoke_peer)(struct fid_mr *mr, struct fid_ep *ep, fi_addr_t peer);
+};
+
 #endif

@@ -149,8 +149,10 @@ int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
 void uccl_engine_copy(struct uccl_engine *e, struct uccl_copy *c, struct iovec to, bool to_device, struct iovec from,
 		      bool from_device, void (*done)(struct uccl_copy *c, uint64_t now));
 
-/* A registered region goes away: when this returns, nothing reads or writes it any more. */
-void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now);
+/*
+ * A registered region goes away, or some of it (NULL: all): when this returns, nothing reads or writes it any more.
+ */
+void uccl_engine_revoke(struct uccl_engine *e, const void *region, const struct uccl_revoke *part, uint64_t now);
 
 /* Cancel a posted receive by its context: done() with FI_ECANCELED; -FI_ENOENT: none is waiting. */
 int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now);

@@ -482,8 +482,11 @@ void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);
  */
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
 
-/* A region goes away: what still uses it on behalf of peers is refused; nothing does when this returns. */
-void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, uint64_t now);
+/*
+ * A region goes away, or (part) some of it, for all peers or one of them: what still uses that on behalf of peers is
+ * refused; nothing does when this returns.
+ */
+void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, const struct uccl_revoke *part, uint64_t now);
 
 struct uccl_op *uccl_msg_ep_op_get(struct uccl_msg_ep *m);
 

@@ -79,13 +79,21 @@ struct uccl_rma_event {
 	void *regions[UCCL_SEG_MAX];
 };
 
+/* A part of the rights to a region. */
+struct uccl_revoke {
+	uint64_t key, addr, len;	  /* these bytes of it, as requests name them */
+	const struct uccl_nic_addr *from; /* all of the peer at this place instead; NULL: of everybody */
+};
+
 /* The registered memory of this side, and who wants to know what happens to it. All calls by the engine's owner. */
 struct uccl_target_ops {
 	/*
 	 * Where a segment (not empty) lies: fills at most UCCL_IOV_MAX buffers and the region, and returns how many, or
-	 * -enum uccl_refusal. The memory stays valid until uccl_engine_revoke() is called for that region.
+	 * -enum uccl_refusal. The memory stays valid until uccl_engine_revoke() is called for that region. `from` has
+	 * made the request; NULL: we have.
 	 */
-	int (*resolve)(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region);
+	int (*resolve)(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+		       struct iovec *iov, void **region);
 	/* Is this region memory of a device? NULL: none is. */
 	bool (*device)(void *arg, const void *region);
 	/* Around every atomic operation: nobody else's may come between. */

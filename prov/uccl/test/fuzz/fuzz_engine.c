@@ -56,7 +56,8 @@ static uint64_t near(struct input *in, uint64_t at, uint32_t span)
 
 /* The victim's memory */
 
-static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+static int resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
 {
 	uint8_t *mem = seg->key == SECRET_KEY ? w.secret : seg->key == 1 ? w.region : NULL;
 	uint64_t len = mem == w.secret ? TALK_BYTES : REGION_BYTES;
@@ -232,7 +233,7 @@ static void act(struct input *in)
 		if (what & 1)
 			uccl_engine_cancel(e, NULL, w.l->now);
 		else
-			uccl_engine_revoke(e, w.region, w.l->now);
+			uccl_engine_revoke(e, w.region, NULL, w.l->now);
 		break;
 	}
 }

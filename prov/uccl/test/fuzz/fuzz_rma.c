@@ -24,7 +24,8 @@ static struct {
 	int locked;
 } world;
 
-static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+static int resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
 {
 	uint64_t i = seg->key - 1, half = REGION_BYTES / 2;
 
@@ -264,7 +265,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				uint8_t *gone = world.region[i];
 
 				world.region[i] = NULL;
-				uccl_msg_revoke(&m, gone, 1);
+				uccl_msg_revoke(&m, gone, NULL, 1);
 				free(gone);
 			} else {
 				world.region[i] = calloc(1, REGION_BYTES);

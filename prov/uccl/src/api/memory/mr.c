@@ -5,6 +5,7 @@
  */
 #include "api/memory/mr.h"
 
+#include <rdma/fi_ext_uccl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,9 +15,12 @@
 #include "api/lib/nosys.h"
 #include "api/lib/oldnames.h"
 #include "api/memory/device.h"
+#include "api/memory/revoke.h"
 #include "api/object/domain.h"
+#include "api/object/ep_object.h"
 #include "api/offer/attr.h"
 #include "api/offer/place.h"
+#include "api/peers/lookup.h"
 #include "progress/thread.h"
 
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -34,6 +38,29 @@ struct mr_dmabuf {
 /* A larger region stands for all addresses. Most of them are not mapped. */
 #define SPARSE_BYTES (1ull << 40)
 
+/*
+ * After this no engine of the domain reads or writes the region, or this part of it, for peers. -FI_EOPBADSTATE: a
+ * part, in a forked child.
+ */
+static int mr_quiet(struct uccl_mr *mr, const struct uccl_revoke *part)
+{
+	struct uccl_domain *d = mr->domain;
+
+	/* In a forked child the endpoints are the parent's, and their locks may be held for ever. */
+	if (d->forks != uccl_forks)
+		return part ? -FI_EOPBADSTATE : 0;
+	pthread_mutex_lock(&d->all.lock);
+	for (unsigned int i = 0; i < d->all.n; i++) {
+		struct uccl_driver *driver = d->all.v[i];
+
+		uccl_driver_lock(driver);
+		uccl_engine_revoke(driver->engine, mr, part, uccl_clock());
+		uccl_driver_unlock(driver);
+	}
+	pthread_mutex_unlock(&d->all.lock);
+	return 0;
+}
+
 /* After this no engine of the domain reads or writes the region, and no peer finds it. */
 static void mr_leave(struct uccl_mr *mr)
 {
@@ -45,18 +72,7 @@ static void mr_leave(struct uccl_mr *mr)
 	HASH_DEL(d->mrs, mr);
 	mr->entered = false;
 	pthread_mutex_unlock(&d->mr_lock);
-	/* In a forked child the endpoints are the parent's, and their locks may be held for ever. */
-	if (d->forks != uccl_forks)
-		return;
-	pthread_mutex_lock(&d->all.lock);
-	for (unsigned int i = 0; i < d->all.n; i++) {
-		struct uccl_driver *driver = d->all.v[i];
-
-		uccl_driver_lock(driver);
-		uccl_engine_revoke(driver->engine, mr, uccl_clock());
-		uccl_driver_unlock(driver);
-	}
-	pthread_mutex_unlock(&d->all.lock);
+	mr_quiet(mr, NULL);
 }
 
 static int mr_close(struct fid *fid)
@@ -70,6 +86,7 @@ static int mr_close(struct fid *fid)
 	if (mr->given)
 		uccl_dmabufs_take(&mr->domain->dmabufs, mr->given);
 	atomic_fetch_sub(&mr->domain->refs, 1);
+	uccl_mr_revoked_free(mr->revoked);
 	free(mr);
 	return 0;
 }
@@ -113,7 +130,71 @@ static int mr_control(struct fid *fid, int command, void *arg)
 	return command == FI_ENABLE || command == FI_REFRESH ? 0 : -FI_ENOSYS;
 }
 
-static struct fi_ops mr_fid_ops = UCCL_FID_OPS(mr_close, mr_bind, mr_control);
+/* Nobody begins anything there, and then nothing that has begun goes on. */
+static int mr_revoke(struct uccl_mr *mr, const struct uccl_revoke *part)
+{
+	struct uccl_domain *d = mr->domain;
+	int rc;
+
+	if (!mr->entered)
+		return 0;
+	pthread_mutex_lock(&d->mr_lock);
+	rc = uccl_mr_revoked_add(&mr->revoked, part->from, part->addr - mr->base, part->len);
+	pthread_mutex_unlock(&d->mr_lock);
+	return rc ? rc : mr_quiet(mr, part);
+}
+
+static int ops_revoke(struct fid_mr *fid, uint64_t offset, uint64_t len)
+{
+	struct uccl_mr *mr = uccl_mr_of(&fid->fid);
+	struct uccl_revoke part = {.key = fid->key, .addr = mr->base + offset, .len = len};
+
+	if (!len || offset > mr->len || len > mr->len - offset)
+		return -FI_EINVAL;
+	return mr_revoke(mr, &part);
+}
+
+static int ops_revoke_peer(struct fid_mr *fid, struct fid_ep *ep_fid, fi_addr_t peer)
+{
+	struct uccl_mr *mr = uccl_mr_of(&fid->fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&ep_fid->fid)->ep;
+	struct uccl_nic_addr from;
+	int rc = -FI_EOPBADSTATE;
+	struct uccl_peer *p;
+
+	if (ep->domain != mr->domain)
+		return -FI_EINVAL;
+	uccl_driver_lock(&ep->driver);
+	if (ep->driver.engine && ep->bound.av)
+		rc = uccl_ep_peer_lookup(ep, peer, false, &p);
+	if (!rc)
+		from = uccl_peer_addr(p)->nic;
+	uccl_driver_unlock(&ep->driver);
+	return rc ? rc : mr_revoke(mr, &(struct uccl_revoke){.key = fid->key, .from = &from});
+}
+
+static struct fi_uccl_ops_mr ops_mr = {
+	.size = sizeof(struct fi_uccl_ops_mr),
+	.revoke = ops_revoke,
+	.revoke_peer = ops_revoke_peer,
+};
+
+static int mr_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid;
+	(void)context;
+	if (flags)
+		return -FI_EINVAL;
+	if (!name || strcmp(name, FI_UCCL_OPS_MR))
+		return -FI_ENOSYS;
+	*ops = &ops_mr;
+	return 0;
+}
+
+static struct fi_ops mr_fid_ops = {
+	.size = sizeof(struct fi_ops), .close = mr_close, .bind = mr_bind, .control = mr_control,
+	.ops_open = mr_ops_open, .tostr = uccl_no_tostr, .ops_set = uccl_no_ops_set,
+};
 
 static struct uccl_mr *find_key(const struct uccl_domain *d, uint64_t key)
 {
@@ -197,8 +278,8 @@ static bool mapped(const struct iovec *iov, bool write)
 	return true;
 }
 
-int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_seg *seg, uint32_t access, bool devices, struct iovec *iov,
-		    void **region)
+int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_nic_addr *from, const struct uccl_seg *seg,
+		    uint32_t access, bool devices, struct iovec *iov, void **region)
 {
 	uint64_t need = (access & UCCL_ACCESS_READ ? FI_REMOTE_READ : 0) |
 			(access & UCCL_ACCESS_WRITE ? FI_REMOTE_WRITE : 0);
@@ -217,6 +298,8 @@ int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_seg *seg, uint32_t 
 		off = seg->addr - mr->base;
 		if (seg->addr < mr->base || off > mr->len || seg->len > mr->len - off)
 			rc = -UCCL_REFUSED_RANGE;
+		else if (mr->revoked && from && uccl_mr_is_revoked(mr->revoked, from, off, seg->len))
+			rc = -UCCL_REFUSED_REVOKED;
 		else
 			rc = mr_pieces(mr, off, seg->len, iov);
 		*region = mr;

@@ -17,6 +17,8 @@ struct uccl_cntr;
 struct uccl_dmabuf;
 struct uccl_domain;
 
+struct uccl_mr_revoked;
+
 struct uccl_mr {
 	struct fid_mr fid;
 	struct uccl_domain *domain;
@@ -29,6 +31,7 @@ struct uccl_mr {
 	struct uccl_cntr *cntr[2]; /* bound counters: of peers' reads, of peers' writes */
 	size_t iov_count;
 	struct iovec iov[UCCL_IOV_LIMIT];
+	struct uccl_mr_revoked *revoked; /* rights that peers have no more (revoke.c); NULL: they have all */
 };
 
 static inline struct uccl_mr *uccl_mr_of(struct fid *fid)
@@ -41,7 +44,7 @@ extern struct fi_ops_mr uccl_mr_ops;
  * Find the memory that a peer's request names, as uccl_target_ops.resolve() does. `devices`: regions of device memory
  * are allowed.
  */
-int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_seg *seg, uint32_t access, bool devices, struct iovec *iov,
-		    void **region);
+int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_nic_addr *from, const struct uccl_seg *seg,
+		    uint32_t access, bool devices, struct iovec *iov, void **region);
 
 #endif

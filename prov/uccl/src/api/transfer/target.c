@@ -7,11 +7,12 @@
 #include "api/object/domain.h"
 #include "api/transfer/report.h"
 
-static int target_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+static int target_resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
 {
 	const struct uccl_ep *ep = arg;
 
-	return uccl_mr_resolve(ep->domain, seg, access, ep->run.stage, iov, region);
+	return uccl_mr_resolve(ep->domain, from, seg, access, ep->run.stage, iov, region);
 }
 
 static bool target_device(void *arg, const void *region)

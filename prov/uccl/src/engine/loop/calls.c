@@ -273,10 +273,10 @@ void uccl_engine_copy(struct uccl_engine *e, struct uccl_copy *c, struct iovec t
 	msg_copy_wait(&e->msg_ep, c, done);
 }
 
-void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
+void uccl_engine_revoke(struct uccl_engine *e, const void *region, const struct uccl_revoke *part, uint64_t now)
 {
 	now = engine_time(e, now);
-	uccl_msg_revoke(&e->msg_ep, region, now);
+	uccl_msg_revoke(&e->msg_ep, region, part, now);
 	engine_push(e, now);
 }
 

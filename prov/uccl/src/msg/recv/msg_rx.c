@@ -341,7 +341,8 @@ static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 	uint32_t each = in->segments > 1 ? in->each : in->len;
 	const uint8_t *data = in->data;
 
-	if (in->segments > 1 && rx->place.niov == 1 && off + in->len <= rx->place.limit) {
+	/* Of a region that went away there is no place. */
+	if (in->segments > 1 && rx->place.iov && rx->place.niov == 1 && off + in->len <= rx->place.limit) {
 		rx_place_run(rx, off, in);
 		return;
 	}

@@ -10,11 +10,16 @@
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 
-void msg_uses_begin(struct uccl_msg_ep *m, struct msg_uses *u, void *const *regions, uint8_t nregions)
+void msg_uses_begin(struct uccl_peer *p, struct msg_uses *u, const struct uccl_req *req, void *const *regions,
+		    uint8_t nregions)
 {
+	struct uccl_msg_ep *m = p->msg_ep;
+
 	if (!m->target.uses.bits)
 		uccl_multimap_init(&m->target.uses, (const uint64_t[2]){ 0 });
 	u->n = nregions;
+	u->req = req;
+	u->peer = p;
 	for (uint8_t i = 0; i < nregions; i++) {
 		u->use[i].uses = u;
 		u->use[i].in = true;
@@ -36,17 +41,43 @@ void msg_uses_end(struct uccl_msg_ep *m, struct msg_uses *u)
 	u->n = 0;
 }
 
-void msg_uses_revoke(struct uccl_msg_ep *m, const void *region)
+/* Does it touch this part? NULL: it is all. */
+static bool uses_part(const struct msg_uses *u, const struct uccl_revoke *part)
 {
-	struct uccl_multinode *n;
+	if (!part)
+		return true;
+	if (part->from)
+		return uccl_nic_addr_equal(part->from, &u->peer->addr.nic);
+	for (uint8_t i = 0; i < u->req->nseg; i++) {
+		const struct uccl_seg *seg = &u->req->seg[i];
 
-	while (m->target.uses.nodes && (n = uccl_multimap_find(&m->target.uses, (uintptr_t)region, 0))) {
+		if (seg->key == part->key && seg->len &&
+		    (seg->addr < part->addr ? part->addr - seg->addr < seg->len : seg->addr - part->addr < part->len))
+			return true;
+	}
+	return false;
+}
+
+void msg_uses_revoke(struct uccl_msg_ep *m, const void *region, const struct uccl_revoke *part)
+{
+	struct uccl_multinode *n, *next;
+
+	if (!m->target.uses.nodes)
+		return;
+	for (n = uccl_multimap_find(&m->target.uses, (uintptr_t)region, 0); n; n = next) {
 		struct msg_use *use = uccl_container_of(n, struct msg_use, node);
 		struct msg_uses *u = use->uses;
 
 		uccl_match_step(&m->match);
-		use_end(m, use);
-		u->revoked(u, region);
+		/* A request may touch it twice, and ends as a whole. */
+		for (next = n->next; next && uccl_container_of(next, struct msg_use, node)->uses == u;)
+			next = next->next;
+		if (!part) {
+			use_end(m, use);
+			u->revoked(u, region);
+		} else if (uses_part(u, part)) {
+			u->revoked(u, NULL);
+		}
 	}
 }
 
@@ -69,8 +100,10 @@ static uint32_t req_access(const struct uccl_req *req)
 	}
 }
 
-int msg_target_find(struct uccl_msg_ep *m, const struct uccl_req *req, struct msg_place *at)
+int msg_target_find(struct uccl_peer *p, const struct uccl_req *req, struct msg_place *at)
 {
+	struct uccl_msg_ep *m = p->msg_ep;
+
 	at->niov = at->nregions = 0;
 	at->device = 0;
 	for (uint8_t i = 0; i < req->nseg; i++) {
@@ -80,8 +113,8 @@ int msg_target_find(struct uccl_msg_ep *m, const struct uccl_req *req, struct ms
 			continue;
 		if (!m->target.ops)
 			return UCCL_REFUSED_KEY;
-		n = m->target.ops->resolve(m->target.arg, &req->seg[i], req_access(req), at->iov + at->niov,
-				       &at->regions[at->nregions]);
+		n = m->target.ops->resolve(m->target.arg, p->self ? NULL : &p->addr.nic, &req->seg[i], req_access(req),
+				       at->iov + at->niov, &at->regions[at->nregions]);
 		if (n < 0)
 			return -n;
 		if (m->target.ops->device && m->target.ops->device(m->target.arg, at->regions[at->nregions]))
@@ -213,7 +246,7 @@ void msg_target_self_tell(struct uccl_msg_ep *m, struct uccl_op *op, const struc
 	struct msg_place at;
 
 	/* Its region may have been closed as it was copied. */
-	if (!msg_target_find(m, req, &at))
+	if (!msg_target_find(op->peer, req, &at))
 		self_tell(m, op, req, &at);
 }
 
@@ -252,7 +285,7 @@ int msg_target_self(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl
 
 	if (!msg_target_knows(req))
 		return UCCL_REFUSED_ATOMIC;
-	refusal = msg_target_find(m, req, &at);
+	refusal = msg_target_find(op->peer, req, &at);
 	if (refusal)
 		return refusal;
 	if (req->kind == UCCL_RMA_WRITE) {

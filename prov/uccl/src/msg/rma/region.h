@@ -18,7 +18,9 @@ struct msg_place {
 
 /* Who has something to do with regions: it is found from each, and hears when that goes away. */
 struct msg_uses {
-	void (*revoked)(struct msg_uses *u, const void *region);
+	void (*revoked)(struct msg_uses *u, const void *region); /* NULL: a part of it, and it stays */
+	const struct uccl_req *req; /* what is done there */
+	const struct uccl_peer *peer;
 	uint8_t n;
 	struct msg_use {
 		struct uccl_multinode node; /* in uccl_msg_ep.uses, by region */
@@ -28,14 +30,15 @@ struct msg_uses {
 };
 
 /* From now on, until the region goes away or msg_uses_end(). */
-void msg_uses_begin(struct uccl_msg_ep *m, struct msg_uses *u, void *const *regions, uint8_t nregions);
+void msg_uses_begin(struct uccl_peer *p, struct msg_uses *u, const struct uccl_req *req, void *const *regions,
+		    uint8_t nregions);
 /* Does nothing if none was begun. */
 void msg_uses_end(struct uccl_msg_ep *m, struct msg_uses *u);
-/* This region goes away: all that have to do with it hear of it, and have no more. */
-void msg_uses_revoke(struct uccl_msg_ep *m, const void *region);
+/* This region goes away, or a part of it: all that have to do with it hear of it, and have no more. */
+void msg_uses_revoke(struct uccl_msg_ep *m, const void *region, const struct uccl_revoke *part);
 
 /* Every segment is looked up before any is touched. 0, or enum uccl_refusal. */
-int msg_target_find(struct uccl_msg_ep *m, const struct uccl_req *req, struct msg_place *at);
+int msg_target_find(struct uccl_peer *p, const struct uccl_req *req, struct msg_place *at);
 /* Is it an operation that we know? */
 bool msg_target_knows(const struct uccl_req *req);
 /* Bytes that must come with it; UINT64_MAX: it makes no sense. */

@@ -178,7 +178,8 @@ static void feed_revoked(struct msg_uses *u, const void *region)
 {
 	struct uccl_feed *f = uccl_container_of(u, struct uccl_feed, uses);
 
-	msg_target_forget(f->regions, &f->nregions, region);
+	if (region)
+		msg_target_forget(f->regions, &f->nregions, region);
 }
 
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
@@ -190,7 +191,7 @@ void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 		f->nregions = at->nregions;
 		memcpy(f->regions, at->regions, sizeof(f->regions));
 		f->uses.revoked = feed_revoked;
-		msg_uses_begin(r->peer->msg_ep, &f->uses, f->regions, f->nregions);
+		msg_uses_begin(r->peer, &f->uses, &f->req, f->regions, f->nregions);
 	}
 	for (uint8_t i = 0; i < f->nbufs; i++)
 		feed_buf(f, i, at);
@@ -210,7 +211,7 @@ static void feed_next(struct uccl_feed *f, uint8_t i)
 
 	if (f->off == f->req.len)
 		return;
-	refusal = msg_target_find(f->reply->peer->msg_ep, &f->req, &at);
+	refusal = msg_target_find(f->reply->peer, &f->req, &at);
 	if (!refusal) {
 		feed_buf(f, i, &at);
 		return;

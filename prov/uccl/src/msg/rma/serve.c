@@ -52,7 +52,7 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 	if (!r)
 		return UCCL_BLOCK_REPLY;
 	if (msg_target_knows(req))
-		refusal = msg_target_find(m, req, &at);
+		refusal = msg_target_find(p, req, &at);
 	if (refusal) {
 		msg_reply_answer(r, refusal);
 		return UCCL_BLOCK_NOT;
@@ -88,9 +88,9 @@ static void serve_revoked(struct msg_uses *u, const void *region)
 	struct uccl_serve *s = uccl_container_of(u, struct uccl_serve, uses);
 	struct uccl_msg_rx *rx = s->rx;
 
-	if (s->placed)
+	if (s->placed && region)
 		msg_target_forget(s->regions, &s->nregions, region);
-	if (!rx->place.iov)
+	if (!rx->place.iov || (s->placed && !region))
 		return;
 	/* A registration that ends is a fence, too. */
 	msg_rx_close(rx);
@@ -110,7 +110,7 @@ static int serve_attach(struct uccl_msg_rx *rx)
 {
 	struct uccl_serve *s = rx->serve;
 	struct msg_place at;
-	int refusal = msg_target_find(rx->peer->msg_ep, &s->req, &at);
+	int refusal = msg_target_find(rx->peer, &s->req, &at);
 
 	if (refusal)
 		return refusal;
@@ -121,7 +121,7 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	msg_rx_to(rx, s->iov, s->niov, at.device, rx->env.len);
 	s->rx = rx;
 	s->uses.revoked = serve_revoked;
-	msg_uses_begin(rx->peer->msg_ep, &s->uses, s->regions, s->nregions);
+	msg_uses_begin(rx->peer, &s->uses, &s->req, s->regions, s->nregions);
 	return UCCL_REFUSED_NOT;
 }
 
@@ -218,7 +218,7 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	if (s->req.kind <= UCCL_RMA_READ || !len || !msg_target_knows(&s->req))
 		return true;
 	if (!s->found) {
-		if (s->refusal || msg_target_find(m, &s->req, &at) || !at.device)
+		if (s->refusal || msg_target_find(rx->peer, &s->req, &at) || !at.device)
 			return true;
 		if (!msg_target_claim(m, rx)) {
 			*blocked = UCCL_BLOCK_CLAIM;
@@ -548,12 +548,12 @@ void msg_serve_ended(struct uccl_peer *p, uint64_t now)
 	msg_serve_blocked(p->msg_ep, now);
 }
 
-void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, uint64_t now)
+void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, const struct uccl_revoke *part, uint64_t now)
 {
 	struct uccl_serve *s;
 
 	msg_copies_settle(m);
-	msg_uses_revoke(m, region);
+	msg_uses_revoke(m, region, part);
 	while ((s = TAILQ_FIRST(&m->serve.refused))) {
 		refused_end(m, s);
 		serve_run(s->rx->peer, now);

@@ -841,9 +841,11 @@ void lan_hold(struct lan *l, int i, int j, bool held)
 
 uint8_t lan_region[2u << 20];
 
-static int target_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+static int target_resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
 {
 	(void)arg;
+	(void)from;
 	(void)access;
 	if (seg->key != 1)
 		return -UCCL_REFUSED_KEY;

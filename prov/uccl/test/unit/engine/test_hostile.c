@@ -15,7 +15,8 @@ enum { HONEST, VICTIM, OTHER };
 
 static uint8_t src[2 * MB], dst[2 * MB], region[2 * MB], sink[2 * MB];
 
-static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **which)
+static int resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **which)
 {
 	if (seg->key != 1)
 		return -UCCL_REFUSED_KEY;

@@ -118,7 +118,8 @@ static const struct uccl_engine_ops side_ops = {
 	.broken = side_broken,
 };
 
-static int side_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+static int side_resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
 {
 	struct duo_side *s = arg;
 	struct duo_region *r = &s->region[(seg->key - 1) & 3];
@@ -814,7 +815,7 @@ uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32
 void duo_revoke(struct duo *d, int s, int i)
 {
 	d->side[s].region[i].live = false;
-	uccl_msg_revoke(&d->side[s].m, &d->side[s].region[i], d->now);
+	uccl_msg_revoke(&d->side[s].m, &d->side[s].region[i], NULL, d->now);
 }
 
 int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint64_t len, uint64_t addr, uint64_t key,

@@ -288,7 +288,8 @@ TEST(data__refused)
 	lan_sides_free(l);
 }
 
-static int region_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+static int region_resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
 {
 	*region = dst[1];
 	*iov = (struct iovec){.iov_base = dst[1] + seg->addr, .iov_len = seg->len};
@@ -321,7 +322,7 @@ TEST(revoke__write)
 		for (int i = 0; i < rounds; i++)
 			lan_round(l);
 		if (rounds % 2)
-			uccl_engine_revoke(target, dst[1], l->now);
+			uccl_engine_revoke(target, dst[1], NULL, l->now);
 		memcpy(was, dst[1], BYTES);
 		lan_run(l, SECOND);
 		c = lan_next(l, PRIMARY(0));

@@ -186,7 +186,7 @@ TEST(op__late_callers)
 		assert_int_equal(e->now, now);
 		assert_int_equal(uccl_engine_recv(e, op, LATER()), 0);
 		assert_int_equal(e->now, now);
-		uccl_engine_revoke(e, dst, LATER());
+		uccl_engine_revoke(e, dst, NULL, LATER());
 		assert_int_equal(e->now, now);
 		uccl_engine_poll(e, LATER());
 		assert_int_equal(e->now, now);

@@ -392,9 +392,9 @@ TEST_IN(revoke__steps_do_not_grow, duo_setup, duo_teardown)
 		assert_true(duo_round(d));
 	d->side[1].region[1].live = d->side[1].region[2].live = false;
 	steps = m->match.steps;
-	uccl_msg_revoke(m, &d->side[1].region[2], d->now);
+	uccl_msg_revoke(m, &d->side[1].region[2], NULL, d->now);
 	assert_int_equal(m->match.steps, steps);
-	uccl_msg_revoke(m, &d->side[1].region[1], d->now);
+	uccl_msg_revoke(m, &d->side[1].region[1], NULL, d->now);
 	assert_int_equal(m->match.steps, steps + WRITES / 4);
 	duo_run(d, SECOND);
 	for (int i = steps = 0; i < WAIT + WRITES; i++)
@@ -402,6 +402,30 @@ TEST_IN(revoke__steps_do_not_grow, duo_setup, duo_teardown)
 	assert_int_equal(steps, WRITES / 4);
 	assert_int_equal(m->target.uses.nodes, 0);
 	uccl_peer_fail(&d->side[0].peer, FI_EIO, d->now);
+}
+
+/* A write comes in one piece, with headers between, when its region has gone: it goes nowhere. */
+TEST_IN(revoke__then_a_gro_batch, duo_setup, duo_teardown)
+{
+	enum { EACH = 500 };
+	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 2 * EACH, .key = 1}}};
+	struct uccl_env env = {.id = 5, .len = 2 * EACH, .flags = UCCL_ENV_EAGER};
+	static uint8_t batch[2 * EACH + UCCL_HDR_LEN];
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = batch, .len = 2 * EACH, .segments = 2,
+				   .each = EACH};
+	struct duo *d = *state;
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	assert_int_equal(req(d, &r, &env, src, 0), UCCL_DROP_COUNT);
+	assert_non_null(TAILQ_FIRST(&d->side[1].peer.rx.all)->place.iov);
+	duo_revoke(d, 1, 0);
+	memset(mem, 0x5e, sizeof(mem));
+	uccl_put64(rec + 16, 2 * EACH);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now), UCCL_DROP_COUNT);
+	for (size_t i = 0; i < sizeof(mem); i++)
+		assert_int_equal(mem[i], 0x5e);
+	assert_int_equal(d->side[1].events, 0);
 }
 
 /* Another thread takes the region out between two lookups for one request: it is answered all the same. */
