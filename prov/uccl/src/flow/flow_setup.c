@@ -253,10 +253,8 @@ bool uccl_flow_cut(struct uccl_flow *f, struct uccl_item *item)
 
 uint64_t uccl_flow_unread(const struct uccl_flow *f, const struct uccl_item *item)
 {
-	uint64_t sum = 0;
+	uint64_t sum = item->queued ? item->len - item->off : 0;
 
-	if (item->queued)
-		return UINT64_MAX;
 	for (uint64_t csn = f->sent.una; item->pending && csn != f->sent.nxt; csn++) {
 		const struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 
@@ -269,8 +267,11 @@ uint64_t uccl_flow_unread(const struct uccl_flow *f, const struct uccl_item *ite
 	return sum;
 }
 
-void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, uint8_t *to)
+void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec *left, uint8_t *to)
 {
+	struct iovec rest = {.iov_len = 0};
+	const uint8_t *payload;
+
 	item->ours = true;
 	for (uint64_t csn = f->sent.una; item->pending && csn != f->sent.nxt; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
@@ -281,6 +282,20 @@ void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, uint8_t *to)
 		uccl_sent_moved(e, e->payload, to);
 		to += e->len;
 	}
+	if (!item->queued || item->off == item->len)
+		return;
+	rest.iov_base = to;
+	for (uint64_t n, off = item->off; off < item->len; off += n) {
+		n = uccl_item_payload(item, off, (uint32_t)uccl_min(item->len - off, UINT32_MAX), &payload);
+		memcpy(to, payload, n);
+		to += n;
+		rest.iov_len += n;
+	}
+	*left = rest;
+	item->iov = left;
+	item->iov_count = 1;
+	/* Its first byte is at `off`. */
+	item->skip = 0 - item->off;
 }
 
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)

@@ -228,7 +228,8 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	m->tx.copied_bytes += sum;
 	for (size_t i = 0; i < uccl_array_len(items); i++)
 		if (bytes[i]) {
-			uccl_flow_detach(f, items[i], to);
+			/* The program hears of its end: nobody else needs its buffers. */
+			uccl_flow_detach(f, items[i], op->iov, to);
 			to += bytes[i];
 		}
 	return true;

@@ -249,29 +249,40 @@ static enum duo_verdict drop_all(struct duo *d, const struct duo_pkt *p)
 }
 
 /* A silent peer: the end comes in time, nothing reads the buffer any more, and later all is as it should be. R364 */
-TEST(abort__silence)
+static void silence(struct duo *(*open)(void), int points, bool stalled)
 {
 	static const uint64_t lens[] = {3000, DUO_EAGER, LEN};
+	uint32_t stalls = 0;
 
-	for (int n = 0; n < 3 * 20; n++) {
+	for (int n = 0; n < 3 * 2 * points; n++) {
 		const struct duo_comp *c, *r;
-		struct duo *d = duo_open();
+		struct duo *d = open();
+		struct duo_side *s = &d->side[0];
 		uint64_t len = lens[n % 3];
+		uint32_t slots;
 
 		fresh(d);
+		d->auto_fence = true;
 		assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
 		assert_int_equal(duo_send(d, 0, 0, src, len, 0, DUO_CTX(1)), 0);
-		for (int i = 0; i < n / 3; i++)
+		for (int i = 0; i < n / 6; i++)
 			duo_round(d);
 		d->filter = drop_all;
+		/* What was announced has no room to leave. */
+		slots = s->peer.flow.limits.slots;
+		s->peer.flow.limits.slots = stalled ? 1 : slots;
+		/* What leaves now does not arrive. */
+		for (int i = 0; n / 3 % 2 && i < 3; i++)
+			duo_round(d);
+		stalls += s->peer.flow.write_tx.item != NULL;
 		if (abort_it(d, 1)) {
 			duo_free(d);
 			continue;
 		}
 		duo_run(d, UCCL_ABORT_NS - MS);
 		if (!duo_waiting(d, 0)) {
-			d->now = uccl_msg_aborts_due(&d->side[0].m);
-			uccl_msg_aborts_expire(&d->side[0].m, d->now);
+			d->now = uccl_msg_aborts_due(&s->m);
+			uccl_msg_aborts_expire(&s->m, d->now);
 		}
 		c = duo_next(d, 0);
 		assert_non_null(c);
@@ -279,13 +290,40 @@ TEST(abort__silence)
 		/* The program has its buffer again. */
 		memset(src, 0xee, LEN);
 		d->filter = NULL;
+		s->peer.flow.limits.slots = slots;
 		duo_run(d, 60 * SECOND);
 		r = duo_next(d, 1);
-		if (r && !r->err)
-			duo_check(dst, len, 7);
-		assert_true(TAILQ_EMPTY(&d->side[0].peer.tx.sends));
+		assert_true(!r || !r->err || r->err == FI_ECANCELED);
+		duo_fill(src, LEN, 7);
+		for (uint64_t i = 0; i < len; i++)
+			assert_true(dst[i] == CANARY || dst[i] == src[i]);
+		assert_true(TAILQ_EMPTY(&s->peer.tx.sends));
+		assert_int_equal(s->m.tx.timers.n, 0);
+		assert_int_equal(s->m.tx.copied_bytes, 0);
 		duo_free(d);
 	}
+	assert_int_equal(stalls > 0, stalled);
+}
+
+TEST(abort__silence)
+{
+	silence(duo_open, 20, false);
+}
+
+TEST(abort__silence_ahead_of_cts)
+{
+	silence(duo_open_unsolicited, 20, false);
+}
+
+TEST(abort__silence_by_writes)
+{
+	silence(duo_open_writes, 40, false);
+}
+
+/* Writes that were announced, and cannot leave: their payload is copied, too. */
+TEST(abort__silence_before_writes)
+{
+	silence(duo_open_writes, 40, true);
 }
 
 /* The peer ends meanwhile: what became of it is not known. PROTOCOL R364 */
