@@ -8,6 +8,8 @@ uccl_sim_sources = \
 	prov/uccl/src/sim/fabric.h \
 	prov/uccl/src/sim/fabric_base.c \
 	prov/uccl/src/sim/fabric_flow.c \
+	prov/uccl/src/sim/fabric_limit.c \
+	prov/uccl/src/sim/fabric_limit.h \
 	prov/uccl/src/sim/fabric_load.c \
 	prov/uccl/src/sim/fabric_load.h \
 	prov/uccl/src/sim/fabric_memory.c \
@@ -267,6 +269,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/sim/test_fabric \
 	prov/uccl/test/unit/sim/test_fabric_base \
 	prov/uccl/test/unit/sim/test_fabric_flow \
+	prov/uccl/test/unit/sim/test_fabric_limit \
 	prov/uccl/test/unit/sim/test_fabric_load \
 	prov/uccl/test/unit/sim/test_fabric_memory \
 	prov/uccl/test/unit/sim/test_fabric_play \

@@ -165,6 +165,7 @@ int uccl_fab_init(struct uccl_fab *n, const struct uccl_fab_topo *t, const struc
 	n->pods = t->tiers == 3 ? n->tors / t->tors_per_pod : 1;
 	uccl_rng_seed(&n->rng, seed);
 	uccl_pool_init(&n->pkts, sizeof(struct uccl_fab_pkt), PKTS_MAX);
+	uccl_fab_limits_init(&n->limits, &t->limit);
 	n->nnodes = uccl_fab_switch(n, 3, uccl_fab_switches(n, 3));
 	n->nodes = calloc(n->nnodes, sizeof(*n->nodes));
 	for (uint8_t tier = 0; tier <= 3; tier++) {
@@ -213,6 +214,7 @@ void uccl_fab_fini(struct uccl_fab *n)
 	if (n->q.slots)
 		uccl_fab_queue_fini(&n->q);
 	uccl_fab_memory_fini(n);
+	uccl_fab_limits_fini(&n->limits);
 	free(n->nodes);
 	free(n->ports);
 	free(n->live);
@@ -405,10 +407,44 @@ static uint32_t route(const struct uccl_fab *n, const struct uccl_fab_node *v, c
 	return v->up + v->live[(h >> 32) * v->nlive >> 32];
 }
 
+/* The switch at the end of the link of p->port sends it on. */
+static void forward(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	uint32_t port = route(n, &n->nodes[n->ports[p->port].to], p);
+
+	if (port == UINT32_MAX) {
+		n->lost++;
+		pkt_lost(n, p);
+		return;
+	}
+	port_put(n, port, p);
+}
+
+/* It enters the network: what its 5-tuple may have decides when it goes on. */
+static void limit(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	uint64_t tuple = (uint64_t)p->src << 40 ^ (uint64_t)p->dst << 16 ^ p->sport, at;
+
+	if (!uccl_fab_limits_pass(&n->limits, tuple, p->bytes, n->q.now, &at)) {
+		n->dropped++;
+		pkt_lost(n, p);
+	} else if (at > n->q.now) {
+		p->ev.kind = UCCL_FAB_LIMITED;
+		uccl_fab_queue_put(&n->q, &p->ev, at);
+	} else {
+		forward(n, p);
+	}
+}
+
+static void limited(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	p->ev.kind = UCCL_FAB_ARRIVE;
+	forward(n, p);
+}
+
 static void arrive(struct uccl_fab *n, struct uccl_fab_pkt *p)
 {
 	struct uccl_fab_port *o = &n->ports[p->port];
-	uint32_t port;
 
 	if ((o->hole || o->burst > 0 || o->loss > 0) && port_loses(n, o)) {
 		o->lost++;
@@ -421,13 +457,10 @@ static void arrive(struct uccl_fab *n, struct uccl_fab_pkt *p)
 		n->ops->deliver(n, p);
 		return;
 	}
-	port = route(n, &n->nodes[o->to], p);
-	if (port == UINT32_MAX) {
-		n->lost++;
-		pkt_lost(n, p);
-		return;
-	}
-	port_put(n, port, p);
+	if (__builtin_expect(n->topo.limit.bps != 0, 0) && p->port < n->topo.hosts)
+		limit(n, p);
+	else
+		forward(n, p);
 }
 
 void uccl_fab_send(struct uccl_fab *n, struct uccl_fab_pkt *p)
@@ -463,6 +496,8 @@ bool uccl_fab_step(struct uccl_fab *n)
 	n->events++;
 	if (e->kind == UCCL_FAB_ARRIVE)
 		arrive(n, uccl_container_of(e, struct uccl_fab_pkt, ev));
+	else if (e->kind == UCCL_FAB_LIMITED)
+		limited(n, uccl_container_of(e, struct uccl_fab_pkt, ev));
 	else if (e->kind == UCCL_FAB_SERVE)
 		port_serve(n, uccl_container_of(e, struct uccl_fab_port, ev));
 	else if (e->kind == UCCL_FAB_PAUSE)

@@ -15,6 +15,7 @@
 
 #include "base/pool.h"
 #include "base/rng.h"
+#include "sim/fabric_limit.h"
 #include "sim/fabric_queue.h"
 
 enum uccl_fab_class { UCCL_FAB_CONTROL, UCCL_FAB_DATA };
@@ -62,6 +63,7 @@ struct uccl_fab_topo {
 	bool pfc;		   /* nothing is dropped: whoever sends too much is stopped */
 	uint64_t xoff_bytes;	   /* pfc, not shared: what may come over a link and wait before it is stopped */
 	uint64_t headroom_bytes;   /* pfc: memory of each link for what comes all the same */
+	struct uccl_fab_limit limit; /* of every 5-tuple */
 };
 
 /* How a switch chooses among equal ways. */
@@ -109,7 +111,7 @@ struct uccl_fab_memory;
 struct uccl_fab_ops {
 	/* Arrived at p->dst. The packet is the callee's. */
 	void (*deliver)(struct uccl_fab *n, struct uccl_fab_pkt *p);
-	/* Dropped by a full queue or a fault. The packet is the callee's. */
+	/* Dropped by a full queue, a limit or a fault. The packet is the callee's. */
 	void (*lost)(struct uccl_fab *n, struct uccl_fab_pkt *p);
 	/* The NIC of this host has sent p, which is still under way, and can take the next one. */
 	void (*sent)(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p);
@@ -117,7 +119,7 @@ struct uccl_fab_ops {
 	void (*event)(struct uccl_fab *n, struct uccl_fab_event *e);
 };
 
-enum { UCCL_FAB_ARRIVE, UCCL_FAB_SERVE, UCCL_FAB_PAUSE, UCCL_FAB_USER };
+enum { UCCL_FAB_ARRIVE, UCCL_FAB_LIMITED, UCCL_FAB_SERVE, UCCL_FAB_PAUSE, UCCL_FAB_USER };
 
 struct uccl_fab {
 	struct uccl_fab_topo topo;
@@ -130,10 +132,11 @@ struct uccl_fab {
 	uint32_t tors, pods;
 	uint16_t *live;
 	struct uccl_fab_memory *mem; /* fabric_memory.h; NULL: every queue has its own, and nobody is stopped */
+	struct uccl_fab_limits limits;
 	struct uccl_pool pkts;
 	struct uccl_rng rng;
 	uint64_t events;
-	uint64_t dropped, lost, trimmed, marked; /* sums over all ports */
+	uint64_t dropped, lost, trimmed, marked; /* sums over all ports, and limits (dropped) */
 };
 
 /* True if the numbers of hosts and switches make a tree. */

@@ -413,7 +413,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	const struct uccl_fab_cfg *c = &s->cfg;
 	struct fstack *st = s->st;
 	struct fflow *ff = calloc(1, sizeof(*ff));
-	uint32_t chunk = c->mtu - UCCL_HDR_LEN;
+	uint32_t chunk = uccl_words(c->mtu - UCCL_HDR_LEN);
 	uint16_t paths = (uint16_t)uccl_max(c->paths / c->engines, 1);
 	uint64_t unit = (uint64_t)(h - st->hosts) % st->loops;
 	uint32_t train = c->chunk ? 0 : c->train / c->mtu * chunk;
@@ -442,7 +442,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.packet.mtu = c->mtu,
 		.packet.mtu_rx = c->mtu,
 		.train.bytes = train,
-		.train.shorten = true,
+		.train.shorten = !c->told.soft,
 		.train.segments_tx = train ? UCCL_SEGMENT_COUNT : 0,
 		.train.segments_rx = train != 0,
 		.window = c->window,

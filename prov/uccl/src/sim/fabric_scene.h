@@ -56,6 +56,7 @@ struct uccl_fab_told {
 	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */
 	uint64_t link_bps;   /* that flows take for the rate of their link; 0: what it is */
 	uint64_t rto_min_ns; /* floor of time-outs */
+	uint8_t soft;	     /* software says so, which reports any rate: trains stay long */
 };
 
 /* Flows of others, which nothing slows. fabric_play.c writes it. */
