@@ -57,7 +57,7 @@ static void took(uint64_t ms)
 	took_n++;
 }
 
-/* The time within which so many of a thousand ended. */
+/* Milliseconds within which `permille` of 1000 operations ended. */
 static unsigned int took_within(uint32_t permille)
 {
 	uint64_t seen = 0;

@@ -69,6 +69,17 @@ void endpoint_open(struct endpoint *e, const struct fi_cq_attr *cq)
 	check("fi_enable", fi_enable(e->ep));
 }
 
+void endpoint_failed(struct endpoint *e)
+{
+	struct fi_cq_err_entry err = {0};
+	char text[256] = "";
+	ssize_t n = fi_cq_readerr(e->cq, &err, 0);
+
+	check("fi_cq_readerr", n);
+	die("operation failed: %s; %s", fi_strerror(err.err),
+	    fi_cq_strerror(e->cq, err.prov_errno, err.err_data, text, sizeof(text)));
+}
+
 void endpoint_close(struct endpoint *e)
 {
 	check("close ep", fi_close(&e->ep->fid));

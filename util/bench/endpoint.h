@@ -33,6 +33,8 @@ struct fi_info *endpoint_hints(const char *provider, const char *domain, uint64_
 int endpoint_find(struct endpoint *e, struct fi_info *hints, const char *node, const char *service);
 /* Open what was found, but for what is there: fabric, domain, queue of completions, which serves both directions. */
 void endpoint_open(struct endpoint *e, const struct fi_cq_attr *cq);
+/* The queue of completions has an error: end the program with its text. */
+void endpoint_failed(struct endpoint *e) __attribute__((noreturn));
 void endpoint_close(struct endpoint *e);
 
 #endif

@@ -121,3 +121,13 @@ bool oob_ready(const struct oob *o, void *buf, size_t len)
 	oob_recv(o, buf, len);
 	return true;
 }
+
+void oob_local(const struct oob *o, char *node, size_t size)
+{
+	struct sockaddr_storage local;
+	socklen_t len = sizeof(local);
+
+	if (getsockname(o->fd, (struct sockaddr *)&local, &len) ||
+	    getnameinfo((struct sockaddr *)&local, len, node, (socklen_t)size, NULL, 0, NI_NUMERICHOST))
+		die("no local address");
+}

@@ -17,6 +17,8 @@ struct oob {
 void oob_open(struct oob *o, const char *host, const char *port, bool v6);
 void oob_send(const struct oob *o, const void *buf, size_t len);
 void oob_recv(const struct oob *o, void *buf, size_t len);
+/* The address that the other side reached us by, as text. */
+void oob_local(const struct oob *o, char *node, size_t size);
 /* What the other side has sent, if it is there in whole. */
 bool oob_ready(const struct oob *o, void *buf, size_t len);
 /* Both sides have come so far. */

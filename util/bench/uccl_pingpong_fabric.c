@@ -3,9 +3,6 @@
 #include "uccl_pingpong.h"
 
 #include <netdb.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "endpoint.h"
 
@@ -13,18 +10,6 @@
 
 static struct endpoint fab;
 static fi_addr_t fab_peer;
-
-static void error_report(void)
-{
-	struct fi_cq_err_entry err = {0};
-	char text[256] = "";
-	ssize_t n = fi_cq_readerr(fab.cq, &err, 0);
-
-	if (n < 0)
-		check("fi_cq_readerr", n);
-	die("operation failed: %s; %s", fi_strerror(err.err),
-	    fi_cq_strerror(fab.cq, err.prov_errno, err.err_data, text, sizeof(text)));
-}
 
 /* idle_ms: how long to sleep at most if there is nothing, with -e */
 static void completions(const struct bench *b, int idle_ms)
@@ -35,7 +20,7 @@ static void completions(const struct bench *b, int idle_ms)
 	if (n == -FI_EAGAIN)
 		return;
 	if (n == -FI_EAVAIL)
-		error_report();
+		endpoint_failed(&fab);
 	check("fi_cq_read", n);
 	for (i = 0; i < n; i++)
 		slot_set(entry[i].op_context, true);
@@ -73,17 +58,6 @@ static void fabric_recv(struct bench *b, struct slot *s, void *buf, size_t len, 
 	check("fi_trecv", rc);
 }
 
-/* The address that the other side reached us by. */
-static void node_get(const struct bench *b, char *node, size_t size)
-{
-	struct sockaddr_storage local;
-	socklen_t len = sizeof(local);
-
-	if (getsockname(b->oob.fd, (struct sockaddr *)&local, &len) ||
-	    getnameinfo((struct sockaddr *)&local, len, node, (socklen_t)size, NULL, 0, NI_NUMERICHOST))
-		die("no local address");
-}
-
 static void addresses_swap(struct bench *b)
 {
 	char mine[ADDR_MAX], theirs[ADDR_MAX];
@@ -114,7 +88,7 @@ static void fabric_open(struct bench *b)
 	struct fi_info *hints = endpoint_hints(b->provider, NULL, FI_MSG | FI_TAGGED);
 	char node[NI_MAXHOST];
 
-	node_get(b, node, sizeof(node));
+	oob_local(&b->oob, node, sizeof(node));
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	cq.wait_obj = b->events ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
 	check("fi_getinfo", endpoint_find(&fab, hints, node, NULL));

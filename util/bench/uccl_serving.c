@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,17 +88,14 @@ static uint8_t pattern(size_t block, size_t i, uint64_t seed)
 
 static void completions(struct serving *s)
 {
-	struct fi_cq_err_entry err = {0};
 	struct fi_cq_entry entry[16];
 	struct fid_cq *cq = s->ep[0].cq;
 	ssize_t i, n = s->events ? fi_cq_sread(cq, entry, 16, NULL, 1) : fi_cq_read(cq, entry, 16);
 
 	if (n == -FI_EAGAIN)
 		return;
-	if (n == -FI_EAVAIL) {
-		fi_cq_readerr(cq, &err, 0);
-		die("operation failed: %s", fi_strerror(err.err));
-	}
+	if (n == -FI_EAVAIL)
+		endpoint_failed(&s->ep[0]);
 	check("fi_cq_read", n);
 	for (i = 0; i < n; i++)
 		((struct context *)entry[i].op_context)->done = true;
@@ -400,13 +396,9 @@ static void endpoints_open(struct serving *s)
 {
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .size = 2 * BLOCKS,
 				.wait_obj = s->events ? FI_WAIT_UNSPEC : FI_WAIT_NONE};
-	struct sockaddr_storage local;
-	socklen_t len = sizeof(local);
 	char node[NI_MAXHOST], name[NAME_MAX_BYTES];
 
-	if (getsockname(s->oob.fd, (struct sockaddr *)&local, &len) ||
-	    getnameinfo((struct sockaddr *)&local, len, node, sizeof(node), NULL, 0, NI_NUMERICHOST))
-		die("no local address");
+	oob_local(&s->oob, node, sizeof(node));
 	for (int i = 0; i < (s->client ? s->nclients : 1); i++) {
 		struct fi_info *hints = endpoint_hints(s->provider, NULL, FI_MSG | FI_RMA);
 		struct endpoint *e = &s->ep[i];

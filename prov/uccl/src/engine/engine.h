@@ -54,7 +54,7 @@ struct uccl_engine_attr {
 	uint8_t lane_number;
 };
 
-/* All engines with this budget may open so many 5-tuples together. In any thread. */
+/* Set how many 5-tuples all engines with this budget may open together. In any thread. */
 void uccl_engine_budget(struct uccl_tuple_budget *b, uint32_t tuples_max);
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);
 

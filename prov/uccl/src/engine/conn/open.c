@@ -50,8 +50,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.wire.delays_tx = t->delays,
 		.wire.renews = t->renews,
 		/*
-		 * The same for all peers, so that little payload leaves by few sockets. If it costs no port of its own,
-		 * endpoints differ. PROTOCOL R370
+		 * The same for all peers, so that little payload leaves by few sockets. Label 0 is the port of the
+		 * endpoint if the NIC can send from it (R370); else endpoints begin with different labels.
 		 */
 		.wire.first_stays = caps->two_way,
 		.wire.budget = caps->two_way ? e->share.tuples : NULL,

@@ -20,7 +20,7 @@
 #define INIT_TRIES 6
 /* Of HELLOs one in so many is of the former version. */
 #define FORMER_TRIES 4
-/* Of HELLOs and INITs one in so many leaves from our port, the first one to begin with. */
+/* One HELLO or INIT of this many leaves from our port, and so does the first. */
 #define OWN_TRIES 4
 /* Bounds of what a peer may claim of itself. PROTOCOL R11 */
 #define MTU_MIN 256
