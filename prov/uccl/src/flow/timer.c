@@ -29,7 +29,7 @@ static void pto_expire(struct uccl_flow *f, uint64_t now)
 	f->cfg.stats->probes++;
 	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(unanswered, UINT8_MAX), path, f->sent.una, 0, 0, now);
 	f->cfg.stats->rtos += unanswered > 0;
-	uccl_paths_ask(&f->paths, path, unanswered);
+	uccl_paths_ask(&f->paths, path, unanswered, now);
 	uccl_pto_expire(&f->loss.pto, &f->loss.times, f->sent.inflight_chunks, now);
 }
 

@@ -212,8 +212,9 @@ void uccl_paths_forget(struct uccl_paths *s)
 		control_remove(s, s->control.list[0]);
 }
 
-void uccl_paths_unheard(struct uccl_paths *s)
+void uccl_paths_unheard(struct uccl_paths *s, uint64_t now)
 {
+	uccl_tuples_silent(&s->tuples, now);
 	if (s->unheard < UINT16_MAX)
 		s->unheard++;
 	s->control.rolls = 0;
@@ -314,6 +315,7 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 
 	s->reacted_ns = arrived;
 	s->unheard = 0;
+	uccl_tuples_heard(&s->tuples);
 	/* What was sent before tells of the label before, or of better times. */
 	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
 		return;
@@ -395,14 +397,14 @@ uint16_t uccl_paths_take_probe(struct uccl_paths *s)
 /* Nothing came of so many questions in a row: a route that swallows everything may be all that the labels have. */
 static bool labels_fail(const struct uccl_paths *s, uint32_t questions)
 {
-	return questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2;
+	return s->tuples.reach == s->n && questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2;
 }
 
 uint16_t uccl_paths_control(struct uccl_paths *s)
 {
 	if (s->unheard > 1) {
-		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
-		s->control.rr = (uint16_t)((s->control.rr + 1) % s->n);
+		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 R374 */
+		s->control.rr = (uint16_t)((s->control.rr + 1) % s->tuples.reach);
 		/* Each answer that was lost is worth as many labels as it had packets, however often it is asked. */
 		if (labels_fail(s, s->unheard - 1) && s->control.rolls < CONTROL_ROLLS) {
 			s->control.rolls++;
@@ -489,8 +491,12 @@ static uint16_t paths_other_known(struct uccl_paths *s, uint16_t path)
 	return other == path ? uccl_paths_next(s) : other;
 }
 
-void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
+void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered, uint64_t now)
 {
+	uint16_t reach;
+
+	uccl_tuples_silent(&s->tuples, now);
+	reach = s->tuples.reach;
 	if (!unanswered) {
 		uccl_paths_probe(s, path);
 		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
@@ -508,10 +514,10 @@ void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 		return;
 	}
 	uccl_paths_forget(s);
-	path = unanswered == 1 && s->alive != path ? s->alive : (uint16_t)((path + unanswered) % s->n);
+	path = unanswered == 1 && s->alive != path ? s->alive : (uint16_t)((path + unanswered) % reach);
 	ask_on(s, path, unanswered);
-	if (s->n > 1)
-		ask_on(s, (uint16_t)((path + s->n / 2) % s->n), unanswered);
+	if (reach > 1)
+		ask_on(s, (uint16_t)((path + reach / 2) % reach), unanswered);
 }
 
 uint32_t uccl_paths_writes_allowed(const struct uccl_paths *s, uint32_t most, uint64_t now)

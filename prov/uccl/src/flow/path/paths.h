@@ -104,9 +104,10 @@ void uccl_paths_keepalive(struct uccl_paths *s);
 /*
  * The peer does not report what left on this path, nor did it answer the last `unanswered` questions: ask it by PROBEs
  * on two paths. At first on the same path, where a PROBE is also a later packet, and on the one that answered last;
- * then on path after path, at last with new labels. PROTOCOL R54 R55
+ * then on path after path, as many as the budget of 5-tuples and the silence allow, at last with new labels. PROTOCOL
+ * R54 R55 R374
  */
-void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered);
+void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered, uint64_t now);
 
 /* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
 void uccl_paths_loss(struct uccl_paths *s, uint16_t path, bool silent, uint64_t rto_ns, uint64_t now);
@@ -161,7 +162,7 @@ void uccl_paths_forget(struct uccl_paths *s);
  */
 void uccl_paths_overdue(struct uccl_paths *s, uint64_t reported_ns, uint64_t rto_ns, uint64_t now);
 /* A PROBE was answered and the peer asks again as if it had not been. PROTOCOL R57 */
-void uccl_paths_unheard(struct uccl_paths *s);
+void uccl_paths_unheard(struct uccl_paths *s, uint64_t now);
 
 /* A direct write on this path was lost, or one was reported. */
 void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now);

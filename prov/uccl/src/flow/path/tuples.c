@@ -15,6 +15,12 @@
 #define FIRST_PART 4
 #define BUSY_NS (2 * UCCL_NS_PER_S)    /* a flow that spread payload later than that has much to send */
 #define FORGET_NS (30 * UCCL_NS_PER_S) /* flow tables forget an idle 5-tuple of UDP then, or later */
+/*
+ * Silence doubles the reach in such steps. Most who are silent for a shorter time are not behind a dead path: they wait
+ * for a processor.
+ */
+#define SILENT_STEP_NS (200 * UCCL_NS_PER_MS)
+#define DOUBLINGS_MAX 16
 
 static uint32_t share_even(const struct uccl_tuple_budget *b)
 {
@@ -56,7 +62,7 @@ static void budget_give(struct uccl_tuples *t)
 
 void uccl_tuples_init(struct uccl_tuples *t, struct uccl_tuple_budget *budget, uint16_t n)
 {
-	*t = (struct uccl_tuples){.budget = budget, .n = n, .width = n};
+	*t = (struct uccl_tuples){.budget = budget, .n = n, .width = n, .reach = n};
 	if (!budget)
 		return;
 	atomic_fetch_add(&budget->flows, 1);
@@ -99,4 +105,14 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
 	t->grown = 0;
 	t->spread_ns = 0;
 	return width_set(t, uccl_min(share_even(t->budget), WIDTH_FEW));
+}
+
+void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now)
+{
+	uint64_t steps;
+
+	if (!t->silent_ns)
+		t->silent_ns = now;
+	steps = uccl_min((now - t->silent_ns) / SILENT_STEP_NS, DOUBLINGS_MAX);
+	t->reach = (uint16_t)uccl_min((uint64_t)t->width << steps, t->n);
 }

@@ -3,7 +3,8 @@
  * How many of its paths a flow uses, where each is a 5-tuple that firewalls and clouds must remember. All flows of a
  * process share one budget: half of it evenly, the other half goes to flows that have much to send. PROTOCOL R374
  *
- * The grammar: init; `spread` before payload is spread over paths; `scan` about once a second; fini.
+ * The grammar: init; `spread` before payload is spread over paths; `scan` about once a second; `silent` while questions
+ * stay unanswered or answers unheard, `heard` when the peer reported something; fini.
  */
 #ifndef UCCL_FLOW_PATH_TUPLES_H
 #define UCCL_FLOW_PATH_TUPLES_H
@@ -26,7 +27,9 @@ struct uccl_tuples {
 	uint16_t width;		/* paths that it may use now */
 	uint16_t grown;		/* width that it has grown to while it had much to send */
 	uint16_t taken;		/* beyond its even share */
+	uint16_t reach;		/* the first so many paths are tried while the peer is silent */
 	uint64_t spread_ns;	/* when it last spread payload; 0: not lately */
+	uint64_t silent_ns;	/* since when the peer is silent; 0: it is not */
 };
 
 void uccl_tuples_init(struct uccl_tuples *t, struct uccl_tuple_budget *budget, uint16_t n);
@@ -35,5 +38,12 @@ void uccl_tuples_fini(struct uccl_tuples *t);
 bool uccl_tuples_spread(struct uccl_tuples *t, uint64_t now);
 /* Time has passed: the width grows, or the 5-tuples are forgotten. Returns whether the width changed. */
 bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now);
+/* A question is asked, or an answer was not heard: `reach` becomes the longer the silence lasts the more. */
+void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now);
+
+static inline void uccl_tuples_heard(struct uccl_tuples *t)
+{
+	t->silent_ns = 0;
+}
 
 #endif

@@ -31,7 +31,7 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 
 	if (!uccl_ack_tracker_answer(&f->rx.ack_tracker, path, gap, f->paths.reacted_ns, now))
 		return;
-	uccl_paths_unheard(&f->paths);
+	uccl_paths_unheard(&f->paths, now);
 	uccl_ack_tracker_again(&f->rx.ack_tracker, f->paths.reacted_ns);
 	answers = (uint8_t)uccl_min(f->paths.unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx);
 	uccl_ack_tracker_answer_more(&f->rx.ack_tracker, (uint8_t)(answers - 1));

@@ -287,7 +287,7 @@ TEST(overdue__unreported)
 /* The PROBEs that a question makes are on these two paths, no others. */
 static void asked(uint16_t path, uint32_t unanswered, uint16_t one, uint16_t other)
 {
-	uccl_paths_ask(&s, path, unanswered);
+	uccl_paths_ask(&s, path, unanswered, MS);
 	assert_int_equal(s.probes_due, 1 + (one != other));
 	assert_true(s.list[one].probe_due && s.list[other].probe_due);
 	while (uccl_paths_take_probe(&s) != UCCL_PATHS_MAX)
@@ -406,13 +406,13 @@ TEST(ask__many)
 {
 	begin_n(MANY, false, false);
 	for (uint32_t i = 1; i < N / 2 + 2; i++) {
-		uccl_paths_ask(&s, 3, i);
+		uccl_paths_ask(&s, 3, i, MS);
 		assert_int_equal(stats.rerolled, 0);
 	}
-	uccl_paths_ask(&s, 3, N / 2 + 2);
+	uccl_paths_ask(&s, 3, N / 2 + 2, MS);
 	assert_int_equal(stats.rerolled, 2);
 	for (int i = 0; i <= N / 2 + 2; i++)
-		uccl_paths_unheard(&s);
+		uccl_paths_unheard(&s, MS);
 	uccl_paths_control(&s);
 	assert_int_equal(stats.rerolled, 3);
 	end();
@@ -437,21 +437,55 @@ TEST(unheard__any_path)
 
 	begin(false, false);
 	answer(5, MS);
-	uccl_paths_unheard(&s);
+	uccl_paths_unheard(&s, MS);
 	assert_int_equal(s.control.n, 1);
-	uccl_paths_unheard(&s);
+	uccl_paths_unheard(&s, MS);
 	assert_int_equal(s.control.n, 0);
 	for (int i = 0; i < N; i++)
 		met |= 1ull << uccl_paths_control(&s);
 	assert_int_equal(met, (1ull << N) - 1);
 	assert_int_equal(stats.rerolled, 0);
 	for (int i = 0; i < N; i++)
-		uccl_paths_unheard(&s);
+		uccl_paths_unheard(&s, MS);
 	uccl_paths_control(&s);
 	assert_int_equal(stats.rerolled, 1);
 	answer(5, 2 * MS);
 	assert_int_equal(s.unheard, 0);
 	end();
+}
+
+/* A peer that has no time to answer, however often it is asked, costs no 5-tuples before the silence is long. R374 */
+TEST(ask__within_budget)
+{
+	struct uccl_tuple_budget b = {.tuples_max = 24, .flows = 5};
+	uint64_t met = 0;
+
+	budget = &b;
+	begin_n(MANY, false, false);
+	assert_int_equal(s.nusable, 2);
+	for (uint32_t i = 0; i < 100; i++) {
+		uccl_paths_ask(&s, 1, i, MS);
+		uccl_paths_unheard(&s, MS + 100 * MS);
+		met |= 1ull << uccl_paths_control(&s);
+		for (uint16_t path; (path = uccl_paths_take_probe(&s)) != UCCL_PATHS_MAX;)
+			met |= 1ull << path;
+	}
+	assert_int_equal(met, 3);
+	assert_int_equal(stats.rerolled, 0);
+	/* One and a half seconds: everything is tried. */
+	for (uint32_t i = 100; i < 300; i++) {
+		uccl_paths_ask(&s, 1, i, MS + 1500 * MS);
+		for (uint16_t path; (path = uccl_paths_take_probe(&s)) != UCCL_PATHS_MAX;)
+			met |= 1ull << path;
+	}
+	assert_true(met == UINT64_MAX);
+	assert_true(stats.rerolled > 0);
+	/* The next silence begins anew. */
+	answer(1, 1600 * MS);
+	uccl_paths_ask(&s, 1, 0, 1600 * MS);
+	assert_int_equal(s.tuples.reach, 2);
+	end();
+	budget = NULL;
 }
 
 /* A path that swallows writes is made anew, then tried with one. PROTOCOL R84 */

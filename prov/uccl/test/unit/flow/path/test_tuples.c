@@ -110,4 +110,23 @@ TEST(scan__forgotten)
 	end(1);
 }
 
+/* A silence reaches twice as many paths every 200 ms, to the last one; the next one begins anew. */
+TEST(silent__reaches_more)
+{
+	begin(24, 6);
+	assert_int_equal(t[5].width, 2);
+	for (uint64_t ms = 0; ms < 2000; ms++) {
+		uccl_tuples_silent(&t[5], S + ms * S / 1000);
+		assert_int_equal(t[5].reach, uccl_min(2ull << ms / 200, 64));
+	}
+	uccl_tuples_heard(&t[5]);
+	uccl_tuples_silent(&t[5], 60 * S);
+	assert_int_equal(t[5].reach, 2);
+	end(6);
+	uccl_tuples_init(&t[0], NULL, 64);
+	uccl_tuples_silent(&t[0], S);
+	assert_int_equal(t[0].reach, 64);
+	uccl_tuples_fini(&t[0]);
+}
+
 TESTS_MAIN
