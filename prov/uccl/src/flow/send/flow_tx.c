@@ -31,6 +31,20 @@ static int tx_want(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return flow_tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR | UCCL_FLAG_WANT, NULL, path, true, now);
 }
 
+/*
+ * A peer that is short of memory may refuse each time what is sent again, and take what is new: an envelope whose turn
+ * it is, payload that it asked for. So they take turns. PROTOCOL R383
+ */
+static int tx_lost(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	if (f->limits.envelopes_only && f->limits.again && !f->write_tx.item && flow_tx_new(f, tx, now)) {
+		uccl_peer_limits_again(&f->limits, false);
+		return 1;
+	}
+	uccl_peer_limits_again(&f->limits, true);
+	return flow_tx_retransmit(f, tx, now);
+}
+
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	bool rests = uccl_persistent_loss_rests(&f->loss.persistent_loss, now);
@@ -47,7 +61,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	if (f->limits.last_ns && flow_more(f))
 		uccl_peer_limits_more(&f->limits, now);
-	if (uccl_sent_waits(&f->sent) && !rests && flow_tx_retransmit(f, tx, now))
+	if (uccl_sent_waits(&f->sent) && !rests && tx_lost(f, tx, now))
 		return 1;
 	if (tx_probes(f, tx, now))
 		return 1;

@@ -4,7 +4,8 @@
  * payload that it does not expect. What we grant is in slots.h.
  *
  * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. `wanted` when a slot was asked
- * for; `last` for a chunk behind which nothing waits, `more` when something does again. The rest is read.
+ * for; `again` for each chunk that leaves while the peer is short of memory; `last` for a chunk behind which nothing
+ * waits, `more` when something does again. The rest is read.
  */
 #ifndef UCCL_FLOW_SEND_PEER_LIMITS_H
 #define UCCL_FLOW_SEND_PEER_LIMITS_H
@@ -20,6 +21,7 @@ struct uccl_peer_limits {
 	uint32_t slots;		/* places in its receive queue: packets that may be in flight; 0: ask for one */
 	uint32_t msg_limit;	/* the first message sequence number that may not be used; it wraps */
 	bool envelopes_only;	/* it is short of memory: no payload that it does not expect */
+	bool again;		/* meanwhile: what left last was sent again */
 	uint8_t turn, met;	/* the turn of `slots`, and the latest by which no more was in flight than granted */
 	/* The block with these grants: its cumulative number, when it left by the peer's clock, and when it came. */
 	uint64_t cum;
@@ -45,6 +47,12 @@ bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a
 			    uint64_t now);
 /* A slot was asked for: when to ask again, by the time-out, spread by chance. PROTOCOL R179 */
 void uccl_peer_limits_wanted(struct uccl_peer_limits *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now);
+
+/* While it is short of memory: something leaves that was sent before, or is new. */
+static inline void uccl_peer_limits_again(struct uccl_peer_limits *g, bool again)
+{
+	g->again = again;
+}
 
 /* A chunk left behind which nothing waits; then something does. */
 static inline void uccl_peer_limits_last(struct uccl_peer_limits *g, uint64_t now)

@@ -41,6 +41,8 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
 		/* In segments, as soon as those before it have left. */
 		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.kept == UCCL_KEPT_MAX)
+			item = TAILQ_FIRST(&f->sendq.small);
+		if (!item)
 			return 0;
 		trial = false;
 	}

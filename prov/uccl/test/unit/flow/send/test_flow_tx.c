@@ -342,4 +342,42 @@ TEST_IN(tx_control_path__answering_ones, NULL, end)
 		assert_true(on[i] > 0);
 }
 
+/*
+ * A peer that is short of memory refuses what is sent again, whatever it waits for: with few slots that must not keep
+ * the rest from leaving. PROTOCOL R383
+ */
+TEST_IN(flow_tx__short_of_memory, NULL, end)
+{
+	for (int is_short = 0; is_short < 2; is_short++) {
+		struct pair_cfg c = pair_packets();
+		struct uccl_ack a;
+		struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+		uint32_t small = 0, bulk = 0;
+
+		c.paths = 1;
+		start(c);
+		pair_bulk(&p, 0, 20 * KIB);
+		pair_pump_one(&p, 0);
+		pair_record(&p, 0, 5);
+		pair_bulk(&p, 0, 4 * KIB);
+		lose_all();
+		a = pair_ack(&p, 0, c.csn[0]);
+		a.nwords = 1;
+		a.sack[0] = 1ull << 18;
+		a.slots = 4;
+		a.rcv_short = is_short;
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+		pair_feed(&p, 0, &h, NULL, &a);
+		assert_int_equal(pair_pump_one(&p, 0), 4);
+		for (uint32_t i = 0; i < p.nwire; i++) {
+			small += p.wire[i]->h.rtype == PAIR_RECORD;
+			bulk += p.wire[i]->h.rtype == PAIR_BULK && !(p.wire[i]->h.flags & UCCL_FLAG_RTX);
+		}
+		assert_int_equal(small, is_short);
+		assert_int_equal(bulk, is_short);
+		pair_fini(&p);
+	}
+}
+
 TESTS_MAIN

@@ -81,6 +81,27 @@ TEST_IN(tx_record__small_ones_pass_a_full_window, NULL, end)
 	assert_true(pair_finish(&p, 10 * MS));
 }
 
+/* A longer record that the path does not carry waits until the peer has put others together. PROTOCOL R14 R154 */
+TEST_IN(tx_record__small_ones_pass_what_is_too_long, NULL, end)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.find_mtu = true;
+	c.chunk_bytes = 4096;
+	c.mtu = UCCL_HDR_LEN + 4096;
+	start(c);
+	p.side[0].f.pmtu.bytes = p.side[0].f.pmtu.bad = 1280;
+	p.side[0].f.pmtu.raise_at = UCCL_NEVER;
+	for (int i = 0; i < UCCL_KEPT_MAX + 1; i++)
+		pair_record(&p, 0, 4096);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.side[0].f.sent.kept, UCCL_KEPT_MAX);
+	pair_record(&p, 0, 3);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(p.wire[p.nwire - 1]->h.payload_len, 3);
+	assert_true(pair_finish(&p, 10 * MS));
+}
+
 /* A grant behind large records that the window holds back: the other direction waits for it. */
 TEST_IN(tx_record__small_ones_pass_held_records, NULL, end)
 {
