@@ -4,7 +4,10 @@
  *
  * TEST(function__case) { ... }				a test; `state` is cmocka's
  * TEST_IN(function__case, setup, teardown) { ... }	likewise, between setup() and teardown(); NULL: none
+ * TEST_WITH(function__case, struct thing *t, made, teardown) { ... }	likewise, with `t`, the value of `made`
  * TESTS_MAIN						the program
+ * TESTS_MAIN_IN(setup, teardown)			likewise, with a set-up and tear-down of the whole program
+ * TESTS_MAIN_SKIPPED					the program where this build lacks what is tested
  *
  * A test, and a function of a table, need not use all its arguments.
  */
@@ -53,20 +56,45 @@ static inline int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 	return _cmocka_run_group_tests("tests", tests.test, tests.n, setup, teardown);
 }
 
-#define TEST_IN(name, setup, teardown)                                                                                 \
-	static void name(void **state);                                                                                \
+#define TESTS_ADD(name, run, setup, teardown)                                                                          \
 	__attribute__((constructor)) static void name##__add(void)                                                     \
 	{                                                                                                              \
-		tests_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL}, __LINE__);                         \
-	}                                                                                                              \
+		tests_add(&(struct CMUnitTest){#name, run, setup, teardown, NULL}, __LINE__);                          \
+	}
+
+#define TEST_IN(name, setup, teardown)                                                                                 \
+	static void name(void **state);                                                                                \
+	TESTS_ADD(name, name, setup, teardown)                                                                         \
 	static void name(void **state)
+
+#define TEST_WITH(name, parameter, made, teardown)                                                                     \
+	static void name(parameter);                                                                                   \
+	static int name##__setup(void **state)                                                                         \
+	{                                                                                                              \
+		return (*state = (made)) ? 0 : -1;                                                                     \
+	}                                                                                                              \
+	static void name##__run(void **state)                                                                          \
+	{                                                                                                              \
+		name(*state);                                                                                          \
+	}                                                                                                              \
+	TESTS_ADD(name, name##__run, name##__setup, teardown)                                                          \
+	static void name(parameter)
 
 #define TEST(name) TEST_IN(name, NULL, NULL)
 
-#define TESTS_MAIN                                                                                                     \
+#define TESTS_MAIN_IN(setup, teardown)                                                                                 \
 	int main(void)                                                                                                 \
 	{                                                                                                              \
-		return tests_run(NULL, NULL);                                                                          \
+		return tests_run(setup, teardown);                                                                     \
+	}
+
+#define TESTS_MAIN TESTS_MAIN_IN(NULL, NULL)
+
+/* 77: skipped, to automake */
+#define TESTS_MAIN_SKIPPED                                                                                             \
+	int main(void)                                                                                                 \
+	{                                                                                                              \
+		return 77;                                                                                             \
 	}
 
 #endif

@@ -38,7 +38,7 @@ static int ask(struct fi_info *hints, struct fi_info **info)
 		fi_freeinfo(h);                                                                                        \
 	} while (0)
 
-static void getinfo__no_hints(void **state)
+TEST(getinfo__no_hints)
 {
 	struct fi_info *info;
 	struct uccl_addr a;
@@ -63,7 +63,7 @@ static void getinfo__no_hints(void **state)
 }
 
 /* What one list offers can reach each other: Open MPI gives its entries to different ranks. */
-static void getinfo__one_network(void **state)
+TEST(getinfo__one_network)
 {
 	struct uccl_ifaddr *list;
 	int n = uccl_ifaddr_list(&list);
@@ -84,7 +84,7 @@ static void getinfo__one_network(void **state)
 	uccl_lib.freeinfo(info);
 }
 
-static void getinfo__refuses(void **state)
+TEST(getinfo__refuses)
 {
 	refused(h->ep_attr->type = (enum fi_ep_type)4);
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
@@ -141,7 +141,7 @@ static void getinfo__refuses(void **state)
 }
 
 /* A datagram is a message that one packet holds, and nothing else. */
-static void getinfo__dgram(void **state)
+TEST(getinfo__dgram)
 {
 	size_t most = 0;
 
@@ -165,7 +165,7 @@ static void getinfo__dgram(void **state)
 }
 
 /* A connection is between two: no groups, no contexts to choose from; what the program hands in is handed back. */
-static void getinfo__connected(void **state)
+TEST(getinfo__connected)
 {
 	struct fid fid = { .fclass = FI_CLASS_PEP };
 
@@ -180,7 +180,7 @@ static void getinfo__connected(void **state)
 }
 
 /* The library's own providers would put theirs above ours. */
-static void getinfo__for_utilities(void **state)
+TEST(getinfo__for_utilities)
 {
 	static const enum fi_ep_type types[] = { FI_EP_DGRAM, FI_EP_MSG };
 	struct fi_info *h = world_hints(), *info;
@@ -198,7 +198,7 @@ static void getinfo__for_utilities(void **state)
 }
 
 /* Who asks for memory of GPUs hears why there is none. */
-static void getinfo__says_why_no_gpu(void **state)
+TEST(getinfo__says_why_no_gpu)
 {
 	static const char *const set[][3] = {
 		{ "FI_UCCL_CUDA", "off", "memory of GPUs cannot be used: FI_UCCL_CUDA is off\n" },
@@ -215,7 +215,7 @@ static void getinfo__says_why_no_gpu(void **state)
 	}
 }
 
-static void getinfo__grants(void **state)
+TEST(getinfo__grants)
 {
 	granted(h->caps = FI_MSG, info->caps & FI_SEND && info->caps & FI_RECV && !(info->caps & FI_TAGGED));
 	granted(h->caps = FI_MSG, !(info->caps & FI_DIRECTED_RECV) && info->caps & FI_SOURCE);
@@ -346,7 +346,7 @@ static struct fi_info *consumer_hints(const struct consumer *c, uint64_t all)
 }
 
 /* One answer that all of them accept, and with it an endpoint as they open it. */
-static void getinfo__consumers(void **state)
+TEST(getinfo__consumers)
 {
 	struct fi_info *all, *info;
 
@@ -405,7 +405,7 @@ static void getinfo__consumers(void **state)
 	uccl_lib.freeinfo(all);
 }
 
-static void getinfo__null_parts(void **state)
+TEST(getinfo__null_parts)
 {
 	struct fi_info h = { .caps = FI_MSG }, *info;
 	struct fid_nic zero = { .device_attr = NULL };
@@ -415,7 +415,7 @@ static void getinfo__null_parts(void **state)
 	uccl_lib.freeinfo(info);
 }
 
-static void getinfo__old_api(void **state)
+TEST(getinfo__old_api)
 {
 	struct fi_info *h = world_hints(), *info;
 
@@ -454,7 +454,7 @@ static void getinfo__tail(void **state)
 	uccl_lib.version = version;
 }
 
-static void getinfo__node(void **state)
+TEST(getinfo__node)
 {
 	struct fi_info *info;
 	struct uccl_addr a;
@@ -485,7 +485,7 @@ static void getinfo__node(void **state)
 	assert_int_equal(uccl_getinfo(API, "no.such.host.invalid", "1", FI_SOURCE, NULL, &info), -FI_ENODATA);
 }
 
-static void getinfo__source(void **state)
+TEST(getinfo__source)
 {
 	struct fi_info *info;
 	struct uccl_addr a;
@@ -513,7 +513,7 @@ static void getinfo__source(void **state)
 	assert_int_equal(uccl_getinfo(API, "192.0.2.77", NULL, FI_SOURCE, NULL, &info), -FI_ENODATA);
 }
 
-static void getinfo__sockaddr(void **state)
+TEST(getinfo__sockaddr)
 {
 	struct fi_info *h = world_hints(), *info;
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(7471) };
@@ -547,7 +547,7 @@ static void getinfo__sockaddr(void **state)
 	fi_freeinfo(h);
 }
 
-static void getinfo__nic_variable(void **state)
+TEST(getinfo__nic_variable)
 {
 	struct fi_info *info;
 
@@ -564,9 +564,8 @@ static void getinfo__nic_variable(void **state)
 	unsetenv("FI_UCCL_PATHS");
 }
 
-static void getinfo__open_objects(void **state)
+WORLD_TEST(getinfo__open_objects, world, w)
 {
-	struct world *w = *state;
 	struct fi_info *h = world_hints(), *info;
 	struct fid_domain foreign = { .fid.fclass = FI_CLASS_DOMAIN };
 
@@ -581,7 +580,7 @@ static void getinfo__open_objects(void **state)
 	fi_freeinfo(h);
 }
 
-static void nicattr__dup_and_text(void **state)
+TEST(nicattr__dup_and_text)
 {
 	struct fi_info *info, *dup;
 	char text[4096] = "before\n";
@@ -608,7 +607,7 @@ static int stand_ins(void **state)
 }
 
 /* This process may or may not have RDMA NICs; what they cannot do is refused either way. */
-static void getinfo__rdma(void **state)
+TEST(getinfo__rdma)
 {
 	struct fi_info *h = fi_allocinfo(), *info = NULL;
 	struct uccl_addr a;
@@ -655,7 +654,7 @@ static void getinfo__rdma(void **state)
 }
 
 /* Who shares an open domain must hear how its regions are addressed, whatever else was possible. */
-static void getinfo__open_domain(void **state)
+TEST(getinfo__open_domain)
 {
 	enum { all = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
 	static const int modes[] = { 0, FI_MR_BASIC, FI_MR_SCALABLE, all, FI_MR_LOCAL };
@@ -732,7 +731,7 @@ static const char *source_text(void)
  * A host with a NIC that says no speed (a bridge without ports stands in), and docker0 with one container, which says
  * 10 Gbit/s. Without privileges nothing can be said here.
  */
-static void getinfo__host_with_containers(void **state)
+TEST(getinfo__host_with_containers)
 {
 	int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 	bool ready = !unshare(CLONE_NEWNET) &&
@@ -777,23 +776,8 @@ static void getinfo__host_with_containers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(getinfo__no_hints),  cmocka_unit_test(getinfo__one_network),
-		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__consumers),
-		cmocka_unit_test(getinfo__says_why_no_gpu),
-		cmocka_unit_test(getinfo__grants),
-		cmocka_unit_test(getinfo__dgram),     cmocka_unit_test(getinfo__for_utilities),
-		cmocka_unit_test(getinfo__connected),
-		cmocka_unit_test(getinfo__host_with_containers),
-		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
-		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
-		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
-		test_with(world, getinfo__open_objects), cmocka_unit_test(getinfo__open_domain),
-		cmocka_unit_test(getinfo__rdma),
-		cmocka_unit_test(nicattr__dup_and_text),
-	};
 	/* Before the library is found, for the sake of the longer structs. */
 	const struct CMUnitTest early[] = { cmocka_unit_test(getinfo__tail) };
 
-	return cmocka_run_group_tests(early, NULL, NULL) + cmocka_run_group_tests(tests, stand_ins, NULL);
+	return cmocka_run_group_tests(early, NULL, NULL) + tests_run(stand_ins, NULL);
 }

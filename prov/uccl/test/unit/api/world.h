@@ -68,11 +68,6 @@ static inline void world_note(const struct fi_provider *prov, enum fi_log_level 
 	size_t n = strlen(world_ear.text);
 	va_list ap;
 
-	(void)prov;
-	(void)level;
-	(void)subsys;
-	(void)func;
-	(void)line;
 	va_start(ap, fmt);
 	vsnprintf(world_ear.text + n, sizeof(world_ear.text) - n, fmt, ap);
 	va_end(ap);
@@ -153,14 +148,15 @@ static inline void world_close(struct world *w)
 	fi_freeinfo(w->info);
 }
 
-/* Set-up and tear-down of tests whose *state is an open struct T. */
+/* A test with `variable`, an open struct T, which is closed behind it: T has WORLD_FIXTURE, T_open() and T_close(). */
+#define WORLD_TEST(name, T, variable) TEST_WITH(name, struct T *variable, T##_new(), T##_teardown)
 #define WORLD_FIXTURE(T)                                                                                               \
-	static inline int T##_setup(void **state)                                                                      \
+	static inline struct T *T##_new(void)                                                                          \
 	{                                                                                                              \
-		*state = calloc(1, sizeof(struct T));                                                                  \
-		assert_non_null(*state);                                                                               \
-		T##_open(*state);                                                                                      \
-		return 0;                                                                                              \
+		struct T *t = calloc(1, sizeof(*t));                                                                   \
+		assert_non_null(t);                                                                                    \
+		T##_open(t);                                                                                           \
+		return t;                                                                                              \
 	}                                                                                                              \
 	static inline int T##_teardown(void **state)                                                                   \
 	{                                                                                                              \
@@ -168,7 +164,6 @@ static inline void world_close(struct world *w)
 		free(*state);                                                                                          \
 		return 0;                                                                                              \
 	}
-#define test_with(T, f) cmocka_unit_test_setup_teardown(f, T##_setup, T##_teardown)
 
 WORLD_FIXTURE(world)
 

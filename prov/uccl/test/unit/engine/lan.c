@@ -491,17 +491,29 @@ void lan_kill(struct lan *l, int i)
 	assert_null(l->node[i].nic);
 }
 
+struct uccl_lane_channel *lan_channel[2][LAN_LANES];
+
 void lan_free(struct lan *l)
 {
 	for (int i = 0; i < LAN_NODES; i++)
 		if (l->node[i].e)
 			lan_kill(l, i);
+	for (int side = 0; side < 2; side++)
+		for (int k = 0; k < LAN_LANES; k++) {
+			if (lan_channel[side][k])
+				uccl_lanes_built()->channel_free(lan_channel[side][k]);
+			lan_channel[side][k] = NULL;
+		}
 	events_free(&l->wire);
 	events_free(&l->held);
 	free(l);
 }
 
-struct uccl_lane_channel *lan_channel[2][LAN_LANES];
+int lan_teardown(void **state)
+{
+	lan_free(*state);
+	return 0;
+}
 
 void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes)
 {
@@ -527,17 +539,6 @@ void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes)
 	if (lanes)
 		assert_int_equal(
 			uccl_lanes_built()->open(l->node[LAN_PRIMARY(side)].e, lane, lan_channel[side], lanes), 0);
-}
-
-void lan_sides_free(struct lan *l)
-{
-	lan_free(l);
-	for (int side = 0; side < 2; side++)
-		for (int k = 0; k < LAN_LANES; k++) {
-			if (lan_channel[side][k])
-				uccl_lanes_built()->channel_free(lan_channel[side][k]);
-			lan_channel[side][k] = NULL;
-		}
 }
 
 static void event_arrive(struct lan *l, struct lan_event *ev)

@@ -136,6 +136,9 @@ struct lan *lan_new_keyless(int nodes);
 /* The process is gone: no close, no drain for the others; its own operations end. */
 void lan_kill(struct lan *l, int i);
 void lan_free(struct lan *l);
+/* A test with the network `l` that `made` returns; it is freed behind the test. */
+#define LAN_TEST(name, made) TEST_WITH(name, struct lan *l, made, lan_teardown)
+int lan_teardown(void **state);
 
 /*
  * Two endpoints, sides 0 and 1, with up to LAN_LANES lanes each: primaries and lanes are nodes of their own. Lanes come
@@ -148,8 +151,6 @@ void lan_free(struct lan *l);
 extern struct uccl_lane_channel *lan_channel[2][LAN_LANES];
 /* `writes`: the NIC of the primary writes remote memory. */
 void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes);
-/* lan_free() of a network that has sides. */
-void lan_sides_free(struct lan *l);
 
 /* One round: poll every node that is awake, let the clock go on. True if anything moved. */
 bool lan_round(struct lan *l);

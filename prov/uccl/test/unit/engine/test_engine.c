@@ -133,22 +133,18 @@ TEST(open__guard)
 	uccl_engine_close(e);
 }
 
-TEST(open__wait_fd)
+LAN_TEST(open__wait_fd, lan_new())
 {
-	struct lan *l = lan_new();
-
 	l->writes = true;
 	lan_open(l, 0);
 	assert_int_equal(uccl_engine_wait_fd(l->node[0].e), 100);
 	/* This NIC has nothing that costs less. */
 	assert_int_equal(uccl_engine_nap_fd(l->node[0].e), 100);
-	lan_free(l);
 }
 
 /* What is open ends with the endpoint: one completion each. */
-TEST(close__cancels)
+LAN_TEST(close__cancels, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_op *op;
 	int n = 0;
 
@@ -166,7 +162,6 @@ TEST(close__cancels)
 	assert_int_equal(lan_waiting(l, 0), n);
 	for (const struct lan_comp *c = lan_next(l, 0); c; c = lan_next(l, 0))
 		assert_int_equal(c->err, FI_ECANCELED);
-	lan_free(l);
 }
 
 TEST(send__sizes)
@@ -213,10 +208,8 @@ TEST(send__chunk_size)
 	}
 }
 
-TEST(send__many_to_one)
+LAN_TEST(send__many_to_one, lan_new_open(4))
 {
-	struct lan *l = lan_new_open(4);
-
 	l->filter = lan_lossy;
 	lan_fill(src, 150000, 3);
 	for (int i = 1; i < 4; i++) {
@@ -230,7 +223,6 @@ TEST(send__many_to_one)
 		assert_int_equal(lan_next(l, 0)->err, 0);
 		assert_memory_equal(dst + i * 100000, src + i, 100000);
 	}
-	lan_free(l);
 }
 
 /* Posted inside a completion: it leaves in the same poll. */
@@ -251,9 +243,8 @@ static void chain(struct uccl_op *op)
 	uccl_op_put(n->e, op);
 }
 
-TEST(send__inside_a_completion)
+LAN_TEST(send__inside_a_completion, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_op *op;
 
 	lan_talk(l);
@@ -269,7 +260,6 @@ TEST(send__inside_a_completion)
 	assert_int_equal(lan_waiting(l, 0) >= 1, 1);
 	lan_run(l, SECOND);
 	assert_int_equal(lan_waiting(l, 0), 2);
-	lan_free(l);
 }
 
 TESTS_MAIN

@@ -84,32 +84,26 @@ static uint64_t packets_per_1000(struct lan *l, uint32_t bytes, uint64_t compute
 	return (l->packets - before) * 1000 / (100 * GROUP * (GROUP - 1));
 }
 
-TEST(alltoall__one_packet_a_message)
+LAN_TEST(alltoall__one_packet_a_message, group())
 {
 	static const struct { uint32_t bytes, most; } cases[] = {
 		{ 8, 1010 }, { 1024, 1010 }, { 4096, 1010 }, { 16384, 1010 } };
-	struct lan *l = group();
 
 	for (size_t i = 0; i < uccl_array_len(cases); i++)
 		assert_in_range(packets_per_1000(l, cases[i].bytes, 20 * US), 1000, cases[i].most);
 	for (int i = 0; i < GROUP; i++)
 		assert_int_equal(lan_stats(l, i)->rtx_packets, 0);
-	lan_free(l);
 }
 
 /* They compute for a while between two operations: an acknowledgement alone may leave then, and no more. */
-TEST(alltoall__with_pauses)
+LAN_TEST(alltoall__with_pauses, group())
 {
-	struct lan *l = group();
-
 	assert_in_range(packets_per_1000(l, 1024, 10000 * US), 1000, 2100);
-	lan_free(l);
 }
 
 /* Little payload of all peers leaves by the same few labels; engines differ. */
-TEST(alltoall__few_labels)
+LAN_TEST(alltoall__few_labels, group())
 {
-	struct lan *l = group();
 	uint32_t all = 0;
 
 	packets_per_1000(l, 1024, 20 * US);
@@ -121,13 +115,11 @@ TEST(alltoall__few_labels)
 		all |= l->node[i].nic->labels;
 	}
 	assert_true(__builtin_popcount(all) > 4);
-	lan_free(l);
 }
 
 /* Messages go round in one direction, no payload the other way: merged acknowledgements leave alone, by few labels. */
-TEST(ring__one_way)
+LAN_TEST(ring__one_way, group())
 {
-	struct lan *l = group();
 	uint64_t before = 0;
 
 	alltoall(l, 8, 20 * US);
@@ -150,7 +142,6 @@ TEST(ring__one_way)
 	assert_in_range((l->packets - before) * 1000 / (300 * GROUP), 1000, 1300);
 	for (int i = 0; i < GROUP; i++)
 		assert_in_range(__builtin_popcount(l->node[i].nic->labels), 1, 4);
-	lan_free(l);
 }
 
 TESTS_MAIN

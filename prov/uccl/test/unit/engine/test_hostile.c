@@ -105,9 +105,8 @@ TEST(share__a_stopped_reader)
 }
 
 /* However little is left, who has nothing staged gets a part at a time, and an atomic operation whole. PROTOCOL R121 */
-TEST(share__nothing_left)
+LAN_TEST(share__nothing_left, begin())
 {
-	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 	lan_fill(region, MB, 4);
@@ -123,7 +122,6 @@ TEST(share__nothing_left)
 	lan_pass(l, UCCL_NS_PER_MS);
 	m->reply.staged_bytes -= UCCL_STAGED_MAX;
 	assert_int_equal(m->reply.staged_bytes, 0);
-	lan_free(l);
 }
 
 static uint64_t held_bytes(const struct uccl_msg_ep *m)
@@ -153,9 +151,8 @@ static void flood(struct lan *l, uint64_t len, int n)
 }
 
 /* What one peer sends that nobody wants is no matter of the others. PROTOCOL R42 */
-TEST(unexpected__of_one_peer)
+LAN_TEST(unexpected__of_one_peer, begin())
 {
-	struct lan *l = begin();
 	uint64_t before;
 
 	flood(l, 32768, 3000);
@@ -172,17 +169,15 @@ TEST(unexpected__of_one_peer)
 		assert_false(lan_peer(l, HONEST, VICTIM)->flow.limits.envelopes_only);
 		assert_in_range(l->packets - before, 2, 4);
 	}
-	lan_free(l);
 }
 
 /*
  * Messages without payload are bounded by their number; the rest waits at their sender, and comes when there is room,
  * although nothing of the sender's own would bring that news. PROTOCOL R120
  */
-TEST(unexpected__by_count)
+LAN_TEST(unexpected__by_count, begin())
 {
 	const int n = UCCL_MSG_LIMIT + 2000;
-	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 	flood(l, 0, n);
@@ -203,7 +198,6 @@ TEST(unexpected__by_count)
 		assert_int_equal(l->node[VICTIM].comp[0].err, 0);
 	}
 	assert_int_equal(m->unexpected.n, 0);
-	lan_free(l);
 }
 
 static enum lan_verdict drop_of_victim(struct lan *l, const struct lan_event *ev)
@@ -212,9 +206,8 @@ static enum lan_verdict drop_of_victim(struct lan *l, const struct lan_event *ev
 }
 
 /* That news is lost, and nothing is under way that would show it: whose messages wait asks. PROTOCOL R120 */
-TEST(unexpected__news_are_lost)
+LAN_TEST(unexpected__news_are_lost, begin())
 {
-	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 	flood(l, 0, UCCL_MSG_LIMIT + 200);
@@ -234,13 +227,11 @@ TEST(unexpected__news_are_lost)
 	assert_int_equal(m->unexpected.n, 0);
 	lan_pass(l, 5 * SECOND);
 	assert_int_equal(m->unexpected.n, 200);
-	lan_free(l);
 }
 
 /* Who ends leaves what it sent, but not again and again: the oldest go. PROTOCOL R46 */
-TEST(unexpected__of_many_lives)
+LAN_TEST(unexpected__of_many_lives, begin())
 {
-	struct lan *l = begin();
 	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 	uint64_t most = 0;
 
@@ -263,7 +254,6 @@ TEST(unexpected__of_many_lives)
 	lan_send(l, HONEST, VICTIM, src, 1000, LAN_CTX(6));
 	lan_run(l, SECOND);
 	lan_expect(l, VICTIM, LAN_CTX(5), 0);
-	lan_free(l);
 }
 
 TESTS_MAIN

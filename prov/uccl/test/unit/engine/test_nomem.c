@@ -4,6 +4,7 @@
  * at both sides and in bounded time, payload of those that succeed is right, later messages pass or say why not, and
  * nothing leaks.
  */
+#include "../tests.h"
 #include "lan.h"
 
 #include <stdlib.h>
@@ -382,7 +383,7 @@ static bool one(const struct kind *k, uint8_t lanes, uint32_t nth, uint32_t time
 	r.l->filter = NULL;
 	check(&r, nth);
 	later(&r, nth);
-	lan_sides_free(r.l);
+	lan_free(r.l);
 	return failed;
 }
 
@@ -416,7 +417,7 @@ static void sweep(const struct kind *k, uint8_t lanes)
 }
 
 /* PROTOCOL R41 R311 R312 */
-static void message__at_primary(void **state)
+TEST(message__at_primary)
 {
 	static const struct kind kinds[] = {
 		{ .name = "first message", .len = 100, .n = 1, .type = UCCL_OP_SEND, .first = true },
@@ -438,12 +439,11 @@ static void message__at_primary(void **state)
 		{ .name = "to itself", .len = 5000, .n = 2, .type = UCCL_OP_SEND, .self = true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
 		sweep(&kinds[i], 0);
 }
 
-static void message__unexpected(void **state)
+TEST(message__unexpected)
 {
 	static const struct kind kinds[] = {
 		{ .name = "late", .len = 3000, .n = 8, .type = UCCL_OP_SEND, .how = LATE },
@@ -457,14 +457,13 @@ static void message__unexpected(void **state)
 		{ .name = "to itself, late", .len = 5000, .n = 2, .type = UCCL_OP_SEND, .how = LATE, .self = true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
 		for (uint8_t lanes = 0; lanes <= LANES_MOST; lanes += LAN_LANES)
 			sweep(&kinds[i], lanes);
 }
 
 #ifdef HAVE_LANES
-static void message__over_lanes(void **state)
+TEST(message__over_lanes)
 {
 	static const struct kind kinds[] = {
 		{ .name = "first message, lanes", .len = 100, .n = 1, .type = UCCL_OP_SEND, .first = true,
@@ -490,20 +489,18 @@ static void message__over_lanes(void **state)
 		  .named = true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
 		sweep(&kinds[i], LAN_LANES);
 }
 
 /* An engine that is to be a lane opens, or says that there is no memory and leaves nothing behind. */
-static void lane__opens(void **state)
+TEST(lane__opens)
 {
 	struct uccl_lane_channel *channel = uccl_lanes_built()->channel_new(NULL, NULL, NULL);
 	struct lan *l = lan_new();
 	uint32_t nth = 0;
 	int64_t before;
 
-	(void)state;
 	assert_non_null(channel);
 	l->node[0].lane_channel = channel;
 	do {
@@ -525,7 +522,7 @@ static void lane__opens(void **state)
 }
 #endif
 
-static void rma__each(void **state)
+TEST(rma__each)
 {
 	static const struct kind kinds[] = {
 		{ .name = "write", .len = 100, .n = 4, .type = UCCL_OP_WRITE },
@@ -548,23 +545,9 @@ static void rma__each(void **state)
 		{ .name = "fetching atomic of itself", .len = 800, .n = 2, .type = UCCL_OP_FETCH, .self = true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < uccl_array_len(kinds); i++)
 		for (uint8_t lanes = 0; lanes <= LANES_MOST; lanes += LAN_LANES)
 			sweep(&kinds[i], kinds[i].writes ? 0 : lanes);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(message__at_primary),
-		cmocka_unit_test(message__unexpected),
-#ifdef HAVE_LANES
-		cmocka_unit_test(message__over_lanes),
-		cmocka_unit_test(lane__opens),
-#endif
-		cmocka_unit_test(rma__each),
-	};
-
-	return cmocka_run_group_tests_name("engine without memory", tests, NULL, NULL);
-}
+TESTS_MAIN

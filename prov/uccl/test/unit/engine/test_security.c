@@ -25,7 +25,6 @@ static enum lan_verdict keep(struct lan *l, const struct lan_event *ev)
 {
 	struct kept *k = &kept[nkept];
 
-	(void)l;
 	if (nkept == KEPT || ev->rx.kind != UCCL_RX_PACKET)
 		return LAN_PASS;
 	*k = (struct kept){.from = ev->from, .to = ev->to, .type = ev->type, .len = ev->rx.len};
@@ -300,23 +299,18 @@ static enum lan_verdict lose_refusal(struct lan *l, const struct lan_event *ev)
 	return ev->type == UCCL_PKT_INIT_ACK && l->n++ < 3 ? LAN_DROP : LAN_PASS;
 }
 
-TEST(connect__refused_with_loss)
+LAN_TEST(connect__refused_with_loss, open_two(UCCL_SECURITY_TRUSTED, UCCL_SECURITY_CONTROL))
 {
-	struct lan *l = open_two(UCCL_SECURITY_TRUSTED, UCCL_SECURITY_CONTROL);
-
 	l->filter = lose_refusal;
 	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(2)), 0);
 	lan_run(l, SECOND);
 	assert_int_equal(l->n, 4);
 	lan_expect(l, 0, LAN_CTX(2), FI_EACCES);
-	lan_free(l);
 }
 
 /* Nobody is proven by an address without a key. */
-TEST(connect__keyless)
+LAN_TEST(connect__keyless, lan_new())
 {
-	struct lan *l = lan_new();
-
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.keyless = true;
 		l->node[i].cfg.security = UCCL_SECURITY_CONTROL;
@@ -324,13 +318,10 @@ TEST(connect__keyless)
 	}
 	assert_int_equal(lan_send_to(l, 0, lan_peer_keyless(l, 0, 1), src, 100, LAN_CTX(1)), -FI_EACCES);
 	talk(l, 0, 100);
-	lan_free(l);
 }
 
-TEST(connect__both_at_once)
+LAN_TEST(connect__both_at_once, open_two(UCCL_SECURITY_PACKETS, UCCL_SECURITY_PACKETS))
 {
-	struct lan *l = open_two(UCCL_SECURITY_PACKETS, UCCL_SECURITY_PACKETS);
-
 	lan_recv(l, 0, dst, 100, LAN_CTX(1));
 	lan_recv(l, 1, dst + 100, 100, LAN_CTX(2));
 	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(3)), 0);
@@ -339,7 +330,6 @@ TEST(connect__both_at_once)
 	assert_int_equal(lan_waiting(l, 0), 2);
 	assert_int_equal(lan_waiting(l, 1), 2);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SEAL) + lan_dropped(l, 1, UCCL_DROP_SEAL), 0);
-	lan_free(l);
 }
 
 /* Says of every peer that another incarnation is there, as whoever reads HELLOs can. */

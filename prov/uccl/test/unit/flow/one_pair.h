@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What tests share that run one pair of flows at a time. Each test program has a pair of its own. A test begins it by
- * `start`, and `end` ends it behind the test: cmocka_unit_test_teardown(test, end).
+ * `start`, and `end` ends it behind the test: TEST_IN(test, NULL, end), or both in one: PAIR_TEST(test, configuration).
  */
 #ifndef UCCL_TEST_UNIT_FLOW_ONE_PAIR_H
 #define UCCL_TEST_UNIT_FLOW_ONE_PAIR_H
@@ -32,6 +32,14 @@ static inline int end(void **state)
 		pair_fini(&p);
 	return 0;
 }
+
+#define PAIR_TEST(name, cfg)                                                                                           \
+	static int name##__start(void **state)                                                                         \
+	{                                                                                                              \
+		start(cfg);                                                                                            \
+		return 0;                                                                                              \
+	}                                                                                                              \
+	TEST_IN(name, name##__start, end)
 
 /* The flow of the side that sends, mostly, and of the other. */
 static inline struct uccl_flow *tx(void)

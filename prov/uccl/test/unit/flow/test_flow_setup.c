@@ -119,9 +119,8 @@ TEST_IN(flow_init__policies_without_init, NULL, end)
 	transfer(100 * KIB);
 }
 
-TEST_IN(flow_submit__order, NULL, end)
+PAIR_TEST(flow_submit__order, pair_packets())
 {
-	start(pair_packets());
 	for (uint32_t i = 0; i < 5; i++)
 		pair_record(&p, 0, i);
 	assert_false(uccl_flow_idle(tx()));
@@ -185,11 +184,10 @@ TEST_IN(flow_gathered__a_new_train, NULL, end)
 	assert_int_not_equal(p.wire[2]->path, path);
 }
 
-TEST_IN(flow_withdraw__before_it_left, NULL, end)
+PAIR_TEST(flow_withdraw__before_it_left, pair_packets())
 {
 	struct pair_obj *rec, *bulk;
 
-	start(pair_packets());
 	rec = pair_record(&p, 0, 10);
 	bulk = pair_bulk(&p, 0, 5000);
 	assert_true(uccl_flow_withdraw(tx(), &rec->item));
@@ -228,12 +226,11 @@ TEST_IN(flow_withdraw__too_late, NULL, end)
 }
 
 /* Behind the window's edge, inside it, never sent. */
-TEST_IN(flow_acked__by_cookie, NULL, end)
+PAIR_TEST(flow_acked__by_cookie, pair_packets())
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	start(pair_packets());
 	for (int i = 0; i < 4; i++)
 		pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
@@ -247,11 +244,10 @@ TEST_IN(flow_acked__by_cookie, NULL, end)
 	assert_false(uccl_flow_acked(tx(), UCCL_NEVER));
 }
 
-TEST_IN(probe__tail_after_two_rtts, NULL, end)
+PAIR_TEST(probe__tail_after_two_rtts, pair_packets())
 {
 	uint64_t sent;
 
-	start(pair_packets());
 	transfer(100 * KIB);
 	tx()->loss.times.srtt_ns = 400 * US;
 	tx()->loss.times.rttvar_ns = 50 * US;
@@ -271,11 +267,10 @@ TEST_IN(probe__tail_after_two_rtts, NULL, end)
  * The end of a burst is lost, and the peer reads slowly what came of it: when all of that is acknowledged it is asked
  * soon, and not after what its host may take. PROTOCOL R243
  */
-TEST_IN(probe__tail_of_a_burst, NULL, end)
+PAIR_TEST(probe__tail_of_a_burst, pair_packets())
 {
 	uint64_t heard;
 
-	start(pair_packets());
 	transfer(100 * KIB);
 	p.side[1].host_ns = 3 * MS;
 	for (int i = 0; i < 8; i++)
@@ -293,9 +288,8 @@ TEST_IN(probe__tail_of_a_burst, NULL, end)
 }
 
 /* Paths that differ make two RTTs too short. */
-TEST_IN(probe__tail_after_variation, NULL, end)
+PAIR_TEST(probe__tail_after_variation, pair_packets())
 {
-	start(pair_packets());
 	tx()->loss.times.srtt_ns = 300 * US;
 	tx()->loss.times.rttvar_ns = 100 * US;
 	pair_record(&p, 0, 1);
@@ -320,9 +314,8 @@ TEST_IN(probe__tail_bounds, NULL, end)
 }
 
 /* A question, not the chunk again, on the chunk's own path: there it is also a later packet, which proves the loss. */
-TEST_IN(probe__asks_on_its_path, NULL, end)
+PAIR_TEST(probe__asks_on_its_path, pair_packets())
 {
-	start(pair_packets());
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
 	lose_all();
@@ -340,9 +333,8 @@ TEST_IN(probe__asks_on_its_path, NULL, end)
 }
 
 /* The path is dead, and it answered last: another one is asked as well, so no time-out is waited for. */
-TEST_IN(probe__asks_elsewhere_too, NULL, end)
+PAIR_TEST(probe__asks_elsewhere_too, pair_packets())
 {
-	start(pair_packets());
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
 	lose_all();
@@ -356,12 +348,11 @@ TEST_IN(probe__asks_elsewhere_too, NULL, end)
 }
 
 /* A peer that is wholly silent gets two tiny packets per time-out, on path after path, and never the window. */
-TEST_IN(probe__silent_peer, NULL, end)
+PAIR_TEST(probe__silent_peer, pair_packets())
 {
 	uint64_t last, gap = 0;
 	uint32_t paths = 0;
 
-	start(pair_packets());
 	transfer(64 * KIB);
 	pair_run(&p, p.now + MS);
 	p.side[1].stopped = true;
@@ -403,9 +394,8 @@ TEST_IN(probe__silent_peer, NULL, end)
 }
 
 /* A peer that was only stopped: everything was in its receive queue, so nothing is sent again. */
-TEST_IN(probe__stopped_peer, NULL, end)
+PAIR_TEST(probe__stopped_peer, pair_packets())
 {
-	start(pair_packets());
 	p.side[1].stopped = true;
 	pair_bulk(&p, 0, 100 * KIB);
 	pair_run(&p, p.now + 5 * UCCL_NS_PER_S);
@@ -416,11 +406,10 @@ TEST_IN(probe__stopped_peer, NULL, end)
 }
 
 /* All present labels may lead into a hole: after all paths were asked, they get new ones. */
-TEST_IN(probe__new_labels_at_last, NULL, end)
+PAIR_TEST(probe__new_labels_at_last, pair_packets())
 {
 	uint32_t dead = 0;
 
-	start(pair_packets());
 	for (int i = 0; i < p.cfg.paths; i++)
 		dead |= 1u << tx()->paths.list[i].label;
 	p.filter = black_labels;
@@ -431,12 +420,11 @@ TEST_IN(probe__new_labels_at_last, NULL, end)
 }
 
 /* One of four paths swallows everything: out of service soon, and the transfer goes on without it. */
-TEST_IN(path_loss__black_hole, NULL, end)
+PAIR_TEST(path_loss__black_hole, pair_packets())
 {
 	uint32_t dead = 1 << 2;
 	uint64_t carried;
 
-	start(pair_packets());
 	p.cfg.delay_ns = 10 * US;
 	tx()->cfg.policy.pathsel = &uccl_path_rr;
 	p.filter = black_holes;
@@ -458,12 +446,11 @@ TEST_IN(path_loss__black_hole, NULL, end)
 }
 
 /* What is long gets lost time after time, in whatever numbers, and probes are answered all the while. */
-TEST_IN(path_loss__long_chunks_alone, NULL, end)
+PAIR_TEST(path_loss__long_chunks_alone, pair_packets())
 {
 	struct uccl_sent e = {.path = 1, .len = 4000};
 	struct uccl_path *q;
 
-	start(pair_packets());
 	q = &tx()->paths.list[1];
 	for (int round = 0; round < 3; round++) {
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
@@ -490,11 +477,10 @@ TEST_IN(path_loss__long_chunks_alone, NULL, end)
 }
 
 /* One that comes through speaks for the path; short ones say nothing, and the last path stays. */
-TEST_IN(path_loss__long_chunks_now_and_then, NULL, end)
+PAIR_TEST(path_loss__long_chunks_now_and_then, pair_packets())
 {
 	struct uccl_sent e = {.path = 1, .len = 4000}, small = {.path = 1, .len = 100};
 
-	start(pair_packets());
 	for (int i = 0; i < 10; i++) {
 		e.sent_ns = small.sent_ns = p.now;
 		p.now += 10 * US;
@@ -527,11 +513,10 @@ static void short_labels(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-TEST_IN(path_loss__short_routes, NULL, end)
+PAIR_TEST(path_loss__short_routes, pair_packets())
 {
 	uint64_t lost;
 
-	start(pair_packets());
 	p.cfg.delay_ns = 10 * US;
 	tx()->cfg.policy.pathsel = &uccl_path_rr;
 	p.filter = short_labels;
@@ -564,9 +549,8 @@ static void quarantined(uint16_t path)
 	assert_int_equal(tx()->paths.list[path].state, UCCL_PATH_QUARANTINE);
 }
 
-TEST_IN(path_loss__three_in_a_row, NULL, end)
+PAIR_TEST(path_loss__three_in_a_row, pair_packets())
 {
-	start(pair_packets());
 	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
 	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
 	uccl_paths_alive(&tx()->paths, 1, p.now);
@@ -604,11 +588,10 @@ TEST_IN(path_loss__one_of_many, NULL, end)
 }
 
 /* One question, on the path itself, and no answer: quarantine, and only now a new label is to come. */
-TEST_IN(path_suspect__silent, NULL, end)
+PAIR_TEST(path_suspect__silent, pair_packets())
 {
 	uint64_t began;
 
-	start(pair_packets());
 	suspected(1);
 	began = p.now;
 	assert_int_equal(pair_pump_one(&p, 0), 1);
@@ -626,11 +609,10 @@ TEST_IN(path_suspect__silent, NULL, end)
 }
 
 /* Answered: back at once, as it was. */
-TEST_IN(path_suspect__answers, NULL, end)
+PAIR_TEST(path_suspect__answers, pair_packets())
 {
 	uint16_t label;
 
-	start(pair_packets());
 	label = tx()->paths.list[1].label;
 	tx()->paths.list[1].srtt_ns = 20 * US;
 	suspected(1);
@@ -647,12 +629,11 @@ TEST_IN(path_suspect__answers, NULL, end)
 }
 
 /* What left before the suspicion says nothing about now, however late it is reported. */
-TEST_IN(path_suspect__old_report, NULL, end)
+PAIR_TEST(path_suspect__old_report, pair_packets())
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	start(pair_packets());
 	for (int i = 0; i < 2; i++) {
 		uccl_flow_keepalive(tx(), p.now);
 		pair_pump_one(&p, 0);
@@ -668,18 +649,16 @@ TEST_IN(path_suspect__old_report, NULL, end)
 }
 
 /* A path that is slower than the others gets its own time. */
-TEST_IN(path_suspect__own_time, NULL, end)
+PAIR_TEST(path_suspect__own_time, pair_packets())
 {
-	start(pair_packets());
 	tx()->paths.list[1].srtt_ns = 50 * MS;
 	suspected(1);
 	assert_int_equal(tx()->paths.list[1].until, p.now + 50 * MS + UCCL_ACK_DELAY_NS);
 }
 
 /* What answers is good again at once, even from quarantine: the others may be dead. PROTOCOL R59 */
-TEST_IN(path_quarantine__answers, NULL, end)
+PAIR_TEST(path_quarantine__answers, pair_packets())
 {
-	start(pair_packets());
 	suspected(1);
 	pair_pump_one(&p, 0);
 	lose_all();
@@ -723,9 +702,8 @@ TEST_IN(path_loss__silent_through_a_timeout, NULL, end)
 	assert_true(pair_finish(&p, 100 * MS));
 }
 
-TEST_IN(path_loss__last_path_stays, NULL, end)
+PAIR_TEST(path_loss__last_path_stays, pair_packets())
 {
-	start(pair_packets());
 	suspected(0);
 	suspected(1);
 	suspected(2);
@@ -749,9 +727,8 @@ TEST_IN(path_loss__one_path_flow, NULL, end)
 }
 
 /* None in service, none on probation: all of them rather than none. */
-TEST_IN(path_refresh__none_left, NULL, end)
+PAIR_TEST(path_refresh__none_left, pair_packets())
 {
-	start(pair_packets());
 	for (int i = 0; i < 4; i++)
 		tx()->paths.list[i].state = UCCL_PATH_QUARANTINE;
 	uccl_paths_refresh(&tx()->paths);
@@ -767,9 +744,8 @@ TEST_IN(path_refresh__none_left, NULL, end)
 }
 
 /* A burst does not go on along a path that is out of service. */
-TEST_IN(path_refresh__ends_the_burst, NULL, end)
+PAIR_TEST(path_refresh__ends_the_burst, pair_packets())
 {
-	start(pair_packets());
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
 	assert_int_equal(p.wire[0]->path, 0);
@@ -781,12 +757,11 @@ TEST_IN(path_refresh__ends_the_burst, NULL, end)
 	assert_int_not_equal(p.wire[2]->path, 0);
 }
 
-TEST_IN(paths_expire__probation_and_back, NULL, end)
+PAIR_TEST(paths_expire__probation_and_back, pair_packets())
 {
 	uint16_t label, next;
 	const struct pair_pkt *k;
 
-	start(pair_packets());
 	label = tx()->paths.list[1].label;
 	next = tx()->paths.next_label;
 	quarantined(1);
@@ -813,11 +788,10 @@ TEST_IN(paths_expire__probation_and_back, NULL, end)
 }
 
 /* No answer: out again, for longer each time. */
-TEST_IN(paths_expire__longer_each_time, NULL, end)
+PAIR_TEST(paths_expire__longer_each_time, pair_packets())
 {
 	uint64_t gap = 0;
 
-	start(pair_packets());
 	quarantined(1);
 	for (int i = 0; i < 9; i++) {
 		uint64_t began = p.now;
@@ -839,12 +813,11 @@ TEST_IN(paths_expire__longer_each_time, NULL, end)
 }
 
 /* A healed path carries data again. */
-TEST_IN(paths_expire__healed, NULL, end)
+PAIR_TEST(paths_expire__healed, pair_packets())
 {
 	uint32_t dead = 1 << 1;
 	uint64_t carried;
 
-	start(pair_packets());
 	p.filter = black_holes;
 	p.arg = &dead;
 	p.side[1].f.cfg.slots_rx = 40;
@@ -858,9 +831,8 @@ TEST_IN(paths_expire__healed, NULL, end)
 	assert_true(tx()->paths.list[1].counters.bytes > carried + 50 * KIB);
 }
 
-TEST_IN(flow_expiry__earliest, NULL, end)
+PAIR_TEST(flow_expiry__earliest, pair_packets())
 {
-	start(pair_packets());
 	tx()->rx.ack_tracker.at = p.now + 600;
 	tx()->loss.rack.at = p.now + 500;
 	tx()->loss.pto.at = p.now + 400;
@@ -889,9 +861,8 @@ TEST_IN(flow_expiry__earliest, NULL, end)
 	assert_int_equal(uccl_flow_expiry(tx()), uccl_credit_tell_at(&tx()->credit, &tx()->loss.times));
 }
 
-TEST_IN(flow_expire__only_what_is_due, NULL, end)
+PAIR_TEST(flow_expire__only_what_is_due, pair_packets())
 {
-	start(pair_packets());
 	tx()->rx.ack_tracker.at = p.now + 1;
 	tx()->pace.next_ns = p.now + 1;
 	uccl_flow_expire(tx(), p.now);
@@ -904,11 +875,10 @@ TEST_IN(flow_expire__only_what_is_due, NULL, end)
 	assert_int_equal(tx()->pace.next_ns, 0);
 }
 
-TEST_IN(flow_keepalive__path_after_path, NULL, end)
+PAIR_TEST(flow_keepalive__path_after_path, pair_packets())
 {
 	uint32_t paths = 0;
 
-	start(pair_packets());
 	for (int i = 0; i < 4; i++) {
 		uccl_flow_keepalive(tx(), p.now);
 		assert_int_equal(pair_pump_one(&p, 0), 1);
@@ -961,12 +931,11 @@ TEST_IN(flow_close__both, NULL, end)
 	}
 }
 
-TEST_IN(flow_check__sees_each, NULL, end)
+PAIR_TEST(flow_check__sees_each, pair_packets())
 {
 	struct uccl_flow *f, keep;
 	struct uccl_sent *e, kept;
 
-	start(pair_packets());
 	f = tx();
 	pair_record(&p, 0, 10);
 	pair_record(&p, 0, 10);
@@ -1000,12 +969,11 @@ TEST_IN(flow_check__sees_each, NULL, end)
 }
 
 /* What is reported of the label before is no answer of the present one. */
-TEST_IN(path_alive__another_label, NULL, end)
+PAIR_TEST(path_alive__another_label, pair_packets())
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 
-	start(pair_packets());
 	for (int i = 0; i < 3; i++) {
 		uccl_flow_keepalive(tx(), p.now);
 		pair_pump_one(&p, 0);
@@ -1041,11 +1009,10 @@ TEST_IN(path_alive__control_list, NULL, end)
 }
 
 /* A path that works for more than 2^31 packets still clears its losses: what is fresh moves along. */
-TEST_IN(path_alive__after_half_the_numbers, NULL, end)
+PAIR_TEST(path_alive__after_half_the_numbers, pair_packets())
 {
 	struct uccl_path *q;
 
-	start(pair_packets());
 	q = &tx()->paths.list[1];
 	for (uint32_t i = 1; i <= 4; i++) {
 		q->acked_seq = i * 0x50000000u;
@@ -1058,11 +1025,10 @@ TEST_IN(path_alive__after_half_the_numbers, NULL, end)
 }
 
 /* Control packets count like chunks: three that were not reported, while what left a time-out later was. */
-TEST_IN(control_check__unreported, NULL, end)
+PAIR_TEST(control_check__unreported, pair_packets())
 {
 	struct uccl_path *q;
 
-	start(pair_packets());
 	q = &tx()->paths.list[1];
 	for (int i = 0; i < 3; i++) {
 		uccl_paths_alive(&tx()->paths, 1, p.now);
@@ -1130,11 +1096,10 @@ TEST_IN(control_check__acknowledgements_leave_dead_paths, NULL, end)
 }
 
 /* A time-out's questions tell again what arrived: the answers that told it may be what was lost. */
-TEST_IN(probe__tells_again, NULL, end)
+PAIR_TEST(probe__tells_again, pair_packets())
 {
 	struct uccl_ack a;
 
-	start(pair_packets());
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
 	lose_all();

@@ -26,7 +26,6 @@ static int setup(void **state)
 {
 	const char *missing;
 
-	(void)state;
 	setenv("FAKE_CUDA_DEVICES", "2", 1);
 	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
 	uccl_dmabufs_init(&given);
@@ -552,7 +551,4 @@ TEST(stage__direct)
 	end();
 }
 
-int main(void)
-{
-	return tests_run(setup, teardown);
-}
+TESTS_MAIN_IN(setup, teardown)

@@ -430,30 +430,6 @@ struct duo *duo_open_unsolicited(void)
 	return d;
 }
 
-int duo_setup(void **state)
-{
-	*state = duo_open();
-	return 0;
-}
-
-int duo_setup_writes(void **state)
-{
-	*state = duo_open_writes();
-	return 0;
-}
-
-int duo_setup_unsolicited(void **state)
-{
-	*state = duo_open_unsolicited();
-	return 0;
-}
-
-int duo_setup_apart(void **state)
-{
-	*state = duo_new(false, 16);
-	return 0;
-}
-
 int duo_teardown(void **state)
 {
 	duo_free(*state);

@@ -157,14 +157,8 @@ void duo_connect(struct duo *d);
 struct duo *duo_open_unsolicited(void);
 /* Ends both sides; every op must have been given back, every message freed. */
 void duo_free(struct duo *d);
-/*
- * A test that has one in *state, which is ended behind it: connected; with direct writes; as duo_open_unsolicited; not
- * connected, with 16 operations a side.
- */
-int duo_setup(void **state);
-int duo_setup_writes(void **state);
-int duo_setup_unsolicited(void **state);
-int duo_setup_apart(void **state);
+/* A test with the two sides `d` that `made` returns; they end behind the test. */
+#define DUO_TEST(name, made) TEST_WITH(name, struct duo *d, made, duo_teardown)
 int duo_teardown(void **state);
 
 /* Both sides hear that the other one ended, with this FI_Exxx. */

@@ -39,10 +39,8 @@ static void nothing_lands(struct duo *d)
 }
 
 /* It has not begun: the peer hears nothing of it. PROTOCOL R360 */
-TEST_IN(abort__not_connected, duo_setup_apart, duo_teardown)
+DUO_TEST(abort__not_connected, duo_new(false, 16))
 {
-	struct duo *d = *state;
-
 	fresh(d);
 	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
 	assert_int_equal(abort_it(d, 2), -FI_ENOENT);
@@ -55,10 +53,8 @@ TEST_IN(abort__not_connected, duo_setup_apart, duo_teardown)
 }
 
 /* A peer that does not know how is not asked. */
-TEST_IN(abort__an_older_peer, duo_setup, duo_teardown)
+DUO_TEST(abort__an_older_peer, duo_open())
 {
-	struct duo *d = *state;
-
 	fresh(d);
 	d->side[0].peer.aborts = false;
 	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
@@ -327,22 +323,18 @@ TEST(abort__silence_before_writes)
 }
 
 /* The peer ends meanwhile: what became of it is not known. PROTOCOL R364 */
-TEST(abort__peer_ends)
+DUO_TEST(abort__peer_ends, duo_open())
 {
-	struct duo *d = duo_open();
-
 	fresh(d);
 	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
 	assert_int_equal(abort_it(d, 1), 0);
 	duo_fail(d, FI_ECONNABORTED);
 	assert_int_equal(duo_expect(d, 0, DUO_CTX(1), FI_ECANCELED, 0)->refusal, UCCL_UNPROVEN);
-	duo_free(d);
 }
 
 /* Its place ends before the program has its buffer again, also while CTS is still to be acknowledged. R362 */
-TEST_IN(abort__ends_the_place, duo_setup_writes, duo_teardown)
+DUO_TEST(abort__ends_the_place, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct duo_side *s = &d->side[1];
 	uint8_t rec[UCCL_REC_LEN] = {0};
 
@@ -359,9 +351,8 @@ TEST_IN(abort__ends_the_place, duo_setup_writes, duo_teardown)
 }
 
 /* What no peer of ours says. PROTOCOL R362 */
-TEST_IN(abort__hostile, duo_setup, duo_teardown)
+DUO_TEST(abort__hostile, duo_open())
 {
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0}, one = 1;
 
 	fresh(d);
@@ -375,10 +366,8 @@ TEST_IN(abort__hostile, duo_setup, duo_teardown)
 }
 
 /* To ourselves: until a receive takes it. */
-TEST_IN(abort__self, duo_setup, duo_teardown)
+DUO_TEST(abort__self, duo_open())
 {
-	struct duo *d = *state;
-
 	fresh(d);
 	assert_int_equal(duo_send_self(d, 0, 0, src, 100, DUO_CTX(1)), 0);
 	assert_int_equal(abort_it(d, 1), 0);
@@ -420,10 +409,9 @@ static void timers(struct duo *d, uint64_t until)
 }
 
 /* A message that nobody receives, and one that somebody does: each has its own time. */
-TEST_IN(limit__each_its_own, duo_setup, duo_teardown)
+DUO_TEST(limit__each_its_own, duo_open())
 {
 	static const uint64_t ms[] = {30, 10, 20, 0, 40};
-	struct duo *d = *state;
 	struct duo_side *s = &d->side[0];
 	uint64_t began = d->now;
 
@@ -452,9 +440,8 @@ TEST_IN(limit__each_its_own, duo_setup, duo_teardown)
 }
 
 /* It has not begun; it goes to ourselves; it is complete for the program at once; nobody answers. */
-TEST_IN(limit__states, duo_setup_apart, duo_teardown)
+DUO_TEST(limit__states, duo_new(false, 16))
 {
-	struct duo *d = *state;
 	struct duo_side *s = &d->side[0];
 
 	fresh(d);
@@ -480,10 +467,8 @@ TEST_IN(limit__states, duo_setup_apart, duo_teardown)
 }
 
 /* An older peer knows nothing of it: the operation goes on. A program's own fi_cancel is no limit. */
-TEST_IN(limit__not, duo_setup, duo_teardown)
+DUO_TEST(limit__not, duo_open())
 {
-	struct duo *d = *state;
-
 	fresh(d);
 	d->side[0].peer.aborts = false;
 	assert_int_equal(send_limited(d, UCCL_OPF_DELIVERY, 100, 10 * MS, 1), 0);
@@ -499,10 +484,9 @@ TEST_IN(limit__not, duo_setup, duo_teardown)
 }
 
 /* Requests: a write waits for its answer. */
-TEST_IN(limit__requests, duo_setup, duo_teardown)
+DUO_TEST(limit__requests, duo_open())
 {
 	static const uint8_t types[] = {UCCL_OP_WRITE, UCCL_OP_READ};
-	struct duo *d = *state;
 	struct duo_side *s = &d->side[0];
 	uint64_t key;
 
@@ -527,10 +511,9 @@ TEST_IN(limit__requests, duo_setup, duo_teardown)
 enum { MANY = 3000 };
 
 /* Whatever is there: what is taken back is found at once, in any order, at both ends. */
-TEST(abort__steps_do_not_grow)
+DUO_TEST(abort__steps_do_not_grow, duo_new(false, 2 * MANY))
 {
 	static uint8_t bytes[MANY];
-	struct duo *d = duo_new(false, 2 * MANY);
 	struct uccl_match *a = &d->side[0].m.match, *b = &d->side[1].m.match;
 	uint64_t steps_a, steps_b, at_b = 0;
 
@@ -557,7 +540,6 @@ TEST(abort__steps_do_not_grow)
 	/* The first of them finds all, once. */
 	assert_in_range(at_b, 1, 4);
 	assert_int_equal(d->side[1].m.unexpected.n, 0);
-	duo_free(d);
 }
 
 TESTS_MAIN

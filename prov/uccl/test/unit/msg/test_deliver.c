@@ -4,9 +4,8 @@
 
 static uint8_t src[1 << 18];
 
-TEST_IN(deliver__unknown_records, duo_setup, duo_teardown)
+DUO_TEST(deliver__unknown_records, duo_open())
 {
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 
 	for (int t = 0; t < 256; t++)
@@ -16,9 +15,8 @@ TEST_IN(deliver__unknown_records, duo_setup, duo_teardown)
 }
 
 /* Of records that do not say where their payload belongs there are no parts. PROTOCOL R173 */
-TEST_IN(deliver__parts, duo_setup, duo_teardown)
+DUO_TEST(deliver__parts, duo_open())
 {
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_env env = {.len = 100, .flags = UCCL_ENV_EAGER};
 	struct uccl_chunk_in envelope = {.rtype = UCCL_REC_MSG, .rec = rec, .data = src, .len = 100};
@@ -40,10 +38,8 @@ TEST_IN(deliver__parts, duo_setup, duo_teardown)
 }
 
 /* A settled doubt of a message that is gone. */
-TEST_IN(settled__unknown, duo_setup, duo_teardown)
+DUO_TEST(settled__unknown, duo_open())
 {
-	struct duo *d = *state;
-
 	uccl_msg_flow_ops.settled(&d->side[1].peer.flow, 4711, 1, d->now);
 	duo_quiet(d);
 }

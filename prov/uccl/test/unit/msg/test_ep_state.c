@@ -42,10 +42,8 @@ TEST(init__limits)
 	uccl_msg_ep_fini(&m, 0);
 }
 
-TEST(fini__cancels)
+DUO_TEST(fini__cancels, duo_open())
 {
-	struct duo *d = duo_open();
-
 	duo_recv(d, 0, 0, dst, 10, 0, 0, DUO_CTX(1));
 	duo_recv(d, 0, UCCL_OPF_TAGGED, dst, 10, 0, 0, DUO_CTX(2));
 	/* Unexpected messages nobody wants go without a word. */
@@ -59,13 +57,11 @@ TEST(fini__cancels)
 	expect(d, 0, DUO_CTX(2), FI_ECANCELED);
 	assert_null(by_context(d, 0, DUO_CTX(1))->from);
 	uccl_msg_ep_init(&d->side[0].m, d->side[1].m.ops, &d->side[0].stats, 0, 0, 1);
-	duo_free(d);
 }
 
 /* Our own messages that nobody received, listed and claimed, injected and not: one completion each. */
-TEST(fini__own_messages)
+DUO_TEST(fini__own_messages, duo_new(false, 32))
 {
-	struct duo *d = duo_new(false, 32);
 	struct uccl_msg_ep *m = &d->side[0].m;
 	struct uccl_op *op;
 
@@ -81,12 +77,10 @@ TEST(fini__own_messages)
 	for (int i = 0; i < 6; i++)
 		expect(d, 0, DUO_CTX(i), i % 2 ? 0 : FI_ECANCELED);
 	uccl_msg_ep_init(m, d->side[1].m.ops, &d->side[0].stats, 0, 0, 1);
-	duo_free(d);
 }
 
-TEST(op_get__bounded)
+DUO_TEST(op_get__bounded, duo_new(false, 3))
 {
-	struct duo *d = duo_new(false, 3);
 	struct uccl_op *op[3];
 
 	for (int i = 0; i < 3; i++) {
@@ -101,21 +95,17 @@ TEST(op_get__bounded)
 	assert_null(op[1]->context);
 	for (int i = 0; i < 3; i++)
 		uccl_msg_ep_op_put(&d->side[0].m, op[i]);
-	duo_free(d);
 }
 
 /* An op that msg still needs is not free yet. */
-TEST(op_put__busy)
+DUO_TEST(op_put__busy, duo_new(false, 1))
 {
-	struct duo *d = duo_new(false, 1);
-
 	duo_connect(d);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 10, 0, DUO_CTX(1)), 0);
 	expect(d, 0, DUO_CTX(1), 0);
 	assert_null(uccl_msg_ep_op_get(&d->side[0].m));
 	duo_run(d, SECOND);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
-	duo_free(d);
 }
 
 TEST(peer_init__nothing_known)
@@ -132,10 +122,8 @@ TEST(peer_init__nothing_known)
 	assert_true(TAILQ_EMPTY(&p.tx.pending) && TAILQ_EMPTY(&p.tx.sends) && TAILQ_EMPTY(&p.rx.all));
 }
 
-TEST_IN(peer_opened__sends_what_waits, duo_setup_apart, duo_teardown)
+DUO_TEST(peer_opened__sends_what_waits, duo_new(false, 16))
 {
-	struct duo *d = *state;
-
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(duo_send(d, 0, 0, src, 5, 0, DUO_CTX(i)), 0);
 	assert_int_equal(d->side[0].connects, 3);
@@ -222,9 +210,8 @@ TEST(peer_fail__receives)
 }
 
 /* What came whole can still be received; what did not fails the receive that meets it, in order. PROTOCOL R46 */
-TEST_IN(peer_fail__unexpected, duo_setup, duo_teardown)
+DUO_TEST(peer_fail__unexpected, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	duo_fill(src, 50000, 1);
@@ -333,9 +320,8 @@ TEST(peer_fail__unsolicited)
 }
 
 /* Messages whose turn never came, and those that are done but for their records, leave nothing. PROTOCOL R46 */
-TEST_IN(peer_fail__early_and_finished, duo_setup, duo_teardown)
+DUO_TEST(peer_fail__early_and_finished, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .mseq = 1, .len = 10};
 	struct uccl_env full = {.flags = UCCL_ENV_EAGER | UCCL_ENV_DELIVERY, .mseq = 0, .len = 4, .id = 3};
 
@@ -393,10 +379,8 @@ static enum duo_verdict lose_write(struct duo *d, const struct duo_pkt *p)
 	return p->kind == UCCL_TX_WRITE && ++d->n == 5 ? DUO_DROP : DUO_PASS;
 }
 
-TEST_IN(peer_fail__while_fencing, duo_setup_writes, duo_teardown)
+DUO_TEST(peer_fail__while_fencing, duo_open_writes())
 {
-	struct duo *d = *state;
-
 	d->auto_fence = false;
 	d->filter = lose_write;
 	duo_recv(d, 1, 0, dst, 50000, 0, 0, DUO_CTX(1));
@@ -411,9 +395,8 @@ TEST_IN(peer_fail__while_fencing, duo_setup_writes, duo_teardown)
 }
 
 /* The others are not touched. PROTOCOL R45 */
-TEST_IN(peer_fail__hurts_nobody_else, duo_setup, duo_teardown)
+DUO_TEST(peer_fail__hurts_nobody_else, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	assert_int_equal(duo_send_self(d, 0, 0, src, 0, DUO_CTX(1)), 0);
@@ -435,11 +418,10 @@ TEST_IN(peer_fail__hurts_nobody_else, duo_setup, duo_teardown)
 }
 
 /* However many receives are posted: the end of a peer looks at none that does not name it. */
-TEST_IN(peer_fail__looks_at_its_own, duo_setup, duo_teardown)
+DUO_TEST(peer_fail__looks_at_its_own, duo_open())
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = (1000 * sizeof(struct uccl_op) + page - 1) & ~(page - 1);
 	struct uccl_op *others = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct duo *d = *state;
 	struct uccl_match *m = &d->side[1].m.match;
 
 	assert_ptr_not_equal(others, MAP_FAILED);

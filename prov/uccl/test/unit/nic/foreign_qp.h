@@ -66,7 +66,6 @@ static inline int stranger_open(uint32_t rx_bytes)
 
 static inline int stranger_close(void **state)
 {
-	(void)state;
 	nic->ops->close(nic);
 	close(out);
 	return 0;

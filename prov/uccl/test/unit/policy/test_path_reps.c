@@ -62,7 +62,6 @@ static int setup(void **state)
 {
 	const struct uccl_policy_cfg cfg = {.chunk_bytes = 4096, .window_max = 1 << 20};
 
-	(void)state;
 	now = 1000 * US;
 	nusable = N;
 	for (uint16_t i = 0; i < ALL; i++)

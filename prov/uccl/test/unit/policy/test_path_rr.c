@@ -13,7 +13,6 @@ static int setup(void **state)
 {
 	const struct uccl_policy_cfg cfg = {.chunk_bytes = 4096, .window_max = 1 << 20};
 
-	(void)state;
 	uccl_rng_seed(&rng, 51);
 	uccl_path_rr.init(ps, &cfg, 8);
 	return 0;

@@ -288,7 +288,6 @@ static void *crowd_sleeper(void *arg)
 	uint64_t want = (uint64_t)++crowd.next;
 	struct uccl_sleep s;
 
-	(void)arg;
 	uccl_sleep_begin(&s, &crowd.w, NULL, NULL, 20000);
 	crowd.inside++;
 	do {

@@ -567,7 +567,6 @@ static enum fake_fate r_lossy(void *arg, const struct fake_packet *p)
 {
 	unsigned int *n = arg;
 
-	(void)p;
 	return ++*n % 61 ? FAKE_PASS : *n % 2 ? FAKE_DUP : FAKE_DROP;
 }
 

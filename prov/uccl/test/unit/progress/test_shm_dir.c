@@ -65,7 +65,4 @@ TEST(folder_open__link)
 	rmdir(path);
 }
 
-int main(void)
-{
-	return tests_run(setup, teardown);
-}
+TESTS_MAIN_IN(setup, teardown)

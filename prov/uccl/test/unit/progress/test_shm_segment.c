@@ -20,7 +20,6 @@ static int begin(void **state)
 {
 	char name[] = "uccl-segment-XXXXXX";
 
-	(void)state;
 	file = mkstemp(name);
 	assert_true(file >= 0);
 	unlink(name);

@@ -33,7 +33,6 @@ static inline void on_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
 
 static inline void on_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p)
 {
-	(void)n;
 	assert_int_equal(host, p->src);
 	got.sent++;
 }
@@ -63,7 +62,6 @@ static struct uccl_fab n;
 
 static inline int close_tree(void **state)
 {
-	(void)state;
 	uccl_fab_fini(&n);
 	memset(&n, 0, sizeof(n));
 	return 0;

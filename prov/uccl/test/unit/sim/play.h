@@ -12,7 +12,6 @@ static const char *play_file; /* of a list; NULL: none */
 
 static inline int play_close(void **state)
 {
-	(void)state;
 	uccl_fab_play_close(&p);
 	return 0;
 }

@@ -287,7 +287,4 @@ TEST_IN(fault_loss__rates, two_tiers, close_tree)
 	assert_true(got.runs > 50 && got.runs < 150);
 }
 
-int main(void)
-{
-	return tests_run(NULL, close_tree);
-}
+TESTS_MAIN_IN(NULL, close_tree)

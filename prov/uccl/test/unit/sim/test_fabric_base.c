@@ -94,7 +94,4 @@ TEST(spray__spreads)
 	assert_true(one > 10 * over());
 }
 
-int main(void)
-{
-	return tests_run(NULL, play_close);
-}
+TESTS_MAIN_IN(NULL, play_close)

@@ -252,7 +252,4 @@ TEST(close__in_the_middle)
 	assert_int_not_equal(uccl_fab_play_run(&p, NULL), 0);
 }
 
-int main(void)
-{
-	return tests_run(NULL, play_close);
-}
+TESTS_MAIN_IN(NULL, play_close)

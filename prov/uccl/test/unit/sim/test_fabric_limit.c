@@ -93,7 +93,4 @@ TEST(limits_pass__refills)
 	uccl_fab_limits_fini(&l);
 }
 
-int main(void)
-{
-	return tests_run(NULL, close_tree);
-}
+TESTS_MAIN_IN(NULL, close_tree)

@@ -223,7 +223,4 @@ TEST_IN(circle__found, two_tiers, close_tree)
 	assert_false(uccl_fab_memory_circle(&n));
 }
 
-int main(void)
-{
-	return tests_run(NULL, close_tree);
-}
+TESTS_MAIN_IN(NULL, close_tree)

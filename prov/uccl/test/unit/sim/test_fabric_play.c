@@ -238,7 +238,4 @@ TEST(marks__heard)
 	assert_int_equal(p.scene.stats.marked_rx, 0);
 }
 
-int main(void)
-{
-	return tests_run(NULL, play_close);
-}
+TESTS_MAIN_IN(NULL, play_close)

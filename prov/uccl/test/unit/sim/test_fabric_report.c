@@ -45,7 +45,4 @@ TEST(slowdown__by_size)
 	free(table);
 }
 
-int main(void)
-{
-	return tests_run(NULL, play_close);
-}
+TESTS_MAIN_IN(NULL, play_close)

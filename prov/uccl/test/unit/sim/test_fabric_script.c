@@ -277,7 +277,4 @@ TEST(bound__counts_ill_switches)
 	assert_true(bound(three, "at=0,rate=0.5", "0 0 2 8000000\n0 1 3 8000000\n") == 1);
 }
 
-int main(void)
-{
-	return tests_run(NULL, play_close);
-}
+TESTS_MAIN_IN(NULL, play_close)

@@ -97,7 +97,4 @@ TEST(trace__changes_nothing)
 	assert_non_null(strstr(p.scene.broken, "trace"));
 }
 
-int main(void)
-{
-	return tests_run(NULL, play_close);
-}
+TESTS_MAIN_IN(NULL, play_close)

@@ -420,7 +420,4 @@ TEST_IN(addr__round_trip, setup, NULL)
 	assert_int_equal(uccl_sim_node_of(&a), -1);
 }
 
-int main(void)
-{
-	return tests_run(NULL, end);
-}
+TESTS_MAIN_IN(NULL, end)

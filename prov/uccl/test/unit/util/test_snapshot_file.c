@@ -16,21 +16,18 @@ static size_t taken(struct lan *l)
 	return uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
 }
 
-TEST(snapshot_check__good)
+LAN_TEST(snapshot_check__good, talked(4))
 {
-	struct lan *l = talked(4);
 	size_t n = taken(l);
 
 	assert_int_equal(block.v.npeers, 3);
 	assert_null(snapshot_check(&block.v, n));
 	assert_null(snapshot_check(&block.v, sizeof(block)));
-	lan_free(l);
 }
 
 /* Cut off anywhere. */
-TEST(snapshot_check__short)
+LAN_TEST(snapshot_check__short, talked(4))
 {
-	struct lan *l = talked(4);
 	size_t n = taken(l);
 
 	for (size_t size = 0; size < n; size++) {
@@ -42,12 +39,10 @@ TEST(snapshot_check__short)
 		assert_non_null(snapshot_check((struct uccl_snapshot *)copy, size));
 		free(copy);
 	}
-	lan_free(l);
 }
 
-TEST(snapshot_check__older)
+LAN_TEST(snapshot_check__older, talked(2))
 {
-	struct lan *l = talked(2);
 	size_t n = taken(l);
 
 	block.v.version = UCCL_SNAPSHOT_VERSION - 1;
@@ -58,7 +53,6 @@ TEST(snapshot_check__older)
 	block.v.stats_bytes -= 8;
 	block.v.magic++;
 	assert_string_equal(snapshot_check(&block.v, n), "is no snapshot of an endpoint");
-	lan_free(l);
 }
 
 #define DAMAGED(field, value)                                                                                          \
@@ -97,9 +91,8 @@ TEST(snapshot_check__damaged)
 	lan_free(l);
 }
 
-TEST(snapshot_check__noise)
+LAN_TEST(snapshot_check__noise, talked(3))
 {
-	struct lan *l = talked(3);
 	size_t n = taken(l);
 
 	for (int i = 0; i < 20000; i++) {
@@ -111,7 +104,6 @@ TEST(snapshot_check__noise)
 			assert_int_equal(peers(&block.v), 2);
 		*byte = was;
 	}
-	lan_free(l);
 }
 
 static void file_write(int dir, const void *data, size_t len)
@@ -124,10 +116,9 @@ static void file_write(int dir, const void *data, size_t len)
 }
 
 /* What a file must be like. */
-TEST(snapshot_file_read__files)
+LAN_TEST(snapshot_file_read__files, talked(3))
 {
 	char path[] = "uccl-snapshot-XXXXXX";
-	struct lan *l = talked(3);
 	size_t n = taken(l);
 	struct uccl_snapshot *v;
 	const char *why;
@@ -163,7 +154,6 @@ TEST(snapshot_file_read__files)
 	unlinkat(dir, "2.0", 0);
 	close(dir);
 	rmdir(path);
-	lan_free(l);
 }
 
 TESTS_MAIN

@@ -360,9 +360,8 @@ static uint64_t sum_held(void)
 	return all;
 }
 
-TEST(stall_report__not_there_yet)
+LAN_TEST(stall_report__not_there_yet, lan_new())
 {
-	struct lan *l = lan_new();
 	uint64_t began;
 
 	lan_open(l, 0);
@@ -375,7 +374,6 @@ TEST(stall_report__not_there_yet)
 	lan_pass(l, 300 * MS);
 	assert_int_equal(seen(l).why, UCCL_STALL_CONNECT);
 	assert_int_equal(sum_held(), l->now - began);
-	lan_free(l);
 }
 
 /* Some of what was sent has arrived, more is on its way. */
@@ -388,10 +386,8 @@ static void half_way(struct lan *l)
 	assert_true(lan_conn(l, 0, 1)->peer.flow.sent.inflight_chunks > 0);
 }
 
-TEST(stall_report__peer_stopped)
+LAN_TEST(stall_report__peer_stopped, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_recv(l, 1, dst, sizeof(dst), NULL);
 	lan_send(l, 0, 1, src, sizeof(src), NULL);
 	half_way(l);
@@ -405,14 +401,11 @@ TEST(stall_report__peer_stopped)
 	seen(l);
 	assert_true(uccl_snapshot_first(&now_.v)->stall_ns[UCCL_STALL_NOT] > 9 * S);
 	assert_int_equal(uccl_snapshot_first(&now_.v)->stall, UCCL_STALL_NOT);
-	lan_free(l);
 }
 
 /* The envelope is acknowledged, and nobody takes the message. */
-TEST(stall_report__no_receive)
+LAN_TEST(stall_report__no_receive, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_send(l, 0, 1, src, sizeof(src), NULL);
 	lan_pass(l, 300 * MS);
 	assert_int_equal(seen(l).why, UCCL_STALL_ANSWER);
@@ -420,7 +413,6 @@ TEST(stall_report__no_receive)
 	lan_run(l, S);
 	seen(l);
 	assert_int_equal(uccl_snapshot_first(&now_.v)->stall, UCCL_STALL_NOT);
-	lan_free(l);
 }
 
 static enum lan_verdict drop_some(struct lan *l, const struct lan_event *ev)
@@ -470,9 +462,8 @@ TEST(stall_report__streams)
 }
 
 /* The NIC takes no more; and then nobody calls us. */
-TEST(stall_report__our_own)
+LAN_TEST(stall_report__our_own, lan_new())
 {
-	struct lan *l = lan_new();
 	struct stall_report s;
 
 	l->node[0].cfg.cc = "nscc:max_bdps=0.1,max_chunks=1";
@@ -499,7 +490,6 @@ TEST(stall_report__our_own)
 	s = seen(l);
 	assert_int_equal(s.why, UCCL_STALL_AWAY);
 	assert_int_equal(s.kind, STALL_REPORT_ENDPOINT);
-	lan_free(l);
 }
 
 TESTS_MAIN

@@ -149,9 +149,8 @@ TEST(reject__data)
 }
 
 /* Where nobody is, where nobody listens any more, and at an endpoint that is no listener. */
-TEST_IN(connect__refused, pair_setup, pair_teardown)
+WORLD_TEST(connect__refused, pair, p)
 {
-	struct pair *p = *state;
 	struct fi_eq_err_entry err;
 
 	assert_int_equal(fi_close(&p->pep->fid), 0);
@@ -166,9 +165,8 @@ TEST_IN(connect__refused, pair_setup, pair_teardown)
 }
 
 /* Who reads of a request without a buffer has none of it, and nothing to free. */
-TEST_IN(connect__told_without_a_buffer, pair_setup, pair_teardown)
+WORLD_TEST(connect__told_without_a_buffer, pair, p)
 {
-	struct pair *p = *state;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	uint32_t event = 0;
 	ssize_t rc;
@@ -183,9 +181,8 @@ TEST_IN(connect__told_without_a_buffer, pair_setup, pair_teardown)
 }
 
 /* Requests that are not answered end with the listener, and with the endpoint that was made for them. */
-TEST_IN(connect__forgotten, pair_setup, pair_teardown)
+WORLD_TEST(connect__forgotten, pair, p)
 {
-	struct pair *p = *state;
 	struct fi_eq_err_entry err;
 	struct told t;
 
@@ -209,9 +206,8 @@ TEST_IN(connect__forgotten, pair_setup, pair_teardown)
 }
 
 /* The listener may go as soon as it has handed a request on. */
-TEST_IN(accept__listener_gone, pair_setup, pair_teardown)
+WORLD_TEST(accept__listener_gone, pair, p)
 {
-	struct pair *p = *state;
 	struct told t;
 
 	pair_ask_b(p);
@@ -228,9 +224,8 @@ TEST_IN(accept__listener_gone, pair_setup, pair_teardown)
  * What was sent before a shutdown arrives, in receives posted before and after; those that meet nothing end. Each side
  * hears of it once. PROTOCOL R113
  */
-TEST_IN(shutdown__told_once, pair_setup, pair_teardown)
+WORLD_TEST(shutdown__told_once, pair, p)
 {
-	struct pair *p = *state;
 	char in[4][8];
 	struct told t;
 
@@ -263,9 +258,8 @@ TEST_IN(shutdown__told_once, pair_setup, pair_teardown)
 }
 
 /* A peer that closes without a word is as good. */
-TEST_IN(close__is_a_shutdown, pair_setup, pair_teardown)
+WORLD_TEST(close__is_a_shutdown, pair, p)
 {
-	struct pair *p = *state;
 	struct told t;
 	char in[8];
 
@@ -295,9 +289,8 @@ static void refused(struct pair *p, struct party *c, uint64_t times)
 }
 
 /* What others say to a connected endpoint, or one that connects, changes nothing. PROTOCOL R112 */
-TEST_IN(heard__of_others, pair_setup, pair_teardown)
+WORLD_TEST(heard__of_others, pair, p)
 {
-	struct pair *p = *state;
 	const struct uccl_addr *to;
 	struct party c;
 	struct told t;
@@ -326,9 +319,8 @@ TEST_IN(heard__of_others, pair_setup, pair_teardown)
 }
 
 /* Names: of the accepted one that of the listener, as its peer knows it; and what is missing before. */
-TEST_IN(name__both_sides, pair_setup, pair_teardown)
+WORLD_TEST(name__both_sides, pair, p)
 {
-	struct pair *p = *state;
 	uint8_t name[FI_UCCL_ADDR_LEN], other[FI_UCCL_ADDR_LEN];
 	size_t len = sizeof(name);
 	struct fid_av *av;
@@ -349,9 +341,8 @@ TEST_IN(name__both_sides, pair_setup, pair_teardown)
 	assert_memory_equal(name, other, sizeof(name));
 }
 
-TEST_IN(needs__an_event_queue, pair_setup, pair_teardown)
+WORLD_TEST(needs__an_event_queue, pair, p)
 {
-	struct pair *p = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
 	struct fid_ep *ep;
 	struct fid_cq *cq;
@@ -389,9 +380,8 @@ static void *serve_main(void *arg)
 }
 
 /* Nobody reads anything but the event queues, asleep; one of them by its descriptor. */
-TEST_IN(events__asleep, pair_setup, pair_teardown)
+WORLD_TEST(events__asleep, pair, p)
 {
-	struct pair *p = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fid *fids[1];
 	pthread_t thread;

@@ -62,9 +62,8 @@ static void expect_error(struct node *n, struct node *other, void *context, int 
 	assert_int_equal(out->err, err);
 }
 
-TEST_IN(enable__needs, world_setup, world_teardown)
+WORLD_TEST(enable__needs, world, w)
 {
-	struct world *w = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
 	struct fi_av_attr av_attr = { .type = FI_AV_MAP };
 	struct fid_ep *ep;
@@ -149,9 +148,8 @@ static int call_behind(const void *last, void *object)
 }
 
 /* fi_xpu_ctx and fi_*_export_xpu of libfabric 2.7 look at no size before they call. */
-TEST_IN(tables__entry_of_libfabric_2_7, world_setup, world_teardown)
+WORLD_TEST(tables__entry_of_libfabric_2_7, world, w)
 {
-	struct world *w = *state;
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_CONTEXT };
 	struct fi_cntr_attr cntr_attr = { .events = FI_CNTR_EVENTS_COMP };
 	struct fid_stx *stx;
@@ -175,9 +173,8 @@ TEST_IN(tables__entry_of_libfabric_2_7, world_setup, world_teardown)
 	world_closes(&stx->fid, &srx->fid, &sep->fid, &ep->fid, &cntr->fid, &cq->fid);
 }
 
-TEST_IN(getname__before_enable, world_setup, world_teardown)
+WORLD_TEST(getname__before_enable, world, w)
 {
-	struct world *w = *state;
 	uint8_t one[FI_UCCL_ADDR_LEN], two[FI_UCCL_ADDR_LEN];
 	struct uccl_addr a;
 	struct fid_ep *ep;
@@ -198,9 +195,8 @@ TEST_IN(getname__before_enable, world_setup, world_teardown)
 	assert_int_equal(fi_close(&ep->fid), 0);
 }
 
-TEST_IN(msg__all_forms, duo_setup, duo_teardown)
+WORLD_TEST(msg__all_forms, duo, d)
 {
-	struct duo *d = *state;
 	char out[4] = "abc", in[4] = "";
 	struct iovec oiov[2] = { { out, 2 }, { out + 2, 2 } }, iiov[2] = { { in, 1 }, { in + 1, 3 } };
 	struct fi_msg om = { .msg_iov = oiov, .iov_count = 2, .data = 77 };
@@ -255,9 +251,8 @@ TEST_IN(msg__all_forms, duo_setup, duo_teardown)
 			 -FI_EINVAL);
 }
 
-TEST_IN(tagged__all_forms, duo_setup, duo_teardown)
+WORLD_TEST(tagged__all_forms, duo, d)
 {
-	struct duo *d = *state;
 	char out[4] = "abc", in[4] = "";
 	struct iovec oiov[2] = { { out, 2 }, { out + 2, 2 } }, iiov[2] = { { in, 1 }, { in + 1, 3 } };
 	struct fi_msg_tagged om = { .msg_iov = oiov, .iov_count = 2, .context = out, .data = 77 };
@@ -393,9 +388,8 @@ TEST(selective__completions)
 	duo_close(&d);
 }
 
-TEST_IN(opsflag__change, duo_setup, duo_teardown)
+WORLD_TEST(opsflag__change, duo, d)
 {
-	struct duo *d = *state;
 	uint64_t flags = FI_TRANSMIT;
 
 	assert_int_equal(fi_control(&d->a.ep->fid, FI_GETOPSFLAG, &flags), 0);
@@ -410,9 +404,8 @@ TEST_IN(opsflag__change, duo_setup, duo_teardown)
 	assert_int_equal(fi_control(&d->a.ep->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
 }
 
-TEST_IN(cancel__and_truncation, duo_setup, duo_teardown)
+WORLD_TEST(cancel__and_truncation, duo, d)
 {
-	struct duo *d = *state;
 	char out[100] = "abc", in[10];
 	struct fi_cq_err_entry err;
 
@@ -434,9 +427,8 @@ TEST_IN(cancel__and_truncation, duo_setup, duo_teardown)
 	assert_int_equal(d->a.ep->ops->tx_size_left(d->a.ep), 4096);
 }
 
-TEST_IN(peek__claim_discard, duo_setup, duo_teardown)
+WORLD_TEST(peek__claim_discard, duo, d)
 {
-	struct duo *d = *state;
 	char out[8] = "message", in[8] = "";
 	struct iovec iov = { in, sizeof(in) };
 	struct fi_msg_tagged m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 5, .context = in };
@@ -517,9 +509,8 @@ TEST(multi_recv__buffer)
 }
 
 /* What others send into a multi-receive buffer stops at the queue's size until the program reads. */
-TEST_IN(multi_recv__full_queue, duo_setup, duo_teardown)
+WORLD_TEST(multi_recv__full_queue, duo, d)
 {
-	struct duo *d = *state;
 	enum { N = 1000, SIZE = 64 };
 	char buf[100], out;
 	struct iovec iov = { buf, sizeof(buf) };
@@ -548,9 +539,8 @@ TEST_IN(multi_recv__full_queue, duo_setup, duo_teardown)
 	assert_int_equal(fi_cq_read(d->b.cq, &e, 1), -FI_EAGAIN);
 }
 
-TEST_IN(opt__values, duo_setup, duo_teardown)
+WORLD_TEST(opt__values, duo, d)
 {
-	struct duo *d = *state;
 	bool yes = true;
 	size_t n = 1, len = 1;
 	struct fid *fid;
@@ -623,9 +613,8 @@ TEST(source_err__insert_and_answer)
 	world_close(&w);
 }
 
-TEST_IN(inject__too_long, duo_setup, duo_teardown)
+WORLD_TEST(inject__too_long, duo, d)
 {
-	struct duo *d = *state;
 	static char out[5000];
 	struct iovec iov = { out, sizeof(out) };
 	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1 };
@@ -731,9 +720,8 @@ TEST(auth_key__groups)
 }
 
 /* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
-TEST_IN(cq__back_pressure, duo_setup, duo_teardown)
+WORLD_TEST(cq__back_pressure, duo, d)
 {
-	struct duo *d = *state;
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
 	struct fi_cq_tagged_entry e;
 	struct fid_ep *ep;
@@ -769,9 +757,8 @@ TEST_IN(cq__back_pressure, duo_setup, duo_teardown)
 	world_closes(&ep->fid, &cq->fid);
 }
 
-TEST_IN(cntr__counts, world_setup, world_teardown)
+WORLD_TEST(cntr__counts, world, w)
 {
-	struct world *w = *state;
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fid_cntr *tx, *rx;
 	struct fid_ep *a, *b;
@@ -817,9 +804,8 @@ TEST_IN(cntr__counts, world_setup, world_teardown)
 }
 
 /* A handle that was removed is no destination; the same index then means another peer, also in completions. */
-TEST_IN(av__remove_and_reuse, duo_setup, duo_teardown)
+WORLD_TEST(av__remove_and_reuse, duo, d)
 {
-	struct duo *d = *state;
 	char out[8] = "one", in[8] = "";
 	struct fi_cq_tagged_entry e;
 	struct node c;
@@ -852,9 +838,8 @@ TEST_IN(av__remove_and_reuse, duo_setup, duo_teardown)
 }
 
 /* An endpoint that is closed and opened anew is another peer at another address, or fails what is sent to the old. */
-TEST_IN(peer__restarts, duo_setup, duo_teardown)
+WORLD_TEST(peer__restarts, duo, d)
 {
-	struct duo *d = *state;
 	char out[8] = "again", in[8] = "";
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry err = { .err = 0 };
@@ -953,9 +938,8 @@ static void *read_one_main(void *arg)
 }
 
 /* What was accepted arrives, although no descriptor is left to sleep on while the endpoint is closed. */
-TEST_IN(close__without_descriptors, duo_setup, duo_teardown)
+WORLD_TEST(close__without_descriptors, duo, d)
 {
-	struct duo *d = *state;
 	struct rlimit old, none;
 	char in[8], out[8] = "last";
 	pthread_t thread;
@@ -976,10 +960,8 @@ TEST_IN(close__without_descriptors, duo_setup, duo_teardown)
 	assert_string_equal(in, "last");
 }
 
-TEST_IN(sread__ping_pong, duo_setup, duo_teardown)
+WORLD_TEST(sread__ping_pong, duo, d)
 {
-	struct duo *d = *state;
-
 	ping_pong_asleep(d, 300);
 }
 
@@ -1056,9 +1038,8 @@ TEST(send__leaves_it_to_a_thread)
 }
 
 /* Reading one queue of a domain in vain drives its other endpoints, whose peers may wait. */
-TEST_IN(domain__idle_reads, duo_setup, duo_teardown)
+WORLD_TEST(domain__idle_reads, duo, d)
 {
-	struct duo *d = *state;
 	char out[8] = "x", in[8];
 	struct iovec iov = { .iov_base = out, .iov_len = sizeof(out) };
 	struct fi_cq_tagged_entry e;
@@ -1081,9 +1062,8 @@ TEST_IN(domain__idle_reads, duo_setup, duo_teardown)
 }
 
 /* A program that sleeps in its own poll() is woken by what arrives. */
-TEST_IN(trywait__arrival, duo_setup, duo_teardown)
+WORLD_TEST(trywait__arrival, duo, d)
 {
-	struct duo *d = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fi_cq_tagged_entry e;
 	char out[8] = "x", in[8];
@@ -1148,9 +1128,8 @@ TEST(keyless__sockaddr)
 }
 
 /* In a child of fork the endpoint refuses to work and can be closed; the parent does not notice. */
-TEST_IN(fork__child, duo_setup, duo_teardown)
+WORLD_TEST(fork__child, duo, d)
 {
-	struct duo *d = *state;
 	char out[8] = "x", in[8];
 	pid_t pid;
 	int status;
@@ -1178,10 +1157,8 @@ TEST_IN(fork__child, duo_setup, duo_teardown)
 }
 
 /* Every place in the tables that programs call blindly is filled. */
-TEST_IN(ops__full, duo_setup, duo_teardown)
+WORLD_TEST(ops__full, duo, d)
 {
-	struct duo *d = *state;
-
 #define FULL(table)                                                                                                    \
 	for (size_t i = 0; i < (table)->size / sizeof(void *); i++)                                                    \
 	assert_non_null(((void **)(table))[i])
@@ -1235,9 +1212,8 @@ TEST(stats__file)
 }
 
 /* Whose NIC cannot tell of marks of the network hears so, once, if any are asked for. */
-TEST_IN(marks__said_once, world_setup, world_teardown)
+WORLD_TEST(marks__said_once, world, w)
 {
-	struct world *w = *state;
 	struct uccl_nic_caps deaf = { .mtu = 1500 }, hears = { .mtu = 1500, .marks = true };
 	struct uccl_domain *d;
 	struct node a;

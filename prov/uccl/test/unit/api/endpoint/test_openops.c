@@ -14,9 +14,8 @@ static struct fi_uccl_ops_ep *ops_open(struct node *n)
 	return ops;
 }
 
-TEST_IN(open__names, world_setup, world_teardown)
+WORLD_TEST(open__names, world, w)
 {
-	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
 	struct fi_uccl_stats st;
 	struct fid_ep *ep;
@@ -39,9 +38,8 @@ TEST_IN(open__names, world_setup, world_teardown)
 }
 
 /* What a conversation leaves in the counters, and what is known of a peer after it. */
-TEST_IN(stats__of_a_conversation, world_setup, world_teardown)
+WORLD_TEST(stats__of_a_conversation, world, w)
 {
-	struct world *w = *state;
 	struct fi_uccl_stats st, part;
 	struct fi_uccl_ops_ep *ops;
 	struct fi_uccl_peer peer;
@@ -89,9 +87,8 @@ TEST_IN(stats__of_a_conversation, world_setup, world_teardown)
 }
 
 /* More peers than the first snapshot has room for; those that were never connected have no time. */
-TEST_IN(peers__many, world_setup, world_teardown)
+WORLD_TEST(peers__many, world, w)
 {
-	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
 	static struct fi_uccl_peer peers[300];
 	struct node a;
@@ -120,9 +117,8 @@ TEST_IN(peers__many, world_setup, world_teardown)
 	node_close(&a);
 }
 
-TEST_IN(dropped__reasons, world_setup, world_teardown)
+WORLD_TEST(dropped__reasons, world, w)
 {
-	struct world *w = *state;
 	struct fi_uccl_ops_ep *ops;
 	uint64_t count, sum = 0;
 	struct fi_uccl_stats st;

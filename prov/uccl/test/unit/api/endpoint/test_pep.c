@@ -44,9 +44,8 @@ TEST(open__states)
 }
 
 /* What a request tells of who asks is where that one is. */
-TEST_IN(request__info, pair_setup, pair_teardown)
+WORLD_TEST(request__info, pair, p)
 {
-	struct pair *p = *state;
 	uint8_t name[FI_UCCL_ADDR_LEN];
 	size_t len = sizeof(name);
 	struct fi_info *info;
@@ -62,9 +61,8 @@ TEST_IN(request__info, pair_setup, pair_teardown)
 }
 
 /* More than the program wants to have waiting are turned away; when it answers, others may come. */
-TEST_IN(backlog__full, pair_setup, pair_teardown)
+WORLD_TEST(backlog__full, pair, p)
 {
-	struct pair *p = *state;
 	struct fi_eq_err_entry err;
 	struct party c;
 	struct told t, u;
@@ -89,9 +87,8 @@ TEST_IN(backlog__full, pair_setup, pair_teardown)
  * Requests that name another address than their sender's, or none, or have no number, and what is no request, are
  * refused and counted. PROTOCOL R112
  */
-TEST_IN(request__bad, pair_setup, pair_teardown)
+WORLD_TEST(request__bad, pair, p)
 {
-	struct pair *p = *state;
 	uint8_t own[FI_UCCL_ADDR_LEN + 300], other[FI_UCCL_ADDR_LEN];
 	size_t len = FI_UCCL_ADDR_LEN;
 	struct uccl_addr listener;

@@ -127,10 +127,8 @@ static void send_one(struct pair *p, int from, int to, size_t len)
 	free(in);
 }
 
-TEST_IN(context__all_pairs, pair_setup, pair_teardown)
+WORLD_TEST(context__all_pairs, pair, p)
 {
-	struct pair *p = *state;
-
 	for (int from = 0; from < CTX; from++)
 		for (int to = 0; to < CTX; to++)
 			send_one(p, from, to, 100000 * to + 1);
@@ -140,9 +138,8 @@ TEST_IN(context__all_pairs, pair_setup, pair_teardown)
 	assert_int_equal(fi_send(p->a.sep, p->a.name, 1, NULL, p->a.peer, NULL), -FI_EOPBADSTATE);
 }
 
-TEST_IN(context__write, pair_setup, pair_teardown)
+WORLD_TEST(context__write, pair, p)
 {
-	struct pair *p = *state;
 	uint8_t out[64], mem[64] = { 0 };
 	struct fid_mr *mr;
 
@@ -156,9 +153,8 @@ TEST_IN(context__write, pair_setup, pair_teardown)
 }
 
 /* Contexts end one by one. */
-TEST_IN(context__closed_alone, pair_setup, pair_teardown)
+WORLD_TEST(context__closed_alone, pair, p)
 {
-	struct pair *p = *state;
 	struct fid_ep *again;
 
 	send_one(p, 1, 1, 10);

@@ -100,9 +100,8 @@ static void got(struct group *g, int i, void *context, uint64_t flags, size_t le
 		assert_int_equal(buf[k], with);
 }
 
-TEST_IN(srx_recv__in_the_order_of_messages, group_setup, group_teardown)
+WORLD_TEST(srx_recv__in_the_order_of_messages, group, g)
 {
-	struct group *g = *state;
 	uint8_t buf[4][64];
 
 	for (int i = 0; i < 4; i++)
@@ -144,9 +143,8 @@ TEST(srx_recv__unexpected)
 	free(big);
 }
 
-TEST_IN(srx_recv__directed, group_setup, group_teardown)
+WORLD_TEST(srx_recv__directed, group, g)
 {
-	struct group *g = *state;
 	uint8_t a[8], b[8];
 
 	/* handle 5 is nobody's: it takes nothing and stops nothing */
@@ -156,9 +154,8 @@ TEST_IN(srx_recv__directed, group_setup, group_teardown)
 	got(g, 0, b, FI_RECV | FI_MSG, 8, b, 1);
 }
 
-TEST_IN(srx_recv__full, group_setup, group_teardown)
+WORLD_TEST(srx_recv__full, group, g)
 {
-	struct group *g = *state;
 	uint8_t buf[64];
 
 	assert_int_equal(g->srx->ops->rx_size_left(g->srx), 64);
@@ -172,9 +169,8 @@ TEST_IN(srx_recv__full, group_setup, group_teardown)
 }
 
 /* One buffer for messages to all endpoints; the last one that fits gives it back. */
-TEST_IN(srx_recv__multi, group_setup, group_teardown)
+WORLD_TEST(srx_recv__multi, group, g)
 {
-	struct group *g = *state;
 	uint8_t buf[100], next[100];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf };
@@ -200,9 +196,8 @@ TEST_IN(srx_recv__multi, group_setup, group_teardown)
 	assert_int_equal(fi_cancel(&g->srx->fid, next), -FI_ENOENT);
 }
 
-TEST_IN(srx_peek__claim, group_setup, group_teardown)
+WORLD_TEST(srx_peek__claim, group, g)
 {
-	struct group *g = *state;
 	uint8_t buf[8];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	struct fi_msg_tagged msg = {
@@ -285,9 +280,8 @@ static void *post_one(void *arg)
 }
 
 /* While no message waits, a receive is posted without a search for endpoints: it needs no lock of their list. */
-TEST_IN(recv__searches_no_endpoints, group_setup, group_teardown)
+WORLD_TEST(recv__searches_no_endpoints, group, g)
 {
-	struct group *g = *state;
 	struct uccl_srx *srx = uccl_srx_of(&g->srx->fid);
 	struct poster p = { .srx = g->srx };
 	uint64_t end = uccl_clock() + PATIENCE_NS;

@@ -16,9 +16,8 @@ static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 	return cntr;
 }
 
-TEST_IN(open__kinds, world_setup, world_teardown)
+WORLD_TEST(open__kinds, world, w)
 {
-	struct world *w = *state;
 	struct fi_cntr_attr bytes = { .events = (enum fi_cntr_events)1 }, set = { .wait_obj = FI_WAIT_SET };
 	struct fid_cntr *cntr;
 
@@ -28,9 +27,8 @@ TEST_IN(open__kinds, world_setup, world_teardown)
 	assert_int_equal(fi_close(&cntr->fid), 0);
 }
 
-TEST_IN(read__all_changes, world_setup, world_teardown)
+WORLD_TEST(read__all_changes, world, w)
 {
-	struct world *w = *state;
 	struct fid_cntr *c;
 
 	c = cntr_open(w, FI_WAIT_NONE);
@@ -57,9 +55,8 @@ static void *count_later(void *arg)
 	return NULL;
 }
 
-TEST_IN(wait__ends, world_setup, world_teardown)
+WORLD_TEST(wait__ends, world, w)
 {
-	struct world *w = *state;
 	struct fid_cntr *c;
 	pthread_t thread;
 	uint64_t t;
@@ -87,9 +84,8 @@ static void *fail_later(void *arg)
 }
 
 /* Failures of before the wait do not end it, one during it does. */
-TEST_IN(wait__failure, world_setup, world_teardown)
+WORLD_TEST(wait__failure, world, w)
 {
-	struct world *w = *state;
 	struct fid_cntr *c;
 	pthread_t thread;
 	int rc;
@@ -106,9 +102,8 @@ TEST_IN(wait__failure, world_setup, world_teardown)
 	assert_int_equal(fi_close(&c->fid), 0);
 }
 
-TEST_IN(trywait__fd, world_setup, world_teardown)
+WORLD_TEST(trywait__fd, world, w)
 {
-	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fid_cntr *c;
 	struct fid *fids[1];

@@ -35,9 +35,8 @@ static void push(struct fid_cq *cq, uint64_t i)
 	uccl_cq_push(inside(cq), &e, i * 7);
 }
 
-TEST_IN(open__kinds, world_setup, world_teardown)
+WORLD_TEST(open__kinds, world, w)
 {
-	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND,
 						  FI_WAIT_YIELD };
 	struct fi_cq_attr bad_format = { .format = (enum fi_cq_format)9 }, bad_wait = { .wait_obj = FI_WAIT_SET };
@@ -54,9 +53,8 @@ TEST_IN(open__kinds, world_setup, world_teardown)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-TEST_IN(read__formats, world_setup, world_teardown)
+WORLD_TEST(read__formats, world, w)
 {
-	struct world *w = *state;
 	struct fi_cq_entry c[2];
 	struct fi_cq_msg_entry m[2];
 	struct fi_cq_data_entry d[2];
@@ -80,9 +78,8 @@ TEST_IN(read__formats, world_setup, world_teardown)
 }
 
 /* The size that was asked for is where posting stops, never where entries are lost. */
-TEST_IN(push__beyond_size, world_setup, world_teardown)
+WORLD_TEST(push__beyond_size, world, w)
 {
-	struct world *w = *state;
 	enum { N = 5000 };
 	struct fi_cq_tagged_entry e;
 	fi_addr_t src;
@@ -112,9 +109,8 @@ TEST_IN(push__beyond_size, world_setup, world_teardown)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-TEST_IN(readerr__in_turn, world_setup, world_teardown)
+WORLD_TEST(readerr__in_turn, world, w)
 {
-	struct world *w = *state;
 	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND, .tag = 4 }, got[4];
 	struct fi_cq_err_entry err;
 	char own[8], text[64];
@@ -174,9 +170,8 @@ static void *ask_for_text(void *arg)
 }
 
 /* The text stays the caller's, whatever another thread reads meanwhile. */
-TEST_IN(strerror__beside_readerr, world_setup, world_teardown)
+WORLD_TEST(strerror__beside_readerr, world, w)
 {
-	struct world *w = *state;
 	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND };
 	struct fi_cq_err_entry err;
 	struct fid_cq *cq;
@@ -196,9 +191,8 @@ TEST_IN(strerror__beside_readerr, world_setup, world_teardown)
 }
 
 /* Among many, in any order; the ring grows and turns meanwhile. */
-TEST_IN(cancel__among_many, world_setup, world_teardown)
+WORLD_TEST(cancel__among_many, world, w)
 {
-	struct world *w = *state;
 	enum { N = 1000 };
 	static const struct uccl_ep *const eps[2] = { (void *)64, (void *)128 };
 	struct fi_cq_err_entry err;
@@ -237,9 +231,8 @@ TEST_IN(cancel__among_many, world_setup, world_teardown)
 }
 
 /* The entry of a program for 1.17 ends at 80 bytes, that of one for 1.20 has a source behind them. */
-TEST_IN(readerr__tail, world_setup, world_teardown)
+WORLD_TEST(readerr__tail, world, w)
 {
-	struct world *w = *state;
 	union {
 		struct fi_cq_err_entry e;
 		fi_addr_t word[16];
@@ -261,9 +254,8 @@ TEST_IN(readerr__tail, world_setup, world_teardown)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-TEST_IN(sread__time, world_setup, world_teardown)
+WORLD_TEST(sread__time, world, w)
 {
-	struct world *w = *state;
 	struct fi_cq_tagged_entry e;
 	struct fid_cq *cq;
 	uint64_t t;
@@ -304,9 +296,8 @@ static void *sleep_for_some(void *arg)
 }
 
 /* Several threads sleep on one queue while entries come: none sleeps on. */
-TEST_IN(sread__many_sleepers, world_setup, world_teardown)
+WORLD_TEST(sread__many_sleepers, world, w)
 {
-	struct world *w = *state;
 	struct sleeper s = { 0 };
 	pthread_t t[3];
 	struct fid_cq *cq;
@@ -327,9 +318,8 @@ TEST_IN(sread__many_sleepers, world_setup, world_teardown)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
-TEST_IN(trywait__fd, world_setup, world_teardown)
+WORLD_TEST(trywait__fd, world, w)
 {
-	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	enum fi_wait_obj obj;
 	struct fi_wait_pollfd wp = { .nfds = 0 };

@@ -14,9 +14,8 @@ static struct fid_eq *eq_open(struct world *w, enum fi_wait_obj wait, uint64_t f
 	return eq;
 }
 
-TEST_IN(open__kinds, world_setup, world_teardown)
+WORLD_TEST(open__kinds, world, w)
 {
-	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND };
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_SET };
 	struct fid_eq *eq;
@@ -29,9 +28,8 @@ TEST_IN(open__kinds, world_setup, world_teardown)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-TEST_IN(read__in_order, world_setup, world_teardown)
+WORLD_TEST(read__in_order, world, w)
 {
-	struct world *w = *state;
 	struct fi_eq_entry e = { .data = 1 }, got;
 	struct fid_eq *eq;
 	uint32_t event;
@@ -59,9 +57,8 @@ TEST_IN(read__in_order, world_setup, world_teardown)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-TEST_IN(readerr__none, world_setup, world_teardown)
+WORLD_TEST(readerr__none, world, w)
 {
-	struct world *w = *state;
 	struct fi_eq_err_entry err = { .err = 77 };
 	struct fi_eq_entry e = { .data = 1 };
 	struct fid_eq *eq;
@@ -75,9 +72,8 @@ TEST_IN(readerr__none, world_setup, world_teardown)
 	assert_int_equal(fi_close(&eq->fid), 0); /* with an event unread */
 }
 
-TEST_IN(sread__time, world_setup, world_teardown)
+WORLD_TEST(sread__time, world, w)
 {
-	struct world *w = *state;
 	struct fi_eq_entry got;
 	struct fid_eq *eq;
 	uint32_t event;
@@ -101,9 +97,8 @@ static void *write_one(void *arg)
 	return NULL;
 }
 
-TEST_IN(sread__woken, world_setup, world_teardown)
+WORLD_TEST(sread__woken, world, w)
 {
-	struct world *w = *state;
 	struct fi_eq_entry got;
 	struct fid_eq *eq;
 	pthread_t thread;
@@ -117,9 +112,8 @@ TEST_IN(sread__woken, world_setup, world_teardown)
 	assert_int_equal(fi_close(&eq->fid), 0);
 }
 
-TEST_IN(trywait__fd, world_setup, world_teardown)
+WORLD_TEST(trywait__fd, world, w)
 {
-	struct world *w = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fi_eq_entry e = { .data = 1 };
 	struct fid_eq *eq;

@@ -17,9 +17,8 @@ static struct fid_cntr *cntr_open(struct world *w, enum fi_wait_obj wait)
 	return cntr;
 }
 
-TEST_IN(open__flags, world_setup, world_teardown)
+WORLD_TEST(open__flags, world, w)
 {
-	struct world *w = *state;
 	struct fi_poll_attr odd = { .flags = 1 };
 	struct fid_poll *set;
 
@@ -30,9 +29,8 @@ TEST_IN(open__flags, world_setup, world_teardown)
 	assert_int_equal(fi_close(&set->fid), 0);
 }
 
-TEST_IN(poll__counters, world_setup, world_teardown)
+WORLD_TEST(poll__counters, world, w)
 {
-	struct world *w = *state;
 	struct fi_poll_attr attr = { .flags = 0 };
 	struct fid_poll *set;
 	struct fid_cntr *a, *b;
@@ -63,9 +61,8 @@ TEST_IN(poll__counters, world_setup, world_teardown)
 }
 
 /* A queue is told of as long as there is something to read; looking moves data. */
-TEST_IN(poll__queues, world_setup, world_teardown)
+WORLD_TEST(poll__queues, world, w)
 {
-	struct world *w = *state;
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8], mark_a, mark_b;
 	struct fid_poll *set;

@@ -19,9 +19,8 @@ static struct fid_wait *set_open(struct world *w, enum fi_wait_obj obj)
 	return set;
 }
 
-TEST_IN(open__kinds, world_setup, world_teardown)
+WORLD_TEST(open__kinds, world, w)
 {
-	struct world *w = *state;
 	static const enum fi_wait_obj kinds[] = { FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD };
 	struct fi_wait_attr flags = { .flags = 1 }, none = { .wait_obj = FI_WAIT_NONE };
 	struct fi_wait_attr set = { .wait_obj = FI_WAIT_SET };
@@ -84,9 +83,8 @@ static void members_close(struct members *m)
 WORLD_FIXTURE(members)
 
 /* Something unread in one member ends the wait at once, and every time until it is read. */
-TEST_IN(wait__has_something, members_setup, members_teardown)
+WORLD_TEST(wait__has_something, members, m)
 {
-	struct members *m = *state;
 	struct fi_eq_entry e = { .data = 5 };
 	uint32_t event;
 
@@ -109,9 +107,8 @@ static void *write_main(void *arg)
 }
 
 /* Another thread's doing wakes the sleeper, who sleeps by call or on the descriptor. */
-TEST_IN(wait__woken, members_setup, members_teardown)
+WORLD_TEST(wait__woken, members, m)
 {
-	struct members *m = *state;
 	struct pollfd pfd = { .events = POLLIN };
 	struct fi_eq_entry e;
 	struct fid *fids[1];
@@ -137,9 +134,8 @@ TEST_IN(wait__woken, members_setup, members_teardown)
 }
 
 /* A message that comes is seen without anybody reading the queue. */
-TEST_IN(wait__arrival, members_setup, members_teardown)
+WORLD_TEST(wait__arrival, members, m)
 {
-	struct members *m = *state;
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
 	struct fi_cq_tagged_entry e;
 	struct node b;

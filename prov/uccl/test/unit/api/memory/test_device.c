@@ -210,10 +210,8 @@ static void message(struct pair *p, size_t len, bool src, bool dst, bool unexpec
 	buf_free(&d);
 }
 
-TEST_IN(device__messages, pair_setup, pair_teardown)
+WORLD_TEST(device__messages, pair, p)
 {
-	struct pair *p = *state;
-
 	for (unsigned int i = 0; i < NSIZES; i++)
 		for (unsigned int way = 0; way < 32; way++)
 			if (way & 3)
@@ -221,9 +219,8 @@ TEST_IN(device__messages, pair_setup, pair_teardown)
 }
 
 /* Those to one peer come in the order in which they were sent, whatever memory they are in. */
-TEST_IN(device__order, pair_setup, pair_teardown)
+WORLD_TEST(device__order, pair, p)
 {
-	struct pair *p = *state;
 	enum { N = 200 };
 	struct buf s[N], d[N];
 
@@ -306,19 +303,16 @@ static void rma_checked(struct pair *p, size_t len, unsigned int seed, bool src,
 	buf_free(&r);
 }
 
-TEST_IN(device__rma, pair_setup, pair_teardown)
+WORLD_TEST(device__rma, pair, p)
 {
-	struct pair *p = *state;
-
 	for (unsigned int i = 0; i < NSIZES; i++)
 		for (unsigned int way = 1; way < 16; way++)
 			rma_checked(p, sizes[i], i, way & 1, way & 2, way & 4, way & 8);
 }
 
 /* Who hears of a write finds its bytes; and those who find a flag written later find what was written before. */
-TEST_IN(device__rma_order, pair_setup, pair_teardown)
+WORLD_TEST(device__rma_order, pair, p)
 {
-	struct pair *p = *state;
 	struct buf s = buf_new(true, 8000), d = buf_new(true, 8000), flag = buf_new(false, 8), one = buf_new(false, 8);
 
 	buf_reg(p, &d);
@@ -353,9 +347,8 @@ TEST_IN(device__rma_order, pair_setup, pair_teardown)
 	buf_free(&one);
 }
 
-TEST_IN(device__delivery_complete, pair_setup, pair_teardown)
+WORLD_TEST(device__delivery_complete, pair, p)
 {
-	struct pair *p = *state;
 	static const size_t len[] = { 8, 65536, 1u << 20 };
 
 	for (int i = 0; i < 3; i++) {
@@ -375,9 +368,8 @@ TEST_IN(device__delivery_complete, pair_setup, pair_teardown)
 }
 
 /* The buffer is the program's when the call returns. */
-TEST_IN(device__inject, pair_setup, pair_teardown)
+WORLD_TEST(device__inject, pair, p)
 {
-	struct pair *p = *state;
 	struct buf s = buf_new(true, 4096), d = buf_new(true, 4096);
 
 	buf_reg(p, &d);
@@ -398,10 +390,8 @@ TEST_IN(device__inject, pair_setup, pair_teardown)
 	buf_free(&d);
 }
 
-TEST_IN(device__self, pair_setup, pair_teardown)
+WORLD_TEST(device__self, pair, p)
 {
-	struct pair *p = *state;
-
 	for (unsigned int way = 1; way < 8; way++) {
 		struct buf s = buf_new(way & 1, 700000), d = buf_new(way & 2, 700000);
 
@@ -436,9 +426,8 @@ TEST_IN(device__self, pair_setup, pair_teardown)
 }
 
 /* Operands, results and targets on devices; and of those that meet at one place none is lost. PROTOCOL R193 */
-TEST_IN(device__atomics, pair_setup, pair_teardown)
+WORLD_TEST(device__atomics, pair, p)
 {
-	struct pair *p = *state;
 	struct buf d = buf_new(true, 64), h = buf_new(false, 64), other = buf_new(true, 64);
 	uint64_t one = 1, result = 0, at = (uintptr_t)h.at, key;
 	fi_addr_t to[4];

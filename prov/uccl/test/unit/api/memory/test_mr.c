@@ -4,9 +4,8 @@
 
 static char buf[4096];
 
-TEST_IN(reg__keys, world_setup, world_teardown)
+WORLD_TEST(reg__keys, world, w)
 {
-	struct world *w = *state;
 	struct fid_mr *a, *b, *c;
 
 	assert_int_equal(fi_mr_reg(w->domain, buf, sizeof(buf), FI_REMOTE_WRITE, 0, 0x1122334455667788, 0, &a, NULL),
@@ -38,9 +37,8 @@ TEST(reg__prov_key)
 	world_close(&w);
 }
 
-TEST_IN(regattr__forms, world_setup, world_teardown)
+WORLD_TEST(regattr__forms, world, w)
 {
-	struct world *w = *state;
 	struct iovec iov[5] = { { buf, 8 }, { buf + 8, 8 }, { buf, 1 }, { buf, 1 }, { buf, 1 } };
 	/* what lies behind the fields of 1.17 without FI_HMEM is not ours to judge */
 	struct fi_mr_attr attr = { .mr_iov = iov, .iov_count = 2, .access = FI_SEND, .requested_key = 9,

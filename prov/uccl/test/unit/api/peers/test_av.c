@@ -51,9 +51,8 @@ static fi_addr_t insert(struct fid_av *av, const struct uccl_addr *a)
 	return out;
 }
 
-TEST_IN(open__attr, world_setup, world_teardown)
+WORLD_TEST(open__attr, world, w)
 {
-	struct world *w = *state;
 	struct fi_av_attr attr = { .type = FI_AV_UNSPEC };
 	struct fid_av *av;
 
@@ -168,9 +167,8 @@ TEST(open__cut_off)
 	world_close(&w);
 }
 
-TEST_IN(insert__many, world_setup, world_teardown)
+WORLD_TEST(insert__many, world, w)
 {
-	struct world *w = *state;
 	enum { N = 1000 };
 	struct fid_av *av;
 
@@ -190,9 +188,8 @@ TEST_IN(insert__many, world_setup, world_teardown)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-TEST_IN(insert__bad_ones, world_setup, world_teardown)
+WORLD_TEST(insert__bad_ones, world, w)
 {
-	struct world *w = *state;
 	uint8_t raw[3][UCCL_ADDR_LEN];
 	struct uccl_addr a = addr_of(1, 1, 1), b = addr_of(2, 2, 2);
 	fi_addr_t out[3] = { 7, 7, 7 };
@@ -225,9 +222,8 @@ TEST_IN(insert__bad_ones, world_setup, world_teardown)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-TEST_IN(find__incarnations, world_setup, world_teardown)
+WORLD_TEST(find__incarnations, world, w)
 {
-	struct world *w = *state;
 	struct uccl_addr old = addr_of(1, 1, 1), young = addr_of(1, 1, 2), keyless = addr_of(1, 1, 0);
 	struct uccl_addr other = addr_of(1, 2, 1), third = addr_of(1, 1, 3);
 	struct fid_av *av;
@@ -291,9 +287,8 @@ TEST(context__of_an_rdma_nic)
 	world_close(&w);
 }
 
-TEST_IN(remove__and_reuse, world_setup, world_teardown)
+WORLD_TEST(remove__and_reuse, world, w)
 {
-	struct world *w = *state;
 	struct uccl_addr a[4], got;
 	fi_addr_t gone[2] = { 1, 2 };
 	struct fid_av *av;
@@ -320,9 +315,8 @@ TEST_IN(remove__and_reuse, world_setup, world_teardown)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-TEST_IN(lookup__lengths, world_setup, world_teardown)
+WORLD_TEST(lookup__lengths, world, w)
 {
-	struct world *w = *state;
 	struct uccl_addr a = addr_of(1, 1, 1);
 	uint8_t raw[UCCL_ADDR_LEN], got[UCCL_ADDR_LEN] = { 0 };
 	size_t len = sizeof(got);
@@ -344,9 +338,8 @@ TEST_IN(lookup__lengths, world_setup, world_teardown)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-TEST_IN(straddr__text, world_setup, world_teardown)
+WORLD_TEST(straddr__text, world, w)
 {
-	struct world *w = *state;
 	struct uccl_addr a = addr_of(7, 7000, 0xabc);
 	uint8_t raw[UCCL_ADDR_LEN];
 	char text[128];
@@ -435,9 +428,8 @@ TEST(insertsym__counts)
 	world_close(&w);
 }
 
-TEST_IN(insert__event_queue, world_setup, world_teardown)
+WORLD_TEST(insert__event_queue, world, w)
 {
-	struct world *w = *state;
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_NONE };
 	struct fi_eq_err_entry err;
 	struct fi_eq_entry entry;

@@ -60,9 +60,8 @@ WORLD_FIXTURE(bench)
 		free(v_);                                                                                              \
 	} while (0)
 
-TEST_IN(open__ranges, bench_setup, bench_teardown)
+WORLD_TEST(open__ranges, bench, b)
 {
-	struct bench *b = *state;
 	struct fi_av_set_attr bad = { .start_addr = 0, .end_addr = 3 };
 	struct uccl_avset *s;
 	struct fid_av_set *fid;
@@ -86,9 +85,8 @@ TEST_IN(open__ranges, bench_setup, bench_teardown)
 	assert_int_equal(fi_av_set(b->av, &bad, &fid, NULL), -FI_EINVAL);
 }
 
-TEST_IN(change__keeps_the_order, bench_setup, bench_teardown)
+WORLD_TEST(change__keeps_the_order, bench, b)
 {
-	struct bench *b = *state;
 	struct uccl_avset *s, *t;
 	fi_addr_t name;
 

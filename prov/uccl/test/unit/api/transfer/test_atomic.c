@@ -35,9 +35,8 @@ static void duo_close(struct duo *d)
 
 WORLD_FIXTURE(duo)
 
-TEST_IN(atomic__forms, duo_setup, duo_teardown)
+WORLD_TEST(atomic__forms, duo, d)
 {
-	struct duo *d = *state;
 	uint64_t five[2] = { 5, 6 }, was[2], with[2] = { 10, 10 };
 	struct fi_ioc one[2] = { { &five[0], 1 }, { &five[1], 1 } }, res[2] = { { &was[0], 1 }, { &was[1], 1 } };
 	struct fi_ioc cmp[1] = { { with, 2 } };
@@ -95,9 +94,8 @@ TEST_IN(atomic__forms, duo_setup, duo_teardown)
  * The counter of a region that waits for writes: whoever waits there wants to know that something has changed, also if
  * the initiator got the old value. A look alone changes nothing.
  */
-TEST_IN(atomic__region_counters, duo_setup, duo_teardown)
+WORLD_TEST(atomic__region_counters, duo, d)
 {
-	struct duo *d = *state;
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_NONE };
 	uint64_t one = 1, was = 0, with = 2;
 	struct fid_cntr *writes, *both;
@@ -130,9 +128,8 @@ TEST_IN(atomic__region_counters, duo_setup, duo_teardown)
 }
 
 /* What does not exist, does not fit, or is too much, is refused at once. */
-TEST_IN(atomic__refuses, duo_setup, duo_teardown)
+WORLD_TEST(atomic__refuses, duo, d)
 {
-	struct duo *d = *state;
 	uint64_t v[2] = { 1, 2 };
 	struct fi_ioc two = { v, 2 }, one = { v, 1 };
 	struct fi_rma_ioc rma = { 0, 1, 7 };
@@ -160,9 +157,8 @@ TEST_IN(atomic__refuses, duo_setup, duo_teardown)
 }
 
 /* The largest that the queries promise are done, for every pair of type and operation that they name. */
-TEST_IN(query__all, duo_setup, duo_teardown)
+WORLD_TEST(query__all, duo, d)
 {
-	struct duo *d = *state;
 	static uint8_t big[65536], was[65536];
 	struct fi_atomic_attr attr;
 	size_t n;

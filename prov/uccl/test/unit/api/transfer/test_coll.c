@@ -501,9 +501,8 @@ static void no_support(struct fid_ep *ep)
 	assert_int_equal(ep->collective->msg(ep, &msg, NULL, NULL, 0, 0), -FI_ENOSYS);
 }
 
-TEST_IN(call__without_collectives, world_setup, world_teardown)
+WORLD_TEST(call__without_collectives, world, w)
 {
-	struct world *w = *state;
 	struct fid_ep *srx, *sep, *tx;
 
 	assert_int_equal(fi_srx_context(w->domain, NULL, &srx, NULL), 0);

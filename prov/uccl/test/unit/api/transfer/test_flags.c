@@ -214,10 +214,8 @@ static void nothing_happened(struct bench *t)
 }
 
 /* Each cell of the table, over real endpoints. */
-TEST_IN(flags__each_cell, bench_setup, bench_teardown)
+WORLD_TEST(flags__each_cell, bench, t)
 {
-	struct bench *t = *state;
-
 	for (size_t i = 0; i < uccl_array_len(table); i++)
 		for (enum uccl_call c = 0; c <= UCCL_CALL_COLLECTIVE; c++) {
 			bool can = table[i].calls[c] == '+';
@@ -237,10 +235,8 @@ TEST_IN(flags__each_cell, bench_setup, bench_teardown)
 }
 
 /* No call knows a bit that the table does not have. */
-TEST_IN(flags__unknown_bits, bench_setup, bench_teardown)
+WORLD_TEST(flags__unknown_bits, bench, t)
 {
-	struct bench *t = *state;
-
 	for (int bit = 0; bit < 64; bit++)
 		for (enum uccl_call c = 0; c <= UCCL_CALL_COLLECTIVE; c++) {
 			if (1ULL << bit & named())
@@ -252,10 +248,8 @@ TEST_IN(flags__unknown_bits, bench_setup, bench_teardown)
 	nothing_happened(t);
 }
 
-TEST_IN(flags__combined, bench_setup, bench_teardown)
+WORLD_TEST(flags__combined, bench, t)
 {
-	struct bench *t = *state;
-
 	for (enum uccl_call c = UCCL_CALL_RECVMSG; c <= UCCL_CALL_TRECVMSG; c++) {
 		assert_int_equal(call(t, c, FI_DISCARD), -FI_EINVAL);
 		assert_int_equal(call(t, c, FI_PEEK | FI_CLAIM | FI_DISCARD), -FI_EINVAL);
@@ -275,9 +269,8 @@ TEST_IN(flags__combined, bench_setup, bench_teardown)
 }
 
 /* The same rules for work that is queued, when it is queued. */
-TEST_IN(flags__deferred_work, bench_setup, bench_teardown)
+WORLD_TEST(flags__deferred_work, bench, t)
 {
-	struct bench *t = *state;
 	struct iovec iov = { NULL, 0 };
 	struct fi_op_msg m = { .msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC } };
 	struct fi_op_tagged tm = { .msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC } };
@@ -325,9 +318,8 @@ TEST_IN(flags__deferred_work, bench_setup, bench_teardown)
 }
 
 /* Default flags are checked when they are set, whichever way that is. */
-TEST_IN(flags__defaults, bench_setup, bench_teardown)
+WORLD_TEST(flags__defaults, bench, t)
 {
-	struct bench *t = *state;
 	static const uint64_t bad_tx[] = { FI_COMMIT_COMPLETE, FI_MULTI_RECV, FI_FENCE, FI_MULTICAST, 1ULL << 50 };
 	static const uint64_t bad_rx[] = { FI_INJECT, FI_DELIVERY_COMPLETE, FI_PEEK, FI_MATCH_COMPLETE, 1ULL << 50 };
 	struct fi_tx_attr *tx;

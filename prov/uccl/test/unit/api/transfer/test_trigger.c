@@ -71,9 +71,8 @@ static struct fi_triggered_context at(struct duo *d, size_t threshold)
 	return t;
 }
 
-TEST_IN(trigger__each_kind, duo_setup, duo_teardown)
+WORLD_TEST(trigger__each_kind, duo, d)
 {
-	struct duo *d = *state;
 	struct fi_triggered_context t1, t2, t3, bad = { .event_type = FI_TRIGGER_XPU };
 	uint64_t v = 5, in = 0;
 	struct iovec iov = { &v, 8 }, riov = { &in, 8 };
@@ -117,9 +116,8 @@ TEST_IN(trigger__each_kind, duo_setup, duo_teardown)
 }
 
 /* Each piece of work counts, and by that triggers the next. */
-TEST_IN(work__chain, duo_setup, duo_teardown)
+WORLD_TEST(work__chain, duo, d)
 {
-	struct duo *d = *state;
 	uint64_t one = 11, two = 0;
 	struct iovec wiov = { &one, 8 }, riov = { &two, 8 };
 	struct fi_rma_iov rma = { .addr = 16, .len = 8, .key = 7 };
@@ -162,9 +160,8 @@ TEST_IN(work__chain, duo_setup, duo_teardown)
 	assert_int_equal(fi_control(&d->w.domain->fid, FI_QUEUE_WORK, &never), 0);
 }
 
-TEST_IN(work__atomics, duo_setup, duo_teardown)
+WORLD_TEST(work__atomics, duo, d)
 {
-	struct duo *d = *state;
 	uint64_t five = 5, was[2] = { 0 }, ten = 10;
 	struct fi_ioc in = { &five, 1 }, cmp = { &ten, 1 }, out[2] = { { &was[0], 1 }, { &was[1], 1 } };
 	struct fi_rma_ioc rma = { .addr = 0, .count = 1, .key = 7 };
@@ -255,9 +252,8 @@ TEST(work__names)
 }
 
 /* What cannot be posted when its time has come ends with an error, as the call that accepted it returned long ago. */
-TEST_IN(trigger__fails, duo_setup, duo_teardown)
+WORLD_TEST(trigger__fails, duo, d)
 {
-	struct duo *d = *state;
 	struct fi_triggered_context t;
 	uint64_t v = 5;
 	struct iovec iov = { &v, 8 };
@@ -302,9 +298,8 @@ TEST_IN(trigger__fails, duo_setup, duo_teardown)
 }
 
 /* An alias that is closed takes with it what was posted through it. */
-TEST_IN(trigger__alias, duo_setup, duo_teardown)
+WORLD_TEST(trigger__alias, duo, d)
 {
-	struct duo *d = *state;
 	struct fi_triggered_context t;
 	uint64_t v = 5;
 	struct iovec iov = { &v, 8 };
@@ -332,9 +327,8 @@ static void *adder(void *arg)
 }
 
 /* One thread moves the counter while another closes endpoints that operations wait for. */
-TEST_IN(trigger__closed_meanwhile, duo_setup, duo_teardown)
+WORLD_TEST(trigger__closed_meanwhile, duo, d)
 {
-	struct duo *d = *state;
 	struct fi_triggered_context t[4];
 	uint64_t v = 5;
 	struct iovec iov = { &v, 8 };

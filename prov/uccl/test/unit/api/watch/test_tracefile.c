@@ -238,7 +238,4 @@ TEST(tracefile__cut_off)
 	unlink(path);
 }
 
-int main(void)
-{
-	return tests_run(setup, teardown);
-}
+TESTS_MAIN_IN(setup, teardown)

@@ -86,9 +86,8 @@ TEST(slots__by_need)
 }
 
 /* A silent peer is asked to give back what another one needs, and until it has answered it keeps that. PROTOCOL R141 */
-TEST(slots__given_back)
+LAN_TEST(slots__given_back, lan_new_open(4))
 {
-	struct lan *l = lan_new_open(4);
 	uint32_t kept;
 
 	for (int i = 0; i < 4; i++)
@@ -110,14 +109,11 @@ TEST(slots__given_back)
 	slots_stream(l, 4, 40);
 	assert_true(grant_of(l, 0)->believed < 100);
 	assert_true(grant_of(l, 2)->believed > 400);
-	lan_free(l);
 }
 
 /* Other endpoints of the process take a part of the queue. PROTOCOL R20 */
-TEST(slots__smaller_queue)
+LAN_TEST(slots__smaller_queue, lan_new_open(3))
 {
-	struct lan *l = lan_new_open(3);
-
 	lan_talk(l);
 	slots_stream(l, 1, 20);
 	assert_true(grant_of(l, 0)->believed > 600);
@@ -132,7 +128,6 @@ TEST(slots__smaller_queue)
 	assert_true(grant_of(l, 0)->believed + grant_of(l, 2)->believed <= 250);
 	/* One of its packets takes as much of the queue as one of who came later. */
 	assert_int_equal(grant_of(l, 0)->share.cost, grant_of(l, 2)->share.cost);
-	lan_free(l);
 }
 
 /* Fewer slots than peers: everything arrives, and no more is promised than there is. PROTOCOL R177 R179 */

@@ -7,9 +7,8 @@
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
-TEST(new__found_by_place_and_incarnation)
+LAN_TEST(new__found_by_place_and_incarnation, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), other;
 	struct uccl_engine *e = l->node[0].e;
 	struct conn *c;
@@ -38,16 +37,14 @@ TEST(new__found_by_place_and_incarnation)
 	assert_true(conn_new(e, &addr, true)->peer.self);
 	addr.incarnation = 5;
 	assert_false(conn_new(e, &addr, true)->peer.self);
-	lan_free(l);
 }
 
 /*
  * Peers that restart again and again. Who nobody knows is forgotten some time after its end; who is held stays, and so
  * does one whose message was not taken yet. PROTOCOL R133
  */
-TEST(forget__restarts)
+LAN_TEST(forget__restarts, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_peer *held = NULL;
 
@@ -78,13 +75,11 @@ TEST(forget__restarts)
 	}
 	lan_pass(l, 100 * SECOND);
 	assert_int_equal(e->conns.n, 2);
-	lan_free(l);
 }
 
 /* Strangers by thousands, none of which anybody knows: what is remembered of them is bounded. PROTOCOL R133 */
-TEST(forget__many)
+LAN_TEST(forget__many, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr addr = *uccl_engine_addr(l->node[0].e);
 
@@ -98,13 +93,11 @@ TEST(forget__many)
 	assert_non_null(conn_find(e, &addr.nic, addr.incarnation));
 	assert_true(lan_conn(l, 1, 0)->peer.open);
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* The only peer, which nobody holds, ends because it was silent: it is forgotten, too. PROTOCOL R133 */
-TEST(forget__the_last)
+LAN_TEST(forget__the_last, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[0].e)->nic;
 	struct uccl_engine *e = l->node[1].e;
 
@@ -116,7 +109,6 @@ TEST(forget__the_last)
 	lan_pass(l, 200 * SECOND);
 	assert_int_equal(e->conns.n, 0);
 	assert_true(uccl_engine_expiry(e) == UCCL_NEVER);
-	lan_free(l);
 }
 
 static enum lan_verdict no_answers(struct lan *l, const struct lan_event *ev)
@@ -200,10 +192,8 @@ TEST(fail__tells_the_peer)
 }
 
 /* A CLOSE is lost: what the peer sends next brings another one, but not many. PROTOCOL R311 */
-TEST(fail__told_again)
+LAN_TEST(fail__told_again, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->filter = lose_close;
 	l->n = 3;
@@ -216,7 +206,6 @@ TEST(fail__told_again)
 	assert_true(l->n < 0);
 	/* One for each 5 ms. */
 	assert_in_range(-l->n, 1, 2);
-	lan_free(l);
 }
 
 /* Who is known to be gone is told nothing, nor who said CLOSE itself. PROTOCOL R311 */
@@ -238,9 +227,8 @@ TEST(fail__tells_not)
 }
 
 /* Who was looked up and let go of, and never was connected, leaves nothing, however many. PROTOCOL R133 */
-TEST(reap__never_connected)
+LAN_TEST(reap__never_connected, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr a = {.nic = uccl_engine_addr(e)->nic};
 	struct uccl_peer *p[3];
@@ -271,14 +259,11 @@ TEST(reap__never_connected)
 	uccl_peer_release(lan_peer(l, 0, 1));
 	lan_pass(l, MS);
 	assert_int_equal(e->conns.n, 4);
-	lan_free(l);
 }
 
 /* PROTOCOL R50 */
-TEST(close_seen__ends_the_peer)
+LAN_TEST(close_seen__ends_the_peer, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(1));
 	uccl_engine_drain(l->node[1].e, l->now);
@@ -289,7 +274,6 @@ TEST(close_seen__ends_the_peer)
 	assert_int_equal(lan_stats(l, 0)->peers_dead, 0);
 	assert_true(uccl_peer_closed(lan_peer(l, 0, 1)));
 	assert_int_equal(lan_send(l, 0, 1, src, 10, NULL), -FI_ECONNABORTED);
-	lan_free(l);
 }
 
 TESTS_MAIN

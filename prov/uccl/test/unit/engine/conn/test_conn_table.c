@@ -27,9 +27,8 @@ static uint32_t count_at(struct uccl_engine *e, const struct uccl_nic_addr *at)
 }
 
 /* All that live at a place, and nobody else. */
-TEST(at__the_living)
+LAN_TEST(at__the_living, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr a = stranger(1), b = stranger(2);
 	struct conn *first, *second, *other;
@@ -52,13 +51,11 @@ TEST(at__the_living)
 	assert_null(conns_at(e, &a.nic));
 	conn_free(other, &e->conns.live);
 	assert_null(conns_at(e, &b.nic));
-	lan_free(l);
 }
 
 /* Told to be at one place, and found at another. PROTOCOL R118 */
-TEST(move__to_another_place)
+LAN_TEST(move__to_another_place, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr a = stranger(1), b = stranger(2);
 	struct conn *c;
@@ -70,7 +67,6 @@ TEST(move__to_another_place)
 	assert_ptr_equal(conns_at(e, &b.nic), c);
 	assert_ptr_equal(conn_find(e, &a.nic, a.incarnation), c);
 	assert_null(conn_find(e, &b.nic, a.incarnation));
-	lan_free(l);
 }
 
 /* Looks for who is at a place, and reports about it: the best time of several for 1000. */
@@ -93,9 +89,8 @@ static double find_cost(struct lan *l)
 }
 
 /* However many connections there are: to find those at one place, nobody looks at all of them. */
-TEST(at__cost)
+LAN_TEST(at__cost, lan_new_open(1))
 {
-	struct lan *l = lan_new_open(1);
 	double few = 0, many;
 
 	for (uint32_t n = 0; n < 10000; n++) {
@@ -108,7 +103,6 @@ TEST(at__cost)
 	many = find_cost(l);
 	print_message("%.3f us with 100, %.3f us with 10,000\n", few * 1e3, many * 1e3);
 	assert_true(many < 20 * few);
-	lan_free(l);
 }
 
 /* Two endpoints; the second takes those who do not know its key. */
@@ -168,9 +162,8 @@ TEST(join__before_the_handshake)
 }
 
 /* The other one connects to us: receives from either name are receives from it. PROTOCOL R134 */
-TEST(join__who_connects_to_us)
+LAN_TEST(join__who_connects_to_us, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	const struct lan_comp *c;
 	uint8_t src[2] = {1, 2}, dst[2];
@@ -191,13 +184,11 @@ TEST(join__who_connects_to_us)
 	assert_ptr_equal(l->node[0].e->msg_ep.sole.peer, by_name);
 	uccl_engine_pair(l->node[0].e, by_place);
 	assert_ptr_equal(l->node[0].e->msg_ep.sole.peer, by_name);
-	lan_free(l);
 }
 
 /* What comes back for a read that waits comes from the one peer. PROTOCOL R134 */
-TEST(join__reads_that_wait)
+LAN_TEST(join__reads_that_wait, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	const struct lan_comp *c;
 	struct uccl_op *op;
@@ -221,7 +212,6 @@ TEST(join__reads_that_wait)
 	}
 	assert_true(TAILQ_EMPTY(&by_place->rx.all) && TAILQ_EMPTY(&by_name->rx.all));
 	assert_ptr_equal(by_name->rx.all.tqh_last, &by_name->rx.all.tqh_first);
-	lan_free(l);
 }
 
 /* The whole name is known, and only the place was used. PROTOCOL R134 */
@@ -243,9 +233,8 @@ TEST(join__with_an_idle_name)
 }
 
 /* Ourselves, by either name. */
-TEST(join__ourselves)
+LAN_TEST(join__ourselves, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *self = lan_peer_keyless(l, 0, 0);
 	uint8_t src[1] = {7}, dst[1];
 
@@ -255,13 +244,11 @@ TEST(join__ourselves)
 	assert_int_equal(lan_send(l, 0, 0, src, 1, LAN_CTX(2)), 0);
 	lan_run(l, UCCL_NS_PER_S);
 	assert_int_equal(lan_waiting(l, 0), 2);
-	lan_free(l);
 }
 
 /* Of several names of one place, the place alone means the one that we are connected to, and no other's place. */
-TEST(peer__who_is_there)
+LAN_TEST(peer__who_is_there, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e), row = old;
 	struct uccl_peer *stale, *elsewhere, *now;
@@ -280,13 +267,11 @@ TEST(peer__who_is_there)
 	lan_run(l, UCCL_NS_PER_S);
 	assert_ptr_not_equal(now, stale);
 	assert_ptr_equal(lan_peer_keyless(l, 0, 1), now);
-	lan_free(l);
 }
 
 /* Somebody else lives there than the whole name says: the place is another peer, and the one of that name is dead. */
-TEST(join__not_another)
+LAN_TEST(join__not_another, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name;
 	uint8_t src[1] = {0}, dst[1];
@@ -302,16 +287,14 @@ TEST(join__not_another)
 	lan_expect(l, 0, LAN_CTX(2), 0);
 	lan_expect(l, 1, LAN_CTX(3), 0);
 	assert_false(uccl_peer_same(by_place, by_name));
-	lan_free(l);
 }
 
 /*
  * It was connected to us, and that has ended; its process lives. By its place it is reached again, by its whole name it
  * has ended for good as long as nobody does that. PROTOCOL R295
  */
-TEST(join__with_the_dead)
+LAN_TEST(join__with_the_dead, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place, *by_name;
 	uint8_t src[1] = {0}, dst[2];
 
@@ -328,7 +311,6 @@ TEST(join__with_the_dead)
 	lan_expect(l, 0, LAN_CTX(3), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
 	assert_ptr_equal(lan_peer(l, 0, 1), by_place);
-	lan_free(l);
 }
 
 static bool from(struct lan *l, uint32_t n)
@@ -385,9 +367,8 @@ TEST(half__takes_little)
 }
 
 /* A stranger that knocks again, and one that restarts at its place. */
-TEST(half__once)
+LAN_TEST(half__once, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr a = stranger(1);
 	struct conn *c, *next;
@@ -406,7 +387,6 @@ TEST(half__once)
 	conn_validated(next, l->now);
 	assert_int_equal(c->peer.dead, FI_ECONNRESET);
 	assert_int_equal(e->table.nhalf, 0);
-	lan_free(l);
 }
 
 /*
@@ -466,9 +446,8 @@ TEST(half__bounded)
  * Those that have said something are bounded, too: from one address, and in all, so that there is room for whom this
  * side asks for. PROTOCOL R135
  */
-TEST(half__not_all_of_the_table)
+LAN_TEST(half__not_all_of_the_table, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr one = stranger(0), mine = stranger(1 << 20);
 	struct conn *c;
@@ -496,7 +475,6 @@ TEST(half__not_all_of_the_table)
 	assert_non_null(uccl_engine_peer(e, &mine, true));
 	e->conns.n = n + 1;
 	assert_true(from(l, 2));
-	lan_free(l);
 }
 
 static enum lan_verdict mute(struct lan *l, const struct lan_event *ev)
@@ -542,9 +520,8 @@ TEST(half__told)
 }
 
 /* The first word may be lost and said again, or be the last. */
-TEST(half__first_word)
+LAN_TEST(half__first_word, muted())
 {
-	struct lan *l = muted();
 	uint8_t dst[1];
 
 	lan_recv(l, 1, dst, 1, LAN_CTX(2));
@@ -554,7 +531,6 @@ TEST(half__first_word)
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
 	assert_int_equal(l->node[1].e->table.nhalf, 0);
-	lan_free(l);
 }
 
 /* It closes before its first word, or we do: the other hears of it. */
@@ -609,9 +585,8 @@ static double accept_cost(struct lan *l, uint32_t *at)
 }
 
 /* However many connections there are, one more costs the same. PROTOCOL R135 */
-TEST(half__cost)
+LAN_TEST(half__cost, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	uint32_t at = 1;
 	double few = accept_cost(l, &at), many;
 
@@ -623,7 +598,6 @@ TEST(half__cost)
 	many = accept_cost(l, &at);
 	print_message("%.2f us for a handshake with few, %.2f us with 10,000\n", few * 1e4, many * 1e4);
 	assert_true(many < 20 * few);
-	lan_free(l);
 }
 
 TESTS_MAIN

@@ -15,10 +15,8 @@ static enum lan_verdict lose_close_acks(struct lan *l, const struct lan_event *e
 }
 
 /* The peer is dead to us and still answers, so that its closer need not linger. PROTOCOL R50 R51 */
-TEST(drain__close_is_answered_again)
+LAN_TEST(drain__close_is_answered_again, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->filter = lose_close_acks;
 	l->node[0].e->cfg.linger_ns = 10 * SECOND;
@@ -30,14 +28,11 @@ TEST(drain__close_is_answered_again)
 	assert_true(uccl_engine_drained(l->node[0].e));
 	assert_int_equal(l->n, 4);
 	assert_int_equal(lan_stats(l, 1)->peers_closed, 1);
-	lan_free(l);
 }
 
 /* Never answered: not longer than the linger time. PROTOCOL R51 */
-TEST(drain__lingers)
+LAN_TEST(drain__lingers, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->node[1].asleep = true;
 	uccl_engine_drain(l->node[0].e, l->now);
@@ -50,7 +45,6 @@ TEST(drain__lingers)
 	l->node[1].asleep = false;
 	lan_run(l, 10 * MS);
 	assert_int_equal(lan_stats(l, 1)->peers_closed, 1);
-	lan_free(l);
 }
 
 static enum lan_verdict lose_acks(struct lan *l, const struct lan_event *ev)
@@ -59,10 +53,8 @@ static enum lan_verdict lose_acks(struct lan *l, const struct lan_event *ev)
 }
 
 /* What was accepted is delivered before the end, though the last acknowledgement is lost. PROTOCOL R51 */
-TEST(drain__last_ack_lost)
+LAN_TEST(drain__last_ack_lost, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->filter = lose_acks;
 	lan_fill(src, 60000, 1);
@@ -77,14 +69,11 @@ TEST(drain__last_ack_lost)
 	lan_run(l, SECOND);
 	lan_expect(l, 1, LAN_CTX(1), 0);
 	lan_check(dst, 60000, 1);
-	lan_free(l);
 }
 
 /* The peer never takes the data: closing does not wait for ever. PROTOCOL R51 */
-TEST(drain__stuck_data)
+LAN_TEST(drain__stuck_data, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);
@@ -95,7 +84,6 @@ TEST(drain__stuck_data)
 	assert_true(uccl_engine_drained(l->node[0].e));
 	lan_kill(l, 0);
 	lan_expect(l, 0, LAN_CTX(2), FI_ECANCELED);
-	lan_free(l);
 }
 
 /* Two of which the first drains with a message to the second, which does not answer yet. */
@@ -110,10 +98,8 @@ static struct lan *drain_unanswered(void)
 }
 
 /* A message that was complete before there was a connection is delivered all the same. PROTOCOL R51 */
-TEST(drain__not_connected)
+LAN_TEST(drain__not_connected, drain_unanswered())
 {
-	struct lan *l = drain_unanswered();
-
 	lan_pass(l, 1 * SECOND);
 	assert_false(uccl_engine_drained(l->node[0].e));
 	l->node[1].asleep = false;
@@ -121,38 +107,29 @@ TEST(drain__not_connected)
 	lan_pass(l, 3 * SECOND);
 	lan_expect(l, 1, LAN_CTX(2), 0);
 	assert_true(uccl_engine_drained(l->node[0].e));
-	lan_free(l);
 }
 
 /* Nobody ever answers: for a bounded time. */
-TEST(drain__never_connected)
+LAN_TEST(drain__never_connected, drain_unanswered())
 {
-	struct lan *l = drain_unanswered();
-
 	lan_pass(l, 6 * SECOND);
 	assert_true(uccl_engine_drained(l->node[0].e));
-	lan_free(l);
 }
 
 /* Both at once. PROTOCOL R50 R51 */
-TEST(drain__both)
+LAN_TEST(drain__both, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	uccl_engine_drain(l->node[0].e, l->now);
 	uccl_engine_drain(l->node[1].e, l->now);
 	lan_pass(l, 50 * MS);
 	assert_true(uccl_engine_drained(l->node[0].e));
 	assert_true(uccl_engine_drained(l->node[1].e));
-	lan_free(l);
 }
 
 /* The answer to CLOSE finds the NIC full: the closer asks again. */
-TEST(drain__answer_finds_nic_full)
+LAN_TEST(drain__answer_finds_nic_full, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->node[1].nic->room = 0;
 	uccl_engine_drain(l->node[0].e, l->now);
@@ -163,14 +140,11 @@ TEST(drain__answer_finds_nic_full)
 	l->node[1].nic->room = -1;
 	lan_pass(l, 50 * MS);
 	assert_true(uccl_engine_drained(l->node[0].e));
-	lan_free(l);
 }
 
 /* What is posted to a peer that nobody has connected to, while we drain already, is accepted and delivered. */
-TEST(drain__posted_later)
+LAN_TEST(drain__posted_later, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	uccl_engine_drain(l->node[0].e, l->now);
 	assert_true(uccl_engine_drained(l->node[0].e));
 	lan_recv(l, 1, dst, 100, LAN_CTX(2));
@@ -181,18 +155,14 @@ TEST(drain__posted_later)
 	lan_expect(l, 1, LAN_CTX(2), 0);
 	assert_int_equal(lan_stats(l, 1)->peers_closed, 1);
 	assert_true(uccl_engine_drained(l->node[0].e));
-	lan_free(l);
 }
 
-TEST(drain__nobody)
+LAN_TEST(drain__nobody, lan_new_open(1))
 {
-	struct lan *l = lan_new_open(1);
-
 	l->now = 0;
 	uccl_engine_drain(l->node[0].e, 0);
 	assert_true(l->node[0].e->drain.began_ns != 0);
 	assert_true(uccl_engine_drained(l->node[0].e));
-	lan_free(l);
 }
 
 /* A thousand polls of node 0, which drains and cannot end: the best time of several. */

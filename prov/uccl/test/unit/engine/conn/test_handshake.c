@@ -12,10 +12,8 @@
 
 static uint8_t src[1 << 18], dst[1 << 18];
 
-TEST(connect__on_first_send)
+LAN_TEST(connect__on_first_send, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_peer(l, 0, 1);
 	lan_run(l, SECOND);
 	assert_int_equal(l->packets, 0);
@@ -29,7 +27,6 @@ TEST(connect__on_first_send)
 	lan_expect(l, 0, LAN_CTX(2), 0);
 	assert_int_equal(lan_stats(l, 1)->connects, 1);
 	assert_int_equal(l->node[1].e->conns.n, 1);
-	lan_free(l);
 }
 
 /*
@@ -147,17 +144,14 @@ static enum lan_verdict double_all(struct lan *l, const struct lan_event *ev)
 }
 
 /* Everything comes twice: nothing happens twice. PROTOCOL R9 */
-TEST(connect__doubled)
+LAN_TEST(connect__doubled, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	l->filter = double_all;
 	lan_talk(l);
 	lan_run(l, SECOND);
 	assert_int_equal(lan_stats(l, 0)->connects, 1);
 	assert_int_equal(lan_stats(l, 1)->connects, 1);
 	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
-	lan_free(l);
 }
 
 /* PROTOCOL R7 */
@@ -186,9 +180,8 @@ TEST(connect__keyless)
 }
 
 /* PROTOCOL R6 */
-TEST(connect__wrong_key)
+LAN_TEST(connect__wrong_key, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e);
 
 	addr.key[3] ^= 0x10;
@@ -197,13 +190,11 @@ TEST(connect__wrong_key)
 	assert_int_equal(lan_waiting(l, 0), 0);
 	assert_true(lan_dropped(l, 1, UCCL_DROP_MAC) > 0);
 	assert_int_equal(l->node[1].e->conns.n, 0);
-	lan_free(l);
 }
 
 /* The address was wrong, then the right one is given: the same peer gets its key. */
-TEST(connect__key_learnt_later)
+LAN_TEST(connect__key_learnt_later, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e);
 
 	lan_recv(l, 1, dst, 10, LAN_CTX(2));
@@ -215,13 +206,11 @@ TEST(connect__key_learnt_later)
 	lan_run(l, 3 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
-	lan_free(l);
 }
 
 /* The place answers, but somebody else lives there now. PROTOCOL R10 */
-TEST(connect__to_an_earlier_incarnation)
+LAN_TEST(connect__to_an_earlier_incarnation, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
 
 	lan_kill(l, 1);
@@ -237,13 +226,11 @@ TEST(connect__to_an_earlier_incarnation)
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &old, true), src, 10, NULL), -FI_ECONNRESET);
 	/* The new one is another peer. */
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* An open peer restarts at its address and connects: the old one is dead, the new one lives. PROTOCOL R10 */
-TEST(connect__restart)
+LAN_TEST(connect__restart, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_peer *old;
 
 	lan_talk(l);
@@ -266,7 +253,6 @@ TEST(connect__restart)
 	assert_ptr_not_equal(lan_peer(l, 0, 1), old);
 	assert_int_equal(old->dead, FI_ECONNRESET);
 	lan_talk(l);
-	lan_free(l);
 }
 
 static enum lan_verdict hold_init(struct lan *l, const struct lan_event *ev)
@@ -275,10 +261,8 @@ static enum lan_verdict hold_init(struct lan *l, const struct lan_event *ev)
 }
 
 /* A late INIT of an incarnation that is dead by now wakes nobody. PROTOCOL R10 */
-TEST(connect__late_init)
+LAN_TEST(connect__late_init, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(1)), 0);
 	l->filter = hold_init;
 	lan_run(l, 3 * MS);
@@ -291,7 +275,6 @@ TEST(connect__late_init)
 	lan_run(l, 10 * MS);
 	assert_int_equal(l->node[0].e->conns.nopen, 0);
 	assert_true(lan_dropped(l, 0, UCCL_DROP_STALE) + lan_dropped(l, 0, UCCL_DROP_STATE) > 0);
-	lan_free(l);
 }
 
 static enum lan_verdict no_answers(struct lan *l, const struct lan_event *ev)
@@ -341,9 +324,8 @@ TEST(connect__gave_up_and_comes_again)
 }
 
 /* Our answer comes when it has given up: it says so, and nobody waits. PROTOCOL R311 */
-TEST(connect__answer_came_too_late)
+LAN_TEST(connect__answer_came_too_late, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_peer *p = lan_peer(l, 0, 1);
 
 	l->filter = no_answers;
@@ -359,13 +341,11 @@ TEST(connect__answer_came_too_late)
 	/* It never was proven to be there, so that is no end for good. */
 	assert_ptr_not_equal(lan_peer(l, 1, 0), NULL);
 	assert_int_equal(uccl_peer_ended(lan_peer(l, 1, 0)), 0);
-	lan_free(l);
 }
 
 /* A recorded or forged handshake ends nobody: only who has our answer does. PROTOCOL R10 */
-TEST(connect__forged)
+LAN_TEST(connect__forged, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr other;
 	struct conn *forged;
 
@@ -388,7 +368,6 @@ TEST(connect__forged)
 		lan_pass(l, SECOND);
 		assert_int_equal(uccl_peer_ended(p), 0);
 	}
-	lan_free(l);
 }
 
 /* By its place alone it is reached whoever is there when it opens: not who was there at the first question. */
@@ -413,10 +392,8 @@ TEST(connect__restart_between_steps)
 }
 
 /* The NIC refuses the peer: its operations end, once. */
-TEST(connect__nic_refuses)
+LAN_TEST(connect__nic_refuses, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	l->node[0].nic->connect_error = -FI_ENOMEM;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, SECOND);
@@ -424,13 +401,11 @@ TEST(connect__nic_refuses)
 	assert_int_equal(lan_stats(l, 0)->connect_fails, 1);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_MEMORY), 1);
 	assert_int_equal(l->node[0].e->conns.nopen, 0);
-	lan_free(l);
 }
 
 /* Nobody is made to wait for ever. PROTOCOL R47 */
-TEST(connect__timeout)
+LAN_TEST(connect__timeout, lan_new())
 {
-	struct lan *l = lan_new();
 	struct uccl_addr nobody;
 
 	l->node[0].cfg.connect_timeout_ns = 2 * SECOND;
@@ -444,13 +419,11 @@ TEST(connect__timeout)
 	lan_pass(l, SECOND);
 	lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
 	assert_int_equal(lan_stats(l, 0)->connect_fails, 1);
-	lan_free(l);
 }
 
 /* Retries grow rarer, and never stop. PROTOCOL R9 */
-TEST(connect__retries)
+LAN_TEST(connect__retries, lan_new_open(1))
 {
-	struct lan *l = lan_new_open(1);
 	struct uccl_addr nobody = *uccl_engine_addr(l->node[0].e);
 	uint64_t txs;
 
@@ -465,19 +438,15 @@ TEST(connect__retries)
 	lan_pass(l, 10 * SECOND);
 	assert_in_range(l->node[0].nic->txs - txs, 15, 25);
 	assert_int_equal(lan_waiting(l, 0), 0);
-	lan_free(l);
 }
 
-TEST(rx__draining_takes_nobody)
+LAN_TEST(rx__draining_takes_nobody, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	uccl_engine_drain(l->node[1].e, l->now);
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, 100 * MS);
 	assert_true(lan_dropped(l, 1, UCCL_DROP_STATE) > 0);
 	assert_int_equal(l->node[1].e->conns.n, 0);
-	lan_free(l);
 }
 
 static void packet(uint8_t *out, uint8_t type, uint64_t token, const uint8_t *rec)
@@ -488,9 +457,8 @@ static void packet(uint8_t *out, uint8_t type, uint64_t token, const uint8_t *re
 }
 
 /* A label may cost a socket: who asks must not choose that of the answer. PROTOCOL R5 */
-TEST(rx__hello_keeps_no_label)
+LAN_TEST(rx__hello_keeps_no_label, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = 1, .rec = rec};
 	uint16_t labels = l->node[0].nic->nic.caps.labels;
@@ -506,7 +474,6 @@ TEST(rx__hello_keeps_no_label)
 	}
 	assert_int_equal(l->node[0].nic->txs, labels);
 	assert_int_equal(l->node[0].nic->labels, 1);
-	lan_free(l);
 }
 
 /* Handshake packets out of the blue: each refused by its reason. PROTOCOL R3 R5 R6 */
@@ -577,9 +544,8 @@ TEST(rx__handshake_checks)
 }
 
 /* A COOKIE nobody asked for. PROTOCOL R5 */
-TEST(rx__forged_cookie)
+LAN_TEST(rx__forged_cookie, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
 	struct conn *c = lan_conn(l, 0, 1);
 
@@ -595,7 +561,6 @@ TEST(rx__forged_cookie)
 	l->node[1].asleep = false;
 	lan_run(l, SECOND);
 	lan_expect(l, 0, LAN_CTX(1), 0);
-	lan_free(l);
 }
 
 /* Node 1 as one of the former version: it understands only that, and says nothing else. Handshakes have one format. */
@@ -692,16 +657,13 @@ static enum lan_verdict ours_lost(struct lan *l, const struct lan_event *ev)
 }
 
 /* What asks for the former version never makes two of ours believe that they are. PROTOCOL R334 */
-TEST(former__not_among_ours)
+LAN_TEST(former__not_among_ours, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	l->filter = ours_lost;
 	lan_talk(l);
 	lan_run(l, SECOND);
 	assert_int_equal(lan_stats(l, 0)->connects, 1);
 	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
-	lan_free(l);
 }
 
 static enum lan_verdict count_segments(struct lan *l, const struct lan_event *ev)

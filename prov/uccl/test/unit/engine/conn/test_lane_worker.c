@@ -60,10 +60,8 @@ static void arrives(struct lan *l, uint64_t len)
 	lan_check(dst[1], len, 1);
 }
 
-TEST(send__over_lanes)
+LAN_TEST(send__over_lanes, lanes_open(LANES, LANES))
 {
-	struct lan *l = lanes_open(LANES, LANES);
-
 	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
 	arrives(l, BYTES);
@@ -73,7 +71,6 @@ TEST(send__over_lanes)
 	assert_int_equal(lan_stats(l, PRIMARY(1))->rx_lane_bytes, lan_stats(l, PRIMARY(0))->tx_lane_bytes);
 	assert_true(carried(l, LANE(0, 0)) >= 2 * UCCL_STRIPE_BYTES);
 	assert_true(carried(l, LANE(0, 1)) >= 2 * UCCL_STRIPE_BYTES);
-	lan_sides_free(l);
 }
 
 /* Its envelope carries no more than a short stripe, and lanes the rest: each has some if there is enough. */
@@ -98,7 +95,7 @@ TEST(send__short)
 		for (int k = 0; k < LANES; k++)
 			used += carried(l, LANE(0, k)) > 0;
 		assert_int_equal(used, v[i].lanes);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -130,15 +127,14 @@ TEST(send__while_busy)
 			assert_int_equal(carried(l, LANE(0, k)) > 0, n >= UCCL_LANES_FIRST);
 		/* That is over: the next one is the primary's again. */
 		assert_true(lan_peer(l, PRIMARY(0), PRIMARY(1))->send.unsolicited == 0);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
 /* A long one is the primary's for a short beginning if it is alone, and else not at all. */
-TEST(send__long_beside_others)
+LAN_TEST(send__long_beside_others, lanes_open(LANES, LANES))
 {
 	enum { MANY = 4, LONG = 4 * UCCL_LANES_FIRST };
-	struct lan *l = lanes_open(LANES, LANES);
 
 	for (int k = 0; k < MANY; k++)
 		lan_recv(l, PRIMARY(1), dst[1] + (size_t)k * LONG, LONG, LAN_CTX(2));
@@ -151,17 +147,15 @@ TEST(send__long_beside_others)
 	}
 	assert_memory_equal(dst[1], src[0], (size_t)MANY * LONG);
 	assert_true(carried(l, PRIMARY(0)) > LAN_MTU / 2 && carried(l, PRIMARY(0)) < 2 * LAN_MTU);
-	lan_sides_free(l);
 }
 
 /*
  * To a peer that knows long stripes only, what is too short to be shared goes over lanes all the same, if the primary
  * has others to take. PROTOCOL R224
  */
-TEST(send__beside_others)
+LAN_TEST(send__beside_others, lanes_open(LANES, LANES))
 {
 	enum { MANY = 8, SHORT = UCCL_LANES_BESIDE + 70000 };
-	struct lan *l = lanes_open(LANES, LANES);
 
 	for (int side = 0; side < 2; side++)
 		lan_peer(l, PRIMARY(side), PRIMARY(!side))->short_stripes = false;
@@ -181,7 +175,6 @@ TEST(send__beside_others)
 		assert_int_equal(carried(l, LANE(0, 1)) > 0, n > 1);
 		assert_true(carried(l, PRIMARY(0)) > SHORT - UCCL_LANES_BESIDE);
 	}
-	lan_sides_free(l);
 }
 
 /* One side has fewer, or none. */
@@ -202,7 +195,7 @@ TEST(send__fewer_lanes)
 			assert_int_equal(carried(l, LANE(side, 0)) > UCCL_STRIPE_BYTES, n[i][0] && n[i][1]);
 			assert_int_equal(carried(l, LANE(side, 1)), 0);
 		}
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -235,7 +228,7 @@ TEST(send__written_by_primary)
 	for (int k = 0; k < LANES; k++)
 		assert_int_equal(carried(l, LANE(0, k)), 0);
 	assert_int_equal(lan_stats(l, PRIMARY(0))->tx_lane_bytes, 0);
-	lan_sides_free(l);
+	lan_free(l);
 }
 
 /* Node j as i knows it. */
@@ -245,9 +238,8 @@ static struct uccl_peer *known(struct lan *l, int i, int j, bool create)
 }
 
 /* A packet nobody but a lane takes, and it only for what the primary lets it. PROTOCOL R181 */
-TEST(data__refused)
+LAN_TEST(data__refused, lanes_open(LANES, LANES))
 {
-	struct lan *l = lanes_open(LANES, LANES);
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_DATA, .rec = rec, .data = src[0], .len = 100};
 	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
@@ -285,7 +277,6 @@ TEST(data__refused)
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager + 2 * UCCL_STRIPE_BYTES);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&lan_conn(l, PRIMARY(1), PRIMARY(0))->peer.flow, &in, 0),
 			 UCCL_DROP_OVERLAP);
-	lan_sides_free(l);
 }
 
 static int region_resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
@@ -312,7 +303,6 @@ TEST(revoke__write)
 		const struct lan_comp *c;
 		struct uccl_op *op;
 
-		(void)state;
 		target->msg_ep.target.ops = &region_ops;
 		op = lan_op(l, PRIMARY(0), UCCL_OP_WRITE, 0, src[0], BYTES);
 		op->peer = lan_peer(l, PRIMARY(0), PRIMARY(1));
@@ -334,7 +324,7 @@ TEST(revoke__write)
 		assert_true(rounds % 2 || !c->err);
 		assert_true(c->err || carried(l, LANE(0, 0)) >= 2 * UCCL_STRIPE_BYTES);
 		assert_int_equal(lan_channel[1][0]->unanswered, 0);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -393,7 +383,7 @@ TEST(unsolicited__without_an_answer)
 		arrives(l, n);
 		assert_int_equal(parked(), 0);
 		assert_int_equal(p->tx.unsolicited_bytes, 0);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -412,7 +402,7 @@ TEST(unsolicited__one_way)
 		while (!lan_waiting(l, PRIMARY(1)) && l->now - began < SECOND)
 			lan_round(l);
 		took[ahead] = l->now - began;
-		lan_sides_free(l);
+		lan_free(l);
 	}
 	assert_true(took[0] >= 3 * LAN_DELAY_NS);
 	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
@@ -430,9 +420,8 @@ static void envelope_alone(struct lan *l)
 }
 
 /* Its envelope comes first, and finds its receive: nothing waits. PROTOCOL R266 */
-TEST(unsolicited__envelope_first)
+LAN_TEST(unsolicited__envelope_first, lanes_met(LANES, LANES))
 {
-	struct lan *l = lanes_met(LANES, LANES);
 	uint64_t before = by_lanes(l);
 
 	envelope_alone(l);
@@ -444,7 +433,6 @@ TEST(unsolicited__envelope_first)
 		for (int k = 0; k < LANES; k++)
 			l->node[LANE(side, k)].asleep = false;
 	arrives(l, UCCL_UNSOLICITED_MAX);
-	lan_sides_free(l);
 }
 
 /* Not to who knows nothing of it or is short of memory; nor over unknown lanes, nor too much. PROTOCOL R265 */
@@ -473,15 +461,14 @@ TEST(unsolicited__not)
 		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), large, n, LAN_CTX(3)), 0);
 		lan_run(l, MS);
 		assert_int_equal(by_lanes(l) - before, i == CASES ? n : 0);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 	free(large);
 }
 
 /* Also what CTS does not ask for is asked for over lanes, so that all of them become known. PROTOCOL R265 */
-TEST(unsolicited__names_lanes)
+LAN_TEST(unsolicited__names_lanes, lanes_met(LANES, LANES))
 {
-	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 
 	p->lanes.peers[1]->named = false;
@@ -492,13 +479,11 @@ TEST(unsolicited__names_lanes)
 	lan_run(l, SECOND);
 	lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
 	assert_true(p->lanes.peers[1]->named);
-	lan_sides_free(l);
 }
 
 /* What lanes hold is held: who leaves much of it there is told to hold back. PROTOCOL R42 R265 */
-TEST(unsolicited__held)
+LAN_TEST(unsolicited__held, lanes_met(LANES, LANES))
 {
-	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 	struct uccl_msg_ep *m = &l->node[PRIMARY(1)].e->msg_ep;
 	uint64_t before;
@@ -538,16 +523,14 @@ TEST(unsolicited__held)
 	assert_int_equal(m->unexpected.bytes + m->unexpected.left_bytes + m->unexpected.n, 0);
 	lan_run(l, SECOND);
 	assert_int_equal(parked(), 0);
-	lan_sides_free(l);
 }
 
 /*
  * Its peer ends while its unsolicited data is on its way: nobody writes there any more, and nothing stays. PROTOCOL
  * R183 R186
  */
-TEST(unsolicited__peer_fails)
+LAN_TEST(unsolicited__peer_fails, lanes_met(LANES, LANES))
 {
-	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
 	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
 	struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
@@ -575,13 +558,11 @@ TEST(unsolicited__peer_fails)
 	conn_fail(lan_conn(l, PRIMARY(0), PRIMARY(1)), FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
 	lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECONNABORTED);
-	lan_sides_free(l);
 }
 
 /* It was short of memory then, and is not reached again: what has left stays unsolicited. PROTOCOL R265 */
-TEST(unsolicited__not_taken_back)
+LAN_TEST(unsolicited__not_taken_back, lanes_met(LANES, LANES))
 {
-	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 	struct uccl_op *op;
 
@@ -596,7 +577,6 @@ TEST(unsolicited__not_taken_back)
 	assert_non_null(op->tx.striped.unsolicited);
 	assert_int_equal(op->tx.unsolicited_bytes, UCCL_UNSOLICITED_MAX);
 	arrives(l, UCCL_UNSOLICITED_MAX);
-	lan_sides_free(l);
 }
 
 static uint64_t device_copies;
@@ -694,7 +674,7 @@ TEST(unsolicited__any_place)
 		assert_int_equal(e->msg_ep.rx_pool.used, 0);
 		assert_int_equal(e->msg_ep.unexpected.bytes, 0);
 		assert_int_equal(lan_channel[1][0]->unanswered + lan_channel[1][1]->unanswered, 0);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -757,7 +737,7 @@ TEST(unsolicited__refused)
 	in.rtype = UCCL_REC_EAGER;
 	uccl_rec_set_bulk(rec, mseq, 0, 200);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&primary->flow, &in, 0), UCCL_DROP_HANDLE);
-	lan_sides_free(l);
+	lan_free(l);
 #undef PUT
 }
 
@@ -771,7 +751,6 @@ TEST(unsolicited__contradicts)
 		struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
 		struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
 
-		(void)state;
 		/* Of another message; the same bytes twice. */
 		uccl_rec_set_bulk(rec, (uint32_t)primary->rx.mseq, 0, 0);
 		uccl_put64(rec + 16, i ? UCCL_UNSOLICITED_MAX : 1000);
@@ -785,7 +764,7 @@ TEST(unsolicited__contradicts)
 		assert_true(primary->dead);
 		assert_int_equal(lan_dropped(l, LANE(1, 0), i ? UCCL_DROP_OVERLAP : UCCL_DROP_RANGE), 1);
 		assert_int_equal(parked(), 0);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -817,7 +796,7 @@ TEST(unsolicited__envelopes)
 	assert_int_equal(ENV(3, 1), UCCL_DROP_RECORD);
 	uccl_put32(more, (uint32_t)p->rx.mseq + 1);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_OVERLAP);
-	lan_sides_free(l);
+	lan_free(l);
 #undef ENV
 }
 
@@ -835,7 +814,7 @@ TEST(cmds__no_room)
 	lan_channel[0][0]->unanswered = 0;
 	one_message(l);
 	assert_int_equal(carried(l, LANE(0, 0)), 0);
-	lan_sides_free(l);
+	lan_free(l);
 
 	/* A lane cannot be told what to send, or where payload may land. */
 	l = lanes_open(1, 1);
@@ -877,7 +856,7 @@ TEST(cmds__no_room)
 	assert_int_equal(lan_channel[1][0]->unanswered, 0);
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) > before);
-	lan_sides_free(l);
+	lan_free(l);
 }
 
 static int wakes;
@@ -968,12 +947,12 @@ TEST(meet__bad)
 	uccl_addr_encode(data + 8, &addr);
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
 	p->lanes.peers[0] = lane_peer;
-	lan_sides_free(l);
+	lan_free(l);
 	/* Who has none takes none. */
 	l = lanes_open(0, 1);
 	p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_STATE);
-	lan_sides_free(l);
+	lan_free(l);
 }
 
 /* A the primary that says of its lane that it is where another lane is. */
@@ -1040,7 +1019,7 @@ TEST(meet__keyless)
 			lan_run(l, SECOND);
 			assert_int_equal(l->n, LANES);
 			lan_check(dst[1], BYTES, back + 1u);
-			lan_sides_free(l);
+			lan_free(l);
 		}
 }
 
@@ -1059,7 +1038,7 @@ TEST(meet__of_another)
 	assert_int_equal(lan_channel[0][0]->unanswered, 0);
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) >= 4 * UCCL_STRIPE_BYTES);
-	lan_sides_free(l);
+	lan_free(l);
 	uccl_lane_channel_fini(&of);
 }
 
@@ -1078,15 +1057,14 @@ TEST(meet__ourselves)
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
 	one_message(l);
-	lan_sides_free(l);
+	lan_free(l);
 	uccl_lane_channel_fini(&of);
 }
 
 /* A connection that ended is forgotten also if the primary, which looked at nothing for minutes, says so late. */
-TEST(segment__late)
+LAN_TEST(segment__late, lanes_open(1, 1))
 {
 	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
-	struct lan *l = lanes_open(1, 1);
 	struct uccl_engine *lane = l->node[LANE(0, 0)].e;
 	struct conn *c;
 
@@ -1101,7 +1079,6 @@ TEST(segment__late)
 	assert_int_equal(lane->conns.n, 1);
 	lan_pass(l, forget);
 	assert_int_equal(lane->conns.n, 0);
-	lan_sides_free(l);
 }
 
 /* Each side's sends and receives; which of them are over; what was in memory then. */
@@ -1232,7 +1209,7 @@ static void trial_end(struct trial *t)
 			assert_int_equal(lan_channel[side][k]->nunplaced, 0);
 		}
 	}
-	lan_sides_free(t->l);
+	lan_free(t->l);
 	for (int side = 0; side < 2; side++)
 		for (int i = 0; i < MESSAGES; i++) {
 			assert_memory_equal(t->was[side][i], t->to[side][i], t->len[!side][i]);
@@ -1342,7 +1319,7 @@ static uint32_t abort_living(struct lan *(*open)(uint8_t, uint8_t), uint32_t byt
 
 		if (!abort_after(l, bytes, n, false)) {
 			lan_run(l, SECOND);
-			lan_sides_free(l);
+			lan_free(l);
 			continue;
 		}
 		began = l->now;
@@ -1365,7 +1342,7 @@ static uint32_t abort_living(struct lan *(*open)(uint8_t, uint8_t), uint32_t byt
 		for (uint32_t i = 0; i < BYTES; i++)
 			assert_int_equal(dst[1][i], 0x5e);
 		lanes_idle(l);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 	return back;
 }
@@ -1381,9 +1358,8 @@ TEST(abort__ahead_of_cts)
 }
 
 /* Lanes have brought all of it, and its envelope has not left: the peer's lanes must not keep it for ever. */
-TEST(abort__envelope_is_last)
+LAN_TEST(abort__envelope_is_last, lanes_met(LANES, LANES))
 {
-	struct lan *l = lanes_met(LANES, LANES);
 	struct uccl_engine *e = l->node[PRIMARY(0)].e;
 	struct uccl_op *op;
 
@@ -1402,7 +1378,6 @@ TEST(abort__envelope_is_last)
 	lan_run(l, SECOND);
 	lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECANCELED);
 	lanes_idle(l);
-	lan_sides_free(l);
 }
 
 /*
@@ -1436,7 +1411,7 @@ static void abort_silent(struct lan *(*open)(uint8_t, uint8_t), uint32_t bytes)
 				assert_true(!dst[1][i] || dst[1][i] == sent[i]);
 			lanes_idle(l);
 		}
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -1464,7 +1439,7 @@ TEST(abort__peer_fails)
 			lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECANCELED);
 			lanes_idle(l);
 		}
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -1476,7 +1451,7 @@ TEST(abort__close)
 
 		if (abort_after(l, BYTES, n / 2, true) && n & 1)
 			lan_pass(l, SECOND);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -1494,7 +1469,7 @@ TEST(share__credit)
 		took = (double)transfers(l, 10);
 		/* Each message begins with the speculative windows of all lanes, which acknowledgements renewed. */
 		assert_true(took > 0.88 * link && took < 1.1 * link);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 }
 
@@ -1525,7 +1500,7 @@ TEST(share__windows)
 		begins[v] = windows(l, lanes[v][1]);
 		transfers(l, 200);
 		grown[v] = windows(l, lanes[v][1]);
-		lan_sides_free(l);
+		lan_free(l);
 	}
 	assert_true(begins[1] < 1.05 * begins[0]);
 	assert_true(grown[1] < 1.05 * grown[0]);
@@ -1617,7 +1592,7 @@ TEST(any__close)
 		struct trial *t = trial_new(seed);
 
 		trial_rounds(t, (int)uccl_rng_below(&t->rng, 60));
-		lan_sides_free(t->l);
+		lan_free(t->l);
 		for (int side = 0; side < 2; side++)
 			for (int i = 0; i < MESSAGES; i++) {
 				free(t->from[side][i]);

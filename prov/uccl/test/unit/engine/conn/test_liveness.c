@@ -10,9 +10,8 @@
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R48 */
-TEST(report__unreachable)
+LAN_TEST(report__unreachable, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr gone;
 
 	lan_talk(l);
@@ -27,14 +26,11 @@ TEST(report__unreachable)
 	assert_int_equal(lan_stats(l, 0)->peers_dead, 1);
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &gone, false), src, 10, NULL),
 			 -FI_ECONNABORTED);
-	lan_free(l);
 }
 
 /* Reports of one moment, and fewer than three, prove nothing. PROTOCOL R48 */
-TEST(report__not_enough)
+LAN_TEST(report__not_enough, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->node[1].asleep = true;
 	for (int i = 0; i < 20; i++)
@@ -49,13 +45,11 @@ TEST(report__not_enough)
 	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_pass(l, 100 * MS);
 	assert_false(lan_conn(l, 0, 1)->peer.open);
-	lan_free(l);
 }
 
 /* It was heard after the report: it lives, whatever was reported. PROTOCOL R48 */
-TEST(report__heard_since)
+LAN_TEST(report__heard_since, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 
 	lan_talk(l);
@@ -69,13 +63,11 @@ TEST(report__heard_since)
 	assert_true(lan_conn(l, 0, 1)->peer.open);
 	assert_int_equal(lan_conn(l, 0, 1)->liveness.suspect_at, 0);
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* About somebody else, or nobody. PROTOCOL R48 */
-TEST(report__of_others)
+LAN_TEST(report__of_others, lan_new_open(3))
 {
-	struct lan *l = lan_new_open(3);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 	uint8_t hdr[UCCL_HDR_LEN];
 
@@ -92,13 +84,11 @@ TEST(report__of_others)
 	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 0);
 	assert_int_equal(lan_conn(l, 0, 2)->liveness.unreach, 0);
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* Whoever has not seen our packets cannot quote them, nor can who has only old ones. PROTOCOL R150 */
-TEST(report__quotes_nothing_of_ours)
+LAN_TEST(report__quotes_nothing_of_ours, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 	uint8_t good[UCCL_HDR_LEN], hdr[UCCL_HDR_LEN];
 
@@ -152,14 +142,11 @@ TEST(report__quotes_nothing_of_ours)
 	lan_icmp(l, 0, UCCL_RX_UNREACH, at, good, UCCL_QUOTE_MIN);
 	lan_pass(l, MS);
 	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 1);
-	lan_free(l);
 }
 
 /* The peer's kernel knows better who lives. PROTOCOL R151 */
-TEST(report__while_its_kernel_holds_it)
+LAN_TEST(report__while_its_kernel_holds_it, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(1));
 	l->node[1].asleep = true;
@@ -175,7 +162,6 @@ TEST(report__while_its_kernel_holds_it)
 	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_pass(l, 100 * MS);
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
-	lan_free(l);
 }
 
 /* A peer that was never there: a while is given to one known by place alone, it may be about to start. PROTOCOL R48 */
@@ -230,9 +216,8 @@ TEST(report__before_the_place_answered)
 }
 
 /* PROTOCOL R48 */
-TEST(report__gone)
+LAN_TEST(report__gone, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 
 	lan_talk(l);
@@ -244,14 +229,11 @@ TEST(report__gone)
 	assert_int_equal(lan_waiting(l, 0), 0);
 	lan_pass(l, SECOND + 200 * MS);
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
-	lan_free(l);
 }
 
 /* PROTOCOL R47 */
-TEST(scan__silence_is_not_death)
+LAN_TEST(scan__silence_is_not_death, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	lan_recv(l, 1, dst, 300000, LAN_CTX(2));
 	l->node[1].asleep = true;
@@ -262,14 +244,11 @@ TEST(scan__silence_is_not_death)
 	lan_run(l, 5 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
-	lan_free(l);
 }
 
 /* PROTOCOL R47 */
-TEST(scan__peer_timeout)
+LAN_TEST(scan__peer_timeout, lan_new())
 {
-	struct lan *l = lan_new();
-
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.peer_timeout_ns = 3 * SECOND;
 		lan_open(l, i);
@@ -288,7 +267,6 @@ TEST(scan__peer_timeout)
 	lan_pass(l, 2 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), FI_ETIMEDOUT);
 	assert_false(lan_conn(l, 0, 1)->peer.open);
-	lan_free(l);
 }
 
 /*
@@ -322,10 +300,8 @@ TEST(scan__idle_hours_do_not_count)
 }
 
 /* Both were stopped with something under way, and this side is back first: its absence is no silence of the peer. */
-TEST(scan__own_absence_does_not_count)
+LAN_TEST(scan__own_absence_does_not_count, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	lan_talk(l);
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
@@ -338,13 +314,11 @@ TEST(scan__own_absence_does_not_count)
 	l->node[1].asleep = false;
 	lan_pass(l, 5 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), 0);
-	lan_free(l);
 }
 
 /* Without keepalives, too, a peer is asked before it fails: here its window is shut and nothing is in flight. */
-TEST(scan__asked_before_it_fails)
+LAN_TEST(scan__asked_before_it_fails, lan_new())
 {
-	struct lan *l = lan_new();
 	uint64_t before;
 
 	for (int i = 0; i < 2; i++) {
@@ -363,13 +337,11 @@ TEST(scan__asked_before_it_fails)
 	l->node[1].asleep = true;
 	lan_pass(l, 20 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), FI_ETIMEDOUT);
-	lan_free(l);
 }
 
 /* A peer that somebody waits for is asked whether it lives; one that nobody waits for is left alone. PROTOCOL R49 */
-TEST(scan__keepalive)
+LAN_TEST(scan__keepalive, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	uint64_t before;
 
 	lan_talk(l);
@@ -380,13 +352,11 @@ TEST(scan__keepalive)
 	lan_recv(l, 0, dst, 10, LAN_CTX(1));
 	lan_pass(l, 10 * SECOND);
 	assert_in_range(l->packets - before, 12, 30);
-	lan_free(l);
 }
 
 /* Of what connection management waits for, only what one peer is to say is a reason to look after that peer. */
-TEST(scan__managed)
+LAN_TEST(scan__managed, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_peer *peer;
 	struct uccl_op *op;
 	uint64_t before;
@@ -412,7 +382,6 @@ TEST(scan__managed)
 	lan_expect(l, 0, LAN_CTX(2), FI_ECONNABORTED);
 	assert_int_equal(lan_waiting(l, 0), 0);
 	assert_false(uccl_peer_closed(peer));
-	lan_free(l);
 }
 
 static enum lan_verdict hold_cookies(struct lan *l, const struct lan_event *ev)
@@ -424,9 +393,8 @@ static enum lan_verdict hold_cookies(struct lan *l, const struct lan_event *ev)
  * A new process at the place of a silent peer proves the end of the old one, though it has no business with us.
  * PROTOCOL R49
  */
-TEST(scan__another_answers)
+LAN_TEST(scan__another_answers, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_peer *old;
 
 	lan_talk(l);
@@ -440,13 +408,11 @@ TEST(scan__another_answers)
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
 	assert_int_equal(lan_waiting(l, 1), 0);
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* The liveness connection broke: whoever is there now is asked at once who it is. PROTOCOL R49 */
-TEST(gone__another_answers)
+LAN_TEST(gone__another_answers, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 
 	lan_talk(l);
@@ -456,13 +422,11 @@ TEST(gone__another_answers)
 	lan_event(l, 0, UCCL_RX_GONE, &at);
 	lan_pass(l, 2 * MS);
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
-	lan_free(l);
 }
 
 /* What broke was no connection to a peer that has not answered yet. */
-TEST(gone__not_connected_yet)
+LAN_TEST(gone__not_connected_yet, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 
 	l->node[1].asleep = true;
@@ -477,13 +441,11 @@ TEST(gone__not_connected_yet)
 	lan_pass(l, 2 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
-	lan_free(l);
 }
 
 /* Answers take longer than the time between two questions of one doubt: they are answers all the same. */
-TEST(gone__far_away)
+LAN_TEST(gone__far_away, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
 
 	lan_talk(l);
@@ -498,7 +460,6 @@ TEST(gone__far_away)
 	lan_release(l, false);
 	lan_pass(l, MS);
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
-	lan_free(l);
 }
 
 static enum lan_verdict count_refreshes(struct lan *l, const struct lan_event *ev)
@@ -514,10 +475,8 @@ static enum lan_verdict count_refreshes(struct lan *l, const struct lan_event *e
  * Whoever asked for a connection keeps its 5-tuple alive on NICs that send from the port they receive at: one byte in
  * 20 s, which the peer drops, whether anybody waits or not. PROTOCOL R371
  */
-TEST(scan__refresh)
+LAN_TEST(scan__refresh, lan_new())
 {
-	struct lan *l = lan_new();
-
 	l->two_way = true;
 	for (int i = 0; i < 2; i++)
 		lan_open(l, i);
@@ -534,12 +493,10 @@ TEST(scan__refresh)
 	l->node[0].nic->nic.caps.two_way = false;
 	lan_pass(l, 100 * SECOND);
 	assert_int_equal(l->n, 0);
-	lan_free(l);
 }
 
-TEST(scan__no_keepalive)
+LAN_TEST(scan__no_keepalive, lan_new())
 {
-	struct lan *l = lan_new();
 	uint64_t before;
 
 	l->two_way = true;
@@ -553,7 +510,6 @@ TEST(scan__no_keepalive)
 	before = l->packets;
 	lan_pass(l, 100 * SECOND);
 	assert_int_equal(l->packets, before);
-	lan_free(l);
 }
 
 TESTS_MAIN

@@ -9,9 +9,8 @@
 
 static uint8_t src[1 << 19], dst[1 << 19];
 
-TEST(peer__by_address)
+LAN_TEST(peer__by_address, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), keyless = {.nic = addr.nic};
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_peer *p;
@@ -30,16 +29,14 @@ TEST(peer__by_address)
 	conn_fail(peer_conn(p), FI_ECONNABORTED, l->now);
 	assert_null(uccl_engine_peer(e, &keyless, false));
 	assert_ptr_not_equal(uccl_engine_peer(e, &keyless, true), p);
-	lan_free(l);
 }
 
 /*
  * A place where incarnations follow one another: what was posted ends with the one that it was for, and the next post
  * goes to the next one. PROTOCOL R295
  */
-TEST(reconnect__another_life)
+LAN_TEST(reconnect__another_life, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_addr place = {.nic = uccl_engine_addr(l->node[1].e)->nic};
 	struct uccl_peer *p = uccl_engine_peer(l->node[0].e, &place, true);
 
@@ -68,13 +65,11 @@ TEST(reconnect__another_life)
 		assert_int_equal(uccl_peer_ended(p), 0);
 	}
 	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
-	lan_free(l);
 }
 
 /* Who is asked again and again at a place where nobody is costs little, and leaves nothing. PROTOCOL R295 R133 */
-TEST(reconnect__backs_off)
+LAN_TEST(reconnect__backs_off, lan_new_open(1))
 {
-	struct lan *l = lan_new_open(1);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr place = {.nic = uccl_engine_addr(e)->nic};
 	uint64_t began = l->now, packets = 0, tries = 0;
@@ -102,13 +97,11 @@ TEST(reconnect__backs_off)
 	lan_pass(l, 200 * UCCL_NS_PER_S);
 	assert_int_equal(e->conns.n, 1);
 	assert_int_equal(e->conns.ndead, 0);
-	lan_free(l);
 }
 
 /* A name of a peer holds it, and goes with the last who holds the name. PROTOCOL R133 R134 */
-TEST(release__a_name)
+LAN_TEST(release__a_name, lan_new_keyless(2))
 {
-	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 
@@ -125,12 +118,10 @@ TEST(release__a_name)
 	uccl_peer_release(by_place);
 	lan_pass(l, 100 * UCCL_NS_PER_S);
 	assert_int_equal(e->conns.n, 0);
-	lan_free(l);
 }
 
-TEST(op__calls_go_through)
+LAN_TEST(op__calls_go_through, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_op *op;
 
@@ -156,13 +147,11 @@ TEST(op__calls_go_through)
 	lan_expect(l, 1, LAN_CTX(5), 0);
 	lan_check(dst, 100000, 1);
 	assert_int_equal(lan_waiting(l, 0), 2);
-	lan_free(l);
 }
 
 /* Every call that brings a time brings the endpoint's forward, and none brings it back. */
-TEST(op__late_callers)
+LAN_TEST(op__late_callers, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	uint64_t start = l->now, now = start;
 	struct uccl_op *op;
@@ -194,13 +183,11 @@ TEST(op__late_callers)
 	}
 	uccl_engine_drain(e, start);
 	assert_int_equal(e->now, now);
-	lan_free(l);
 }
 
 /* All ops out: EAGAIN, and a multi-receive buffer goes on by itself when some come back. PROTOCOL R40 */
-TEST(op__exhausted)
+LAN_TEST(op__exhausted, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_op **held = calloc(70000, sizeof(*held)), *multi;
 	int n = 0;
 
@@ -222,7 +209,6 @@ TEST(op__exhausted)
 	while (n)
 		uccl_op_put(l->node[1].e, held[--n]);
 	free(held);
-	lan_free(l);
 }
 
 static enum lan_verdict drop_some(struct lan *l, const struct lan_event *ev)
@@ -274,9 +260,8 @@ TEST(send__copied_when_it_has_left)
  * In a stream messages of several packets wait until one more would not fit their train, or for the next look, or for
  * whatever else leaves. PROTOCOL R262
  */
-TEST(send__gathers)
+LAN_TEST(send__gathers, lan_new())
 {
-	struct lan *l = lan_new();
 	struct uccl_engine *e;
 	uint64_t txs;
 
@@ -326,13 +311,11 @@ TEST(send__gathers)
 	assert_int_equal(lan_waiting(l, 0), 13);
 	assert_int_equal(lan_waiting(l, 1), 13);
 	lan_check(dst, 40000, 7);
-	lan_free(l);
 }
 
 /* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
-TEST(unread__by_bytes)
+LAN_TEST(unread__by_bytes, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_op *op;
 
@@ -355,7 +338,6 @@ TEST(unread__by_bytes)
 	e->poll.polling = false;
 	uccl_engine_poll(e, l->now);
 	assert_false(uccl_engine_unread(e));
-	lan_free(l);
 }
 
 static void copied(struct uccl_copy *c, uint64_t now)
@@ -364,9 +346,8 @@ static void copied(struct uccl_copy *c, uint64_t now)
 }
 
 /* Even what is done at once is told of later. */
-TEST(copy__told_by_a_poll)
+LAN_TEST(copy__told_by_a_poll, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct iovec to = {.iov_base = dst, .iov_len = 10}, from = {.iov_base = src, .iov_len = 20};
 	struct uccl_copy c = {.err = 5, .queued = true};
 
@@ -379,7 +360,6 @@ TEST(copy__told_by_a_poll)
 	assert_true(uccl_engine_expiry(l->node[0].e) <= l->now);
 	lan_run(l, MS);
 	assert_int_equal(c.err, -1);
-	lan_free(l);
 }
 
 TESTS_MAIN

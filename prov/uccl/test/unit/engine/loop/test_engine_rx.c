@@ -111,10 +111,8 @@ TEST(settle__every_permutation)
 }
 
 /* What follows an envelope has its place when that is taken in first: all of a head, but of the first. PROTOCOL R263 */
-TEST(rx__envelope_alone)
+LAN_TEST(rx__envelope_alone, lan_new())
 {
-	struct lan *l = lan_new();
-
 	l->hints = true;
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.eager_bytes = CHUNK;
@@ -132,14 +130,12 @@ TEST(rx__envelope_alone)
 		lan_check(dst, FIRST + 3 * CHUNK, i);
 		assert_int_equal(lan_stats(l, 1)->placement_hits - hits, i == UCCL_UNSOLICITED_MET ? 0 : 3);
 	}
-	lan_free(l);
 }
 
 static enum lan_verdict jumble(struct lan *l, const struct lan_event *ev)
 {
 	struct uccl_rng *r = (struct uccl_rng *)(void *)&l->node[3].comp;
 
-	(void)ev;
 	switch (uccl_rng_below(r, 8)) {
 	case 0:
 		return LAN_DROP;
@@ -189,9 +185,8 @@ TEST(settle__random)
  * A short payload with a tail, and another packet of the round whose bytes belong where that tail was scattered: the
  * tail is read from a copy. PROTOCOL R44
  */
-TEST(settle__tail_behind_a_short_payload)
+LAN_TEST(settle__tail_behind_a_short_payload, stream_start(2))
 {
-	struct lan *l = stream_start(2);
 	uint8_t p[LAN_MTU], q[LAN_MTU];
 	struct uccl_ack ack = {.cum = (uint32_t)lan_conn(l, 1, 0)->peer.flow.sent.una,
 			       .slots = 100,
@@ -218,7 +213,6 @@ TEST(settle__tail_behind_a_short_payload)
 	lan_round(l);
 	lan_expect(l, 1, LAN_CTX(1), 0);
 	lan_check(dst, FIRST + 2 * CHUNK, 8);
-	lan_free(l);
 }
 
 #define PART 1400u
@@ -473,9 +467,8 @@ TEST(settle__refused)
 }
 
 /* PROTOCOL R1 R2 R3 */
-TEST(rx__checks)
+LAN_TEST(rx__checks, lan_new_open(3))
 {
-	struct lan *l = lan_new_open(3);
 	uint8_t p[UCCL_HDR_LEN] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct conn *c;
@@ -522,14 +515,12 @@ TEST(rx__checks)
 	lan_round(l);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_STATE), 1);
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* Events of peers that are gone or never were. */
 /* What came as one is packets all the same: each is judged by itself, the last may be shorter. */
-TEST(rx__together)
+LAN_TEST(rx__together, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	uint8_t p[6 * UCCL_HDR_LEN];
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct conn *c;
@@ -554,13 +545,11 @@ TEST(rx__together)
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_MAGIC), UCCL_HDR_LEN + 1);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_TOKEN), UCCL_HDR_LEN + 1);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SHORT), UCCL_HDR_LEN - 1);
-	lan_free(l);
 }
 
-TEST(rx__events_of_nobody)
+LAN_TEST(rx__events_of_nobody, lan_new_open(2))
 {
 	static const uint8_t kinds[] = {UCCL_RX_WRITE, UCCL_RX_SENT, UCCL_RX_FENCED, UCCL_RX_PATH_ERR};
-	struct lan *l = lan_new_open(2);
 
 	lan_talk(l);
 	for (unsigned int i = 0; i < uccl_array_len(kinds); i++)
@@ -577,7 +566,6 @@ TEST(rx__events_of_nobody)
 	/* This NIC does not write. */
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_PATH), 1);
 	lan_talk(l);
-	lan_free(l);
 }
 
 /* Bytes from a generator, some of them made to look right. Nothing breaks, and the endpoint works. PROTOCOL R1 */

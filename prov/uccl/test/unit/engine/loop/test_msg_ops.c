@@ -12,10 +12,8 @@ static enum lan_verdict lose_write(struct lan *l, const struct lan_event *ev)
 }
 
 /* The NIC that writes: registration, fence, their end. PROTOCOL R24 R26 */
-TEST(writes__through_the_engine)
+LAN_TEST(writes__through_the_engine, lan_new())
 {
-	struct lan *l = lan_new();
-
 	l->writes = true;
 	lan_open(l, 0);
 	lan_open(l, 1);
@@ -37,7 +35,6 @@ TEST(writes__through_the_engine)
 	lan_expect(l, 1, LAN_CTX(3), 0);
 	lan_check(dst, 100000, 2);
 	assert_int_equal(l->node[1].nic->nfences, 1);
-	lan_free(l);
 }
 
 TESTS_MAIN

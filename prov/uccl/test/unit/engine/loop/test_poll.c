@@ -7,10 +7,8 @@
 
 static uint8_t src[1 << 19], dst[1 << 19];
 
-TEST(poll__nothing_to_do)
+LAN_TEST(poll__nothing_to_do, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	assert_true(uccl_engine_expiry(l->node[0].e) == UCCL_NEVER);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(uccl_engine_poll(l->node[0].e, l->now + (uint64_t)i * SECOND), 0);
@@ -18,7 +16,6 @@ TEST(poll__nothing_to_do)
 	assert_int_equal(l->node[0].nic->txs, 0);
 	assert_true(uccl_engine_expiry(l->node[0].e) == UCCL_NEVER);
 	assert_int_equal(lan_waiting(l, 0), 0);
-	lan_free(l);
 }
 
 /*
@@ -45,9 +42,8 @@ TEST(poll__late_caller)
 
 /* Between two expiries nothing would happen: every packet leaves in a poll that expiry() announced or an arrival
  * caused. */
-TEST(expiry__announces_every_packet)
+LAN_TEST(expiry__announces_every_packet, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 
 	lan_talk(l);
@@ -66,7 +62,6 @@ TEST(expiry__announces_every_packet)
 		uccl_engine_poll(e, l->now);
 		assert_true(uccl_engine_expiry(e) > l->now);
 	}
-	lan_free(l);
 }
 
 static uint64_t nic_at;
@@ -77,9 +72,8 @@ static uint64_t nic_expiry(struct uccl_nic *nic)
 }
 
 /* Nor does the NIC wait longer than it says, be it past already. */
-TEST(expiry__of_the_nic)
+LAN_TEST(expiry__of_the_nic, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	struct uccl_engine *e = l->node[0].e;
 	const struct uccl_nic_ops *was = e->nic->ops;
 	struct uccl_nic_ops ops = *was;
@@ -95,17 +89,15 @@ TEST(expiry__of_the_nic)
 	nic_at = UCCL_NEVER;
 	assert_true(uccl_engine_expiry(e) > l->now + 10);
 	e->nic->ops = was;
-	lan_free(l);
 }
 
 /*
  * The application was away. Its queue holds the acknowledgement that it waits for, behind packets of another peer: no
  * timer fires before that was read. PROTOCOL R131
  */
-TEST(timers__after_what_has_arrived)
+LAN_TEST(timers__after_what_has_arrived, lan_new_open(3))
 {
 	struct uccl_stats before;
-	struct lan *l = lan_new_open(3);
 
 	for (int j = 1; j < 3; j++)
 		for (int k = 0; k < 30; k++) {
@@ -125,7 +117,6 @@ TEST(timers__after_what_has_arrived)
 	lan_run(l, 50 * MS);
 	assert_int_equal(lan_stats(l, 0)->probes, before.probes);
 	assert_int_equal(lan_stats(l, 0)->rtx_packets, before.rtx_packets);
-	lan_free(l);
 }
 
 /*
@@ -191,10 +182,9 @@ static enum lan_verdict drop_first_to_one(struct lan *l, const struct lan_event 
 }
 
 /* What is refused does not count for what a poll takes: who sends to us waits behind it no longer than that costs. */
-TEST(rx__behind_what_is_refused)
+LAN_TEST(rx__behind_what_is_refused, lan_new_open(3))
 {
 	static const uint8_t junk[UCCL_HDR_LEN];
-	struct lan *l = lan_new_open(3);
 	uint64_t taken;
 
 	lan_recv(l, 1, dst, 64, LAN_CTX(2));
@@ -211,14 +201,12 @@ TEST(rx__behind_what_is_refused)
 		lan_inject(l, 0, 2, junk, sizeof(junk));
 	uccl_engine_poll(l->node[0].e, l->now);
 	assert_in_range(lan_stats(l, 0)->dropped[UCCL_DROP_MAGIC] - taken, 1000 + 1000, 1000 + 1100);
-	lan_free(l);
 }
 
 /* A queue that never gets empty does not stop the clock: somebody floods us, and a packet of ours was lost. */
-TEST(timers__under_a_flood)
+LAN_TEST(timers__under_a_flood, lan_new_open(3))
 {
 	static const uint8_t junk[UCCL_HDR_LEN];
-	struct lan *l = lan_new_open(3);
 
 	lan_recv(l, 1, dst, 64, LAN_CTX(2));
 	lan_recv(l, 1, dst, 64, LAN_CTX(4));
@@ -236,7 +224,6 @@ TEST(timers__under_a_flood)
 	}
 	assert_true(l->n > 1);
 	lan_expect(l, 0, LAN_CTX(3), 0);
-	lan_free(l);
 }
 
 static void credit_transfer(const char *const credit[2])
@@ -280,10 +267,8 @@ static enum lan_verdict count_demands(struct lan *l, const struct lan_event *ev)
 }
 
 /* Who is asked for a message gets the credit with that, and need not ask. PROTOCOL R248 */
-TEST(credit__comes_with_cts)
+LAN_TEST(credit__comes_with_cts, lan_new())
 {
-	struct lan *l = lan_new();
-
 	for (int i = 0; i < 2; i++) {
 		l->node[i].cfg.credit = "auto";
 		lan_open(l, i);
@@ -299,7 +284,6 @@ TEST(credit__comes_with_cts)
 		lan_expect(l, 1, LAN_CTX(1), 0);
 		assert_int_equal(l->n, 0);
 	}
-	lan_free(l);
 }
 
 /* How long a transfer takes that is granted by a NIC of 1 Gbit/s, or what so many leave of it. */

@@ -129,10 +129,8 @@ TEST(trains__mended)
 }
 
 /* Messages of a few packets, one at a time: each comes, as what is sent again goes by itself. */
-TEST(trains__little_traffic)
+LAN_TEST(trains__little_traffic, lan_trains(true, UCCL_TRAIN_DROP))
 {
-	struct lan *l = lan_trains(true, UCCL_TRAIN_DROP);
-
 	for (int i = 0; i < 40; i++) {
 		lan_recv(l, 1, dst, 3000, LAN_CTX(1));
 		assert_int_equal(lan_send(l, 0, 1, src, 3000, LAN_CTX(2)), 0);
@@ -142,7 +140,6 @@ TEST(trains__little_traffic)
 		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.sent.una, lan_conn(l, 0, 1)->peer.flow.sent.nxt);
 	}
 	assert_true(l->node[0].nic->train_drops > 0);
-	lan_free(l);
 }
 
 /* What a link on the way from 0 to 1 carries. */

@@ -19,15 +19,12 @@ static void report(struct lan *l, uint64_t now)
 	fclose(f);
 }
 
-TEST(report__nobody)
+LAN_TEST(report__nobody, lan_new_open(1))
 {
-	struct lan *l = lan_new_open(1);
-
 	report(l, l->now);
 	assert_non_null(strstr(text, "peers 0 open 0; in all: sent 0.0 MB, "));
 	assert_null(strstr(text, "srtt"));
 	assert_null(strstr(text, "dropped"));
-	lan_free(l);
 }
 
 static void talk(struct lan *l)
@@ -38,9 +35,8 @@ static void talk(struct lan *l)
 	assert_int_equal(lan_waiting(l, 1), 1);
 }
 
-TEST(report__peers_and_paths)
+LAN_TEST(report__peers_and_paths, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
 	double srtt, heard;
 	unsigned int flight;
 	char *row;
@@ -61,14 +57,11 @@ TEST(report__peers_and_paths)
 	assert_non_null(strstr(text, "  path 3 label "));
 	assert_non_null(strstr(text, " active: packets "));
 	assert_int_equal(text[strlen(text) - 1], '\n');
-	lan_free(l);
 }
 
 /* What the paths of a peer had carried is told after its end. */
-TEST(report__ended)
+LAN_TEST(report__ended, lan_new_open(2))
 {
-	struct lan *l = lan_new_open(2);
-
 	talk(l);
 	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
 	report(l, l->now);
@@ -76,7 +69,6 @@ TEST(report__ended)
 	assert_non_null(strstr(text, ":4001 "));
 	assert_non_null(strstr(strstr(text, ":4001 "), " ended "));
 	assert_non_null(strstr(strstr(text, ":4001 "), "\n  path "));
-	lan_free(l);
 }
 
 TEST(report__path_states)
@@ -98,9 +90,8 @@ TEST(report__path_states)
 }
 
 /* As many peers as are wanted, with paths or without. */
-TEST(print__limits)
+LAN_TEST(print__limits, lan_new_open(3))
 {
-	struct lan *l = lan_new_open(3);
 	static union {
 		struct uccl_snapshot v;
 		uint64_t words[1024];
@@ -128,7 +119,6 @@ TEST(print__limits)
 		snprintf(rest, sizeof(rest), "\nand %d peers more\n", 7 - rows);
 		assert_non_null(strstr(text, rest));
 	}
-	lan_free(l);
 }
 
 TESTS_MAIN

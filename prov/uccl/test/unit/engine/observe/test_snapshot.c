@@ -31,9 +31,8 @@ TEST(engine_snapshot__what_the_engine_knows)
 }
 
 /* Whatever room there is: whole peers, a true count of the others, not a byte beyond. */
-TEST(engine_snapshot__any_room)
+LAN_TEST(engine_snapshot__any_room, talked(4))
 {
-	struct lan *l = talked(4);
 	size_t all;
 
 	assert_int_equal(uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block.v) - 1, l->now), 0);
@@ -50,13 +49,11 @@ TEST(engine_snapshot__any_room)
 		assert_int_equal(block.words[room / 8], 0x5a5a5a5a5a5a5a5aull);
 	}
 	assert_int_equal(block.v.npeers, 3);
-	lan_free(l);
 }
 
 /* A damaged block: nothing beyond its bytes is looked at. */
-TEST(snapshot_next__contradictions)
+LAN_TEST(snapshot_next__contradictions, talked(2))
 {
-	struct lan *l = talked(2);
 	struct uccl_snapshot_peer *p;
 
 	uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
@@ -69,7 +66,6 @@ TEST(snapshot_next__contradictions)
 	assert_null(uccl_snapshot_first(&block.v));
 	block.v.bytes = 0;
 	assert_null(uccl_snapshot_first(&block.v));
-	lan_free(l);
 }
 
 TEST(engine_snapshot__ended)

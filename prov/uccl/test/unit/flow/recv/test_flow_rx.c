@@ -26,9 +26,8 @@ static void feed_type(uint8_t type, uint64_t value)
 	pair_feed(&p, 1, &h, NULL, NULL);
 }
 
-TEST_IN(received__moves_the_window, NULL, end)
+PAIR_TEST(received__moves_the_window, pair_packets())
 {
-	start(pair_packets());
 	feed(base() + 1, 0, 0);
 	feed(base() + 2, 0, 0);
 	feed(base() + 4, 0, 0);
@@ -86,9 +85,8 @@ TEST_IN(received__long_way_between_flows, NULL, end)
 	assert_int_equal(p.side[0].stats.rtx_packets, 4);
 }
 
-TEST_IN(owe_ack__one_small_chunk, NULL, end)
+PAIR_TEST(owe_ack__one_small_chunk, pair_packets())
 {
-	start(pair_packets());
 	feed(base(), 100, 0);
 	assert_false(rx()->rx.ack_tracker.now);
 	assert_int_equal(rx()->rx.ack_tracker.at, p.now + UCCL_ACK_DELAY_NS);
@@ -142,18 +140,16 @@ TEST_IN(owe_ack__every_so_many, NULL, end)
 	assert_true(rx()->rx.ack_tracker.now);
 }
 
-TEST_IN(owe_ack__out_of_order, NULL, end)
+PAIR_TEST(owe_ack__out_of_order, pair_packets())
 {
-	start(pair_packets());
 	feed(base() + 1, 10, 0);
 	assert_false(rx()->rx.ack_tracker.now);
 	assert_int_equal(rx()->rx.ack_tracker.at, p.now + 20 * US);
 }
 
 /* Request and answer: every acknowledgement travels with data. */
-TEST_IN(owe_ack__carried_by_the_answer, NULL, end)
+PAIR_TEST(owe_ack__carried_by_the_answer, pair_packets())
 {
-	start(pair_packets());
 	for (int i = 0; i < 10; i++) {
 		pair_record(&p, 0, 100);
 		while (p.side[1].complete <= (uint32_t)i)
@@ -169,9 +165,8 @@ TEST_IN(owe_ack__carried_by_the_answer, NULL, end)
 	assert_true(pair_finish(&p, MS));
 }
 
-TEST_IN(rx_dup__always_answered, NULL, end)
+PAIR_TEST(rx_dup__always_answered, pair_packets())
 {
-	start(pair_packets());
 	feed(base(), 10, 0);
 	rx()->rx.ack_tracker.now = true;
 	pair_pump_one(&p, 1);
@@ -185,9 +180,8 @@ TEST_IN(rx_dup__always_answered, NULL, end)
 }
 
 /* In the window and behind it. */
-TEST_IN(rx_dup__counted, NULL, end)
+PAIR_TEST(rx_dup__counted, pair_packets())
 {
-	start(pair_packets());
 	feed(base() + 5, 10, 0);
 	feed(base() + 5, 10, UCCL_FLAG_RTX);
 	assert_int_equal(rx()->rx.ack_tracker.dups, 1);
@@ -199,11 +193,10 @@ TEST_IN(rx_dup__counted, NULL, end)
 	assert_int_equal(rx()->credit.received, 20);
 }
 
-TEST_IN(rx_path__newest_only, NULL, end)
+PAIR_TEST(rx_path__newest_only, pair_packets())
 {
 	struct uccl_hdr h;
 
-	start(pair_packets());
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 10, .ts = 111};
 	pair_feed(&p, 1, &h, NULL, NULL);
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 9, .ts = 222};
@@ -213,11 +206,10 @@ TEST_IN(rx_path__newest_only, NULL, end)
 	assert_int_equal(rx()->rx.ack_tracker.ndirty, 1);
 }
 
-TEST_IN(rx_path__number_wraps, NULL, end)
+PAIR_TEST(rx_path__number_wraps, pair_packets())
 {
 	struct uccl_hdr h;
 
-	start(pair_packets());
 	rx()->rx.ack_tracker.paths[1].high_seq = UINT32_MAX - 1;
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = 3, .ts = 5};
 	pair_feed(&p, 1, &h, NULL, NULL);
@@ -228,11 +220,10 @@ TEST_IN(rx_path__number_wraps, NULL, end)
 }
 
 /* The packet waited in the host before we looked: that is turnaround, not network. */
-TEST_IN(rx_path__age, NULL, end)
+PAIR_TEST(rx_path__age, pair_packets())
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_PROBE, .pseq = 1, .ts = 9};
 
-	start(pair_packets());
 	uccl_flow_rx(rx(), &h, NULL, NULL, 700, p.now);
 	assert_int_equal(rx()->rx.ack_tracker.paths[0].arrived_ns, p.now - 700);
 	h.pseq = 2;
@@ -286,11 +277,10 @@ static enum uccl_drop refuse_as_told(struct pair *q, struct pair_side *s, const 
 	return *(enum uccl_drop *)q->arg;
 }
 
-TEST_IN(rx_chunk__no_memory, NULL, end)
+PAIR_TEST(rx_chunk__no_memory, pair_packets())
 {
 	enum uccl_drop why = UCCL_DROP_MEMORY;
 
-	start(pair_packets());
 	p.refuse = refuse_as_told;
 	p.arg = &why;
 	feed(base(), 10, 0);
@@ -307,9 +297,8 @@ static enum uccl_drop refuse_some(struct pair *q, struct pair_side *s, const str
 	return uccl_rng_chance(&q->rng, 0.3) ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
 
-TEST_IN(rx_chunk__no_memory_comes_again, NULL, end)
+PAIR_TEST(rx_chunk__no_memory_comes_again, pair_packets())
 {
-	start(pair_packets());
 	p.refuse = refuse_some;
 	for (int i = 0; i < 50; i++)
 		pair_record(&p, 0, 100);
@@ -319,11 +308,10 @@ TEST_IN(rx_chunk__no_memory_comes_again, NULL, end)
 }
 
 /* Nobody will ever want it: acknowledged, so that it does not come for ever. PROTOCOL R315 */
-TEST_IN(rx_chunk__thrown_away, NULL, end)
+PAIR_TEST(rx_chunk__thrown_away, pair_packets())
 {
 	enum uccl_drop why = UCCL_DROP_UNWANTED;
 
-	start(pair_packets());
 	p.refuse = refuse_as_told;
 	p.arg = &why;
 	feed(base(), 10, 0);
@@ -360,11 +348,10 @@ TEST_IN(rx_chunk__refused, NULL, end)
 		}
 }
 
-TEST_IN(flow_rx__path, NULL, end)
+PAIR_TEST(flow_rx__path, pair_packets())
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = 1000, .path = 4, .pseq = 1};
 
-	start(pair_packets());
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 1);
 	assert_int_equal(p.side[1].raw, 0);
@@ -374,13 +361,12 @@ TEST_IN(flow_rx__path, NULL, end)
 }
 
 /* A packet whose acknowledgement lies is not taken for the rest of it either. */
-TEST_IN(flow_rx__bad_block, NULL, end)
+PAIR_TEST(flow_rx__bad_block, pair_packets())
 {
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = 1000, .pseq = 1};
 	uint8_t tail[UCCL_TAIL_MAX] = {0};
 	struct uccl_ack a;
 
-	start(pair_packets());
 	p.now += 5;
 	a = pair_ack(&p, 1, p.cfg.csn[1] + 1);
 	pair_feed(&p, 1, &h, NULL, &a);
@@ -425,9 +411,8 @@ TEST_IN(flow_rx__padded, NULL, end)
 		}
 }
 
-TEST_IN(flow_rx__heard, NULL, end)
+PAIR_TEST(flow_rx__heard, pair_packets())
 {
-	start(pair_packets());
 	p.now += 100;
 	feed_type(UCCL_PKT_ACK, 0);
 	assert_int_equal(rx()->rx.heard_ns, p.now);
@@ -435,9 +420,8 @@ TEST_IN(flow_rx__heard, NULL, end)
 	assert_false(rx()->rx.ack_tracker.now);
 }
 
-TEST_IN(flow_rx__probe, NULL, end)
+PAIR_TEST(flow_rx__probe, pair_packets())
 {
-	start(pair_packets());
 	feed_type(UCCL_PKT_PROBE, 0);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_ACK);
@@ -493,9 +477,8 @@ TEST_IN(flow_rx__demand, NULL, end)
 	assert_false(rx()->credit.due);
 }
 
-TEST_IN(flow_rx__close, NULL, end)
+PAIR_TEST(flow_rx__close, pair_packets())
 {
-	start(pair_packets());
 	feed_type(UCCL_PKT_CLOSE, 0);
 	assert_true(rx()->close.seen);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
@@ -506,9 +489,8 @@ TEST_IN(flow_rx__close, NULL, end)
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_CLOSE_ACK);
 }
 
-TEST_IN(flow_rx__close_ack, NULL, end)
+PAIR_TEST(flow_rx__close_ack, pair_packets())
 {
-	start(pair_packets());
 	/* Nobody asked. */
 	feed_type(UCCL_PKT_CLOSE_ACK, 0);
 	assert_int_equal(rx()->close.state, UCCL_FLOW_OPEN);
@@ -519,9 +501,8 @@ TEST_IN(flow_rx__close_ack, NULL, end)
 	assert_int_equal(pair_pump_one(&p, 1), 0);
 }
 
-TEST_IN(flow_rx__handshake_types, NULL, end)
+PAIR_TEST(flow_rx__handshake_types, pair_packets())
 {
-	start(pair_packets());
 	for (uint8_t type = UCCL_PKT_HELLO; type <= UCCL_PKT_ELSEWHERE; type++)
 		feed_type(type, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 5);
@@ -599,11 +580,10 @@ TEST_IN(rx_probe__unheard, NULL, end)
 }
 
 /* What it told of last may be older than our answer by nothing: the answer was not heard of all the same. */
-TEST_IN(rx_probe__unheard_since_the_same_instant, NULL, end)
+PAIR_TEST(rx_probe__unheard_since_the_same_instant, pair_packets())
 {
 	uint32_t paths;
 
-	start(pair_packets());
 	p.now += MS;
 	uccl_paths_alive(&rx()->paths, 3, p.now);
 	assert_int_equal(answers(NULL, &paths), 1);
@@ -655,12 +635,11 @@ TEST_IN(rx_probe__line_first, NULL, end)
 }
 
 /* Marks of all packets with payload count, in order or not, also of what came before. PROTOCOL R189 */
-TEST_IN(rx_path__marks, NULL, end)
+PAIR_TEST(rx_path__marks, pair_packets())
 {
 	static const uint8_t payload[600];
 	struct uccl_hdr h;
 
-	start(pair_packets());
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 10, .marked = true};
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(rx()->rx.ack_tracker.paths[2].marked, 0);

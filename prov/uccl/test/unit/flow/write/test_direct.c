@@ -119,9 +119,8 @@ static void start_nth(struct pair_cfg c, void (*filter)(struct pair *q, struct p
 	pair_bulk(&p, 0, bytes);
 }
 
-TEST_IN(rx_write__in_order, NULL, end)
+PAIR_TEST(rx_write__in_order, pair_direct())
 {
-	start(pair_direct());
 	pair_bulk(&p, 0, 64 * KIB + 100);
 	assert_true(pair_finish(&p, MS));
 	assert_int_equal(p.side[0].stats.writes_tx, 17);
@@ -168,9 +167,8 @@ TEST_IN(rx_write__last_one_is_told_at_once, NULL, end)
 	assert_true(f->rx.ack_tracker.now);
 }
 
-TEST_IN(rx_write__before_its_descriptor, NULL, end)
+PAIR_TEST(rx_write__before_its_descriptor, pair_direct())
 {
-	start(pair_direct());
 	p.filter = delay_descriptors;
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_run(&p, p.now + 25 * US);
@@ -388,9 +386,8 @@ TEST_IN(rx_write__below_zero, NULL, end)
 	assert_false(f->rx.write.off);
 }
 
-TEST_IN(rx_write__no_direct_flow, NULL, end)
+PAIR_TEST(rx_write__no_direct_flow, pair_packets())
 {
-	start(pair_packets());
 	uccl_flow_rx_write(&p.side[1].f, uccl_imm(base(), p.side[1].f.cfg.wire.epoch_rx), 100, 0, p.now);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 1);
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
@@ -453,9 +450,8 @@ static enum uccl_drop refuse_memory(struct pair *q, struct pair_side *s, const s
 }
 
 /* Refused for lack of memory: not received, so it comes again as packets. */
-TEST_IN(rx_write__no_memory, NULL, end)
+PAIR_TEST(rx_write__no_memory, pair_direct())
 {
-	start(pair_direct());
 	p.refuse = refuse_memory;
 	pair_bulk(&p, 0, 16 * KIB);
 	assert_true(pair_finish(&p, 50 * MS));
@@ -480,9 +476,8 @@ TEST_IN(desc_rx__malformed, NULL, end)
 	assert_int_equal(f->rx.write.ndescs, 1);
 }
 
-TEST_IN(desc_rx__no_direct_flow, NULL, end)
+PAIR_TEST(desc_rx__no_direct_flow, pair_packets())
 {
-	start(pair_packets());
 	feed_desc(base(), 1, 1, 1024, 1024);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
 	assert_int_equal(p.side[1].f.rx.arrived.nxt, base());
@@ -626,9 +621,8 @@ TEST_IN(rewrite_rx__no_sub_segments, NULL, end)
 	assert_int_equal(f->rx.subsegments.n, 0);
 }
 
-TEST_IN(rewrite_rx__no_direct_flow, NULL, end)
+PAIR_TEST(rewrite_rx__no_direct_flow, pair_packets())
 {
-	start(pair_packets());
 	feed_rewrite(&(struct rewrite){base(), 5, PAIR_GEN, 0, 0, 1, 0, 100, 0});
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
 	assert_int_equal(p.side[1].raw, 0);
@@ -1035,11 +1029,10 @@ TEST_IN(forgive__late_write_expected_once, NULL, end)
 }
 
 /* Writes that wait for their descriptor are not lost because later ones on their paths did not have to. PROTOCOL R52 */
-TEST_IN(rx_write__late_descriptor_proves_nothing, NULL, end)
+PAIR_TEST(rx_write__late_descriptor_proves_nothing, pair_direct())
 {
 	uint32_t nth = 2;
 
-	start(pair_direct());
 	p.arg = &nth;
 	p.filter = delay_nth_descriptor;
 	pair_bulk(&p, 0, 1024 * KIB);

@@ -26,9 +26,8 @@ static void expect(struct duo *d, int s, void *context, int err)
 	assert_int_equal(c->err, err);
 }
 
-TEST_IN(copies__pieces_of_both_kinds, duo_setup, duo_teardown)
+DUO_TEST(copies__pieces_of_both_kinds, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_msg_ep *m = &d->side[0].m;
 	struct uccl_copy c = {0}, e = {0};
@@ -65,9 +64,8 @@ static void record(struct uccl_copy *c, uint64_t now)
 	fired[nfired++] = (int)(c - waiter);
 }
 
-TEST_IN(copies__by_their_numbers, duo_setup, duo_teardown)
+DUO_TEST(copies__by_their_numbers, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_msg_ep *m = &d->side[0].m;
 	struct iovec iov = {DUO_GPU, 100};
@@ -151,9 +149,8 @@ TEST(recv__written_by_the_nic)
 }
 
 /* What nobody can say that the device sees was not received. */
-TEST_IN(recv__flush_fails, duo_setup_writes, duo_teardown)
+DUO_TEST(recv__flush_fails, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
 	g->direct = g->flush_fails = true;
@@ -196,9 +193,8 @@ TEST(send__read_by_the_nic)
 }
 
 /* One that may not leaves it to copies, and what is read ends with its peer. */
-TEST_IN(send__not_read_by_the_nic, duo_setup_writes, duo_teardown)
+DUO_TEST(send__not_read_by_the_nic, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
 	duo_fill(g->mem, 100000, 3);
@@ -284,9 +280,8 @@ TEST(recv__gathered)
 }
 
 /* Not what is short, or in several buffers, or for memory of the host; and what is cut ends where it is cut. */
-TEST_IN(recv__gathered_or_not, duo_setup, duo_teardown)
+DUO_TEST(recv__gathered_or_not, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
 
@@ -345,9 +340,8 @@ TEST(recv__gathered_unsolicited)
 }
 
 /* A copy within the device fails, and no place for payload of the host is none of its business. */
-TEST_IN(recv__gathered_copy_fails, duo_setup, duo_teardown)
+DUO_TEST(recv__gathered_copy_fails, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
 	g->gathers = true;
@@ -387,9 +381,8 @@ static void read_there(struct duo *d, struct duo_gpu *g)
 }
 
 /* What is written to a region, and what comes back for reads. */
-TEST_IN(rma__gathered, duo_setup, duo_teardown)
+DUO_TEST(rma__gathered, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, BOTH);
 
@@ -424,9 +417,8 @@ TEST(recv__gathered_none_unsolicited)
 }
 
 /* A write that was lost comes in packets, which are copied. It is in doubt: then the flush comes last. */
-TEST_IN(recv__written_and_copied, duo_setup_writes, duo_teardown)
+DUO_TEST(recv__written_and_copied, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
 	g->direct = true;
@@ -445,9 +437,8 @@ TEST_IN(recv__written_and_copied, duo_setup_writes, duo_teardown)
 }
 
 /* Writes of RMA to a device, and what comes back for reads. */
-TEST_IN(rma__written_by_the_nic, duo_setup_writes, duo_teardown)
+DUO_TEST(rma__written_by_the_nic, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, BOTH);
 
@@ -478,9 +469,8 @@ TEST(send__delivery_waits_for_copies)
 	}
 }
 
-TEST_IN(send__in_order_behind_a_copy, duo_setup, duo_teardown)
+DUO_TEST(send__in_order_behind_a_copy, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
 	g->stuck = true;
@@ -504,9 +494,8 @@ TEST_IN(send__in_order_behind_a_copy, duo_setup, duo_teardown)
 }
 
 /* The caller has its buffer back, so it is read before. */
-TEST_IN(send__injected_at_once, duo_setup, duo_teardown)
+DUO_TEST(send__injected_at_once, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
 	gpu_fill(g, 0, 600, 1);
@@ -520,9 +509,8 @@ TEST_IN(send__injected_at_once, duo_setup, duo_teardown)
 	duo_check(host[1], 600, 1);
 }
 
-TEST_IN(send__copy_fails, duo_setup, duo_teardown)
+DUO_TEST(send__copy_fails, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 
 	g->failing = 1;
@@ -538,9 +526,8 @@ TEST_IN(send__copy_fails, duo_setup, duo_teardown)
 	duo_check(host[1], 100, 3);
 }
 
-TEST_IN(recv__copy_fails, duo_setup, duo_teardown)
+DUO_TEST(recv__copy_fails, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
 	g->failing = 1;
@@ -554,9 +541,8 @@ TEST_IN(recv__copy_fails, duo_setup, duo_teardown)
 }
 
 /* Payload for which there is no room now is not had, and comes again. */
-TEST_IN(recv__no_room, duo_setup, duo_teardown)
+DUO_TEST(recv__no_room, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 
 	g->full = true;
@@ -644,9 +630,8 @@ TEST(rma__between_devices)
 	}
 }
 
-TEST_IN(read__told_when_copied, duo_setup, duo_teardown)
+DUO_TEST(read__told_when_copied, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 9000, UCCL_ACCESS_READ);
 
@@ -739,9 +724,8 @@ static void fetch_add(struct duo *d, struct uccl_peer *to, const void *add, void
 }
 
 /* What is behind it waits; it waits for one that is under way at another endpoint. */
-TEST_IN(atomic__one_at_a_time, duo_setup, duo_teardown)
+DUO_TEST(atomic__one_at_a_time, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, BOTH), one = 1, old[20];
 
@@ -793,9 +777,8 @@ TEST(atomic__copy_fails)
 }
 
 /* An operand that cannot be read is not sent. */
-TEST_IN(atomic__operand_fails, duo_setup, duo_teardown)
+DUO_TEST(atomic__operand_fails, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	uint64_t at = 5, key = duo_region(d, 1, 0, &at, 8, BOTH);
 
@@ -842,9 +825,8 @@ TEST(atomic__ends_on_the_way)
 }
 
 /* On our own memory. */
-TEST_IN(atomic__self, duo_setup, duo_teardown)
+DUO_TEST(atomic__self, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	uint64_t key = duo_region(d, 0, 0, DUO_GPU, 64, BOTH), one = 1, old = 9;
 	struct uccl_peer *to = &d->side[0].self;
@@ -932,9 +914,8 @@ TEST(peer_fail__on_the_way)
 	}
 }
 
-TEST_IN(peer_fail__read_on_the_way, duo_setup, duo_teardown)
+DUO_TEST(peer_fail__read_on_the_way, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 5000, UCCL_ACCESS_READ);
 
@@ -949,9 +930,8 @@ TEST_IN(peer_fail__read_on_the_way, duo_setup, duo_teardown)
 	assert_true(TAILQ_EMPTY(&d->side[1].m.device.copies));
 }
 
-TEST_IN(self__between_devices, duo_setup, duo_teardown)
+DUO_TEST(self__between_devices, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
 	uint64_t key = duo_region(d, 0, 0, DUO_GPU + 100000, 100000, UCCL_ACCESS_WRITE);
@@ -986,9 +966,8 @@ TEST_IN(self__between_devices, duo_setup, duo_teardown)
 }
 
 /* What the NIC could scatter or write by itself, the processor must copy. */
-TEST_IN(place__not_on_a_device, duo_setup_writes, duo_teardown)
+DUO_TEST(place__not_on_a_device, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 1);
 	struct uccl_rx_placement hints[4];
 

@@ -38,9 +38,8 @@ TEST(pump__whole_payload)
 }
 
 /* Nothing of the payload is held in the host's memory before it is asked for, and then only some parts. */
-TEST_IN(pump__holds_little, duo_setup, duo_teardown)
+DUO_TEST(pump__holds_little, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	int parts = 0;
 
@@ -66,9 +65,8 @@ TEST_IN(pump__holds_little, duo_setup, duo_teardown)
 	duo_check(host, LARGE, 7);
 }
 
-TEST_IN(pump__waits_for_memory, duo_setup, duo_teardown)
+DUO_TEST(pump__waits_for_memory, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	struct uccl_msg_ep *m = &d->side[0].m;
 
@@ -92,9 +90,8 @@ TEST_IN(pump__waits_for_memory, duo_setup, duo_teardown)
 }
 
 /* The host had no memory, and nobody has some that will come back: who waits is looked at again. PROTOCOL R312 */
-TEST_IN(pump__tries_again, duo_setup, duo_teardown)
+DUO_TEST(pump__tries_again, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[0].m;
 
 	duo_gpu(d, 0);
@@ -109,9 +106,8 @@ TEST_IN(pump__tries_again, duo_setup, duo_teardown)
 }
 
 /* Those that wait, and those under way, end with their peer. */
-TEST_IN(pump__ends_with_the_peer, duo_setup, duo_teardown)
+DUO_TEST(pump__ends_with_the_peer, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[0].m;
 
 	duo_gpu(d, 0)->lends = true;
@@ -131,9 +127,8 @@ TEST_IN(pump__ends_with_the_peer, duo_setup, duo_teardown)
 }
 
 /* The peer was promised bytes that cannot be had: nothing else is left than to part. */
-TEST_IN(pump__copy_fails, duo_setup, duo_teardown)
+DUO_TEST(pump__copy_fails, duo_open())
 {
-	struct duo *d = *state;
 	struct duo_gpu *g = duo_gpu(d, 0);
 	const struct duo_comp *c;
 

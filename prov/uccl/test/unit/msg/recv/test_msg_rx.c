@@ -5,9 +5,8 @@
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R29 */
-TEST_IN(eager__malformed, duo_setup, duo_teardown)
+DUO_TEST(eager__malformed, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 
 	d->side[1].peer.rx.mseq = 3;
@@ -152,10 +151,9 @@ TEST(eager__parts_in_a_row)
 }
 
 /* How far it came is known, for the places of what comes next. */
-TEST_IN(eager__row_and_more_to_come, duo_setup, duo_teardown)
+DUO_TEST(eager__row_and_more_to_come, duo_open())
 {
 	static uint8_t row[2 * (1000 + UCCL_HDR_LEN)];
-	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 5000);
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {
@@ -305,9 +303,8 @@ TEST(cts__says_met)
 }
 
 /* PROTOCOL R31 */
-TEST_IN(data__malformed, duo_setup, duo_teardown)
+DUO_TEST(data__malformed, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 10000, .id = 77, .tag = 1};
 	struct uccl_msg_rx *rx;
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -410,10 +407,9 @@ TEST(overlap__seen_at_the_end)
 }
 
 /* A receive that met a message of which ranges are missing shows nothing of our memory. PROTOCOL R119 */
-TEST_IN(overlap__gaps_are_empty, duo_setup, duo_teardown)
+DUO_TEST(overlap__gaps_are_empty, duo_open())
 {
 	struct uccl_env env = duo_eager_env(0, 1, 4000);
-	struct duo *d = *state;
 	uint8_t *old[20];
 
 	/* What the heap gives out again held something. */
@@ -434,10 +430,9 @@ TEST_IN(overlap__gaps_are_empty, duo_setup, duo_teardown)
 }
 
 /* What follows CTS, too, by packets and by direct writes. PROTOCOL R119 */
-TEST_IN(overlap__granted, duo_setup, duo_teardown)
+DUO_TEST(overlap__granted, duo_open())
 {
 	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 4000, .id = 77, .tag = 1};
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in written = {.rtype = UCCL_REC_DATA, .rec = rec, .len = 1000, .placed = true};
 	uint32_t id;
@@ -463,9 +458,8 @@ TEST_IN(overlap__granted, duo_setup, duo_teardown)
 }
 
 /* A million messages under way: there is no handle for the next, whose sender would wait for ever. PROTOCOL R312 */
-TEST_IN(cts__no_handle, duo_setup, duo_teardown)
+DUO_TEST(cts__no_handle, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_ids *ids = &d->side[1].m.rx_ids;
 
 	while (uccl_ids_get(ids, d))
@@ -506,9 +500,8 @@ TEST(direct__whole)
 }
 
 /* Truncated to the receive; split receives, small ones and failed registrations go by packets. PROTOCOL R24 */
-TEST_IN(direct__only_where_it_fits, duo_setup_writes, duo_teardown)
+DUO_TEST(direct__only_where_it_fits, duo_open_writes())
 {
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	duo_fill(src, 60000, 3);
@@ -588,10 +581,8 @@ static enum duo_verdict delay_write(struct duo *d, const struct duo_pkt *p)
 }
 
 /* The late original settles its own doubt. PROTOCOL R25 */
-TEST_IN(direct__held_until_the_late_write, duo_setup_writes, duo_teardown)
+DUO_TEST(direct__held_until_the_late_write, duo_open_writes())
 {
-	struct duo *d = *state;
-
 	d->auto_fence = false;
 	d->filter = delay_write;
 	duo_fill(src, 50000, 5);
@@ -611,10 +602,8 @@ static enum duo_verdict double_write(struct duo *d, const struct duo_pkt *p)
 }
 
 /* The network doubles writes: no more are granted, packets do. PROTOCOL R27 */
-TEST_IN(direct__none_after_a_double, duo_setup_writes, duo_teardown)
+DUO_TEST(direct__none_after_a_double, duo_open_writes())
 {
-	struct duo *d = *state;
-
 	d->filter = double_write;
 	duo_fill(src, 50000, 6);
 	for (int i = 0; i < 2; i++) {
@@ -631,10 +620,8 @@ TEST_IN(direct__none_after_a_double, duo_setup_writes, duo_teardown)
  * Where the end of a registration keeps writes out, a doubt costs nothing: the message is complete, and what still
  * comes finds no place. PROTOCOL R83
  */
-TEST_IN(direct__closed_in_doubt, duo_setup_writes, duo_teardown)
+DUO_TEST(direct__closed_in_doubt, duo_open_writes())
 {
-	struct duo *d = *state;
-
 	d->auto_fence = false;
 	d->side[1].peer.msg_ep->dereg_fences = true;
 	d->filter = delay_write;

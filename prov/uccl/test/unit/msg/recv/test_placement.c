@@ -9,9 +9,8 @@ static uint8_t src[1 << 18], dst[1 << 18];
 #define PLACED 16384u
 
 /* Predicted places follow the stream; place() agrees with them. PROTOCOL R44 */
-TEST_IN(placement__follow_the_stream, duo_setup, duo_teardown)
+DUO_TEST(placement__follow_the_stream, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 	struct uccl_msg_rx *rx;
 	uint8_t rec[UCCL_REC_LEN] = {0};
@@ -73,9 +72,8 @@ TEST_IN(placement__follow_the_stream, duo_setup, duo_teardown)
 }
 
 /* An envelope is taken alone while unsolicited data follow, where places are predicted at all. PROTOCOL R263 */
-TEST_IN(placement__envelope_alone, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(placement__envelope_alone, duo_open_unsolicited())
 {
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	int n = 0;
 
@@ -97,10 +95,9 @@ TEST_IN(placement__envelope_alone, duo_setup_unsolicited, duo_teardown)
 }
 
 /* Of unsolicited data the place is known as soon as its receive is. PROTOCOL R44 R263 */
-TEST_IN(placement__of_unsolicited_data, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(placement__of_unsolicited_data, duo_open_unsolicited())
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_EAGER, .rec = rec, .payload_len = PLACED};
 	struct uccl_rx_placement h[16];
@@ -127,10 +124,9 @@ TEST_IN(placement__of_unsolicited_data, duo_setup_unsolicited, duo_teardown)
 }
 
 /* Where lanes put bytes, asked for or not, nothing may be that was only predicted. PROTOCOL R44 R266 */
-TEST_IN(placement__not_where_lanes_are, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(placement__not_where_lanes_are, duo_open_unsolicited())
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = PLACED};
 	struct uccl_reassembly *b = calloc(1, sizeof(*b));
@@ -157,10 +153,9 @@ TEST_IN(placement__not_where_lanes_are, duo_setup_unsolicited, duo_teardown)
  * What of unsolicited data overtook its envelope stays as it came: a place is predicted behind it, as a wrong guess
  * would write over it. PROTOCOL R276
  */
-TEST_IN(placement__behind_what_came_early, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(placement__behind_what_came_early, duo_open_unsolicited())
 {
 	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * PLACED, 4 * PLACED);
-	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
@@ -174,11 +169,10 @@ TEST_IN(placement__behind_what_came_early, duo_setup_unsolicited, duo_teardown)
 }
 
 /* Messages that wait for a receive, and those that are there but for what was lost, take no time from the others. */
-TEST_IN(placement__steps_do_not_grow, duo_setup, duo_teardown)
+DUO_TEST(placement__steps_do_not_grow, duo_open())
 {
 	enum { WAIT = 1000, GAPS = 100 };
 	struct uccl_env env = {.len = 6 * PLACED, .id = 9, .mseq = 2 * WAIT + GAPS};
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_peer *p = &d->side[1].peer;
 	struct uccl_rx_placement h[16];
@@ -219,10 +213,9 @@ TEST_IN(placement__steps_do_not_grow, duo_setup, duo_teardown)
 }
 
 /* Two reads into one place: what is predicted ends before the second. PROTOCOL R276 */
-TEST_IN(placement__one_place_twice, duo_setup, duo_teardown)
+DUO_TEST(placement__one_place_twice, duo_open())
 {
 	struct uccl_env env = {.len = 3 * PLACED, .id = 9};
-	struct duo *d = *state;
 	struct uccl_rx_placement h[16];
 
 	d->filter = duo_hold_all;
@@ -248,10 +241,9 @@ static int looks(struct duo *d)
 }
 
 /* Nothing is predicted of a peer of whom most of it was wrong; it is tried again after a while. */
-TEST_IN(placement__wrong, duo_setup, duo_teardown)
+DUO_TEST(placement__wrong, duo_open())
 {
 	struct uccl_env env = {.len = 6 * PLACED, .id = 9};
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	int bad = 0;
 
@@ -293,9 +285,8 @@ static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
 }
 
 /* No single place: nothing is predicted. */
-TEST_IN(placement__split_receive, duo_setup, duo_teardown)
+DUO_TEST(placement__split_receive, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
 	struct uccl_rx_placement h[4];
 
@@ -331,9 +322,8 @@ static enum uccl_drop row_came(struct duo *d, const struct uccl_msg_rx *rx, uint
 }
 
 /* Behind a row the next one is predicted, as much of it as has room with its headers; not for ever. PROTOCOL R282 */
-TEST_IN(placement__of_a_row, duo_setup, duo_teardown)
+DUO_TEST(placement__of_a_row, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = {.len = 100 + 60 * EACH, .id = 9};
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_rx_placement h[16];
@@ -376,9 +366,8 @@ TEST_IN(placement__of_a_row, duo_setup, duo_teardown)
 }
 
 /* Where a row of segments belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
-TEST_IN(place__of_a_row, duo_setup, duo_teardown)
+DUO_TEST(place__of_a_row, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = {.len = 100 + 20 * EACH, .id = 9};
 	uint8_t rec[UCCL_REC_LEN], whole[UCCL_REC_LEN] = {0};
 	struct uccl_hdr hdr = {.type = UCCL_PKT_SEGMENT, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = EACH};

@@ -55,9 +55,8 @@ TEST(multi__fills_and_releases)
 }
 
 /* The buffer is free with the last message to be complete, whichever came first. PROTOCOL R40 */
-TEST_IN(multi__released_by_the_last_complete, duo_setup, duo_teardown)
+DUO_TEST(multi__released_by_the_last_complete, duo_open())
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 
 	multi_post(d, 30100, 1000, DUO_CTX(9));
@@ -88,9 +87,8 @@ TEST_IN(multi__released_by_the_last_complete, duo_setup, duo_teardown)
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
 }
 
-TEST_IN(multi__truncates_the_last, duo_setup, duo_teardown)
+DUO_TEST(multi__truncates_the_last, duo_open())
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 
 	memset(dst, 0xee, 200);
@@ -105,9 +103,8 @@ TEST_IN(multi__truncates_the_last, duo_setup, duo_teardown)
 	assert_int_equal(dst[100], 0xee);
 }
 
-TEST_IN(multi__gone, duo_setup, duo_teardown)
+DUO_TEST(multi__gone, duo_open())
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 
 	multi_post(d, 100000, 1, DUO_CTX(2));
@@ -130,9 +127,8 @@ TEST_IN(multi__gone, duo_setup, duo_teardown)
 	assert_int_equal(d->side[1].m.op_pool.used, 0);
 }
 
-TEST_IN(multi__cancel, duo_setup, duo_teardown)
+DUO_TEST(multi__cancel, duo_open())
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 
 	/* Nothing under way: the op itself comes back. */
@@ -166,9 +162,8 @@ TEST_IN(multi__cancel, duo_setup, duo_teardown)
 
 /* No op for a message in a multi-receive buffer: nothing is lost, nothing overtakes, it goes on when one is free.
  * PROTOCOL R40 */
-TEST_IN(multi__out_of_ops, duo_setup, duo_teardown)
+DUO_TEST(multi__out_of_ops, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *held[3];
 	unsigned int got = 0;
 
@@ -206,9 +201,8 @@ static bool no_room(void *arg)
 }
 
 /* The same when nobody has read the completions of earlier ones. PROTOCOL R40 */
-TEST_IN(multi__no_room, duo_setup, duo_teardown)
+DUO_TEST(multi__no_room, duo_open())
 {
-	struct duo *d = *state;
 	bool room = false;
 
 	d->side[1].m.op_pool.max = 8;
@@ -253,10 +247,9 @@ static void takes_room(struct duo_side *s, struct uccl_op *op)
  * A flood waits for room, which comes for one message at a time, beside messages that nobody has asked for. What a
  * message costs does not depend on how many wait, also when its buffer is full and the next one takes what waited.
  */
-TEST_IN(multi__steps_do_not_grow, duo_setup, duo_teardown)
+DUO_TEST(multi__steps_do_not_grow, duo_open())
 {
 	enum { OTHERS = 500, FLOOD = 1000, EACH = 100 };
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_env env;
 
@@ -292,9 +285,8 @@ TEST_IN(multi__steps_do_not_grow, duo_setup, duo_teardown)
 }
 
 /* The buffer that starved is used up when room comes: what still waits is for those behind it. */
-TEST_IN(multi__used_up_for_those_behind, duo_setup_apart, duo_teardown)
+DUO_TEST(multi__used_up_for_those_behind, duo_new(false, 16))
 {
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 
 	duo_connect(d);
@@ -319,9 +311,8 @@ TEST_IN(multi__used_up_for_those_behind, duo_setup_apart, duo_teardown)
 }
 
 /* The buffer that starved is posted no more: what waited goes to the receives behind it, which need no room. */
-TEST_IN(multi__cancelled_for_those_behind, duo_setup_apart, duo_teardown)
+DUO_TEST(multi__cancelled_for_those_behind, duo_new(false, 16))
 {
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 
 	duo_connect(d);
@@ -350,9 +341,8 @@ TEST_IN(multi__cancelled_for_those_behind, duo_setup_apart, duo_teardown)
 
 /* Receives for single messages need no further op: what waits for one does not stop them, and is not overtaken.
  * PROTOCOL R40 */
-TEST_IN(multi__out_of_ops_others_go_on, duo_setup, duo_teardown)
+DUO_TEST(multi__out_of_ops_others_go_on, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env;
 	struct uccl_op *held;
 
@@ -380,9 +370,8 @@ TEST_IN(multi__out_of_ops_others_go_on, duo_setup, duo_teardown)
 }
 
 /* The same for messages that were unexpected, that came early, and that are our own. PROTOCOL R40 */
-TEST_IN(multi__out_of_ops_unexpected, duo_setup, duo_teardown)
+DUO_TEST(multi__out_of_ops_unexpected, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *held[8], *self, *plain;
 	int n = 0;
 
@@ -422,9 +411,8 @@ TEST_IN(multi__out_of_ops_unexpected, duo_setup, duo_teardown)
 		uccl_msg_ep_op_put(&d->side[1].m, held[i]);
 }
 
-TEST_IN(cancel__posted, duo_setup, duo_teardown)
+DUO_TEST(cancel__posted, duo_open())
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 
 	duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(1));
@@ -446,10 +434,8 @@ TEST_IN(cancel__posted, duo_setup, duo_teardown)
 }
 
 /* Too late: the message has begun to come. */
-TEST_IN(cancel__matched, duo_setup, duo_teardown)
+DUO_TEST(cancel__matched, duo_open())
 {
-	struct duo *d = *state;
-
 	duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(1));
 	duo_send(d, 0, 0, src, 20000, 0, NULL);
 	duo_round(d);

@@ -38,9 +38,8 @@ TEST(env__out_of_order)
 }
 
 /* PROTOCOL R32 */
-TEST_IN(env__early_does_not_match, duo_setup, duo_teardown)
+DUO_TEST(env__early_does_not_match, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env second = duo_eager_env(1, 7, 0), first = duo_eager_env(0, 7, 0);
 
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 16, 7, 0, DUO_CTX(1));
@@ -92,7 +91,7 @@ TEST(env__burst_reversed)
 	{.flags = UCCL_ENV_TAGGED | (more), .tag = 1, .len = bytes, .unsolicited = first, __VA_ARGS__}
 
 /* Nothing of a malformed envelope stays. PROTOCOL R28 R29 */
-TEST_IN(env__malformed, duo_setup, duo_teardown)
+DUO_TEST(env__malformed, duo_open())
 {
 	static const struct {
 		uint64_t next;
@@ -130,7 +129,6 @@ TEST_IN(env__malformed, duo_setup, duo_teardown)
 		{0, SOME(UCCL_ENV_UNSOLICITED | UCCL_ENV_CM, 100, 40, .id = 77), 4, UCCL_DROP_UNWANTED},
 		{0, SOME(UCCL_ENV_UNSOLICITED, 100, 40), 4, UCCL_DROP_RECORD},
 	};
-	struct duo *d = *state;
 	struct uccl_env env, good = duo_eager_env(0, 1, 4);
 
 	for (unsigned int i = 0; i < uccl_array_len(bad); i++) {
@@ -180,9 +178,8 @@ TEST(env__unsolicited)
 }
 
 /* Unsolicited data that came before their envelope. PROTOCOL R29 R263 */
-TEST_IN(env__unsolicited_contradicts_its_chunks, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(env__unsolicited_contradicts_its_chunks, duo_open_unsolicited())
 {
-	struct duo *d = *state;
 	struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
 
 	duo_fill(src, 400, 3);
@@ -205,9 +202,8 @@ TEST_IN(env__unsolicited_contradicts_its_chunks, duo_setup_unsolicited, duo_tear
 }
 
 /* An envelope that contradicts what came before it. PROTOCOL R29 */
-TEST_IN(env__contradicts_its_chunks, duo_setup, duo_teardown)
+DUO_TEST(env__contradicts_its_chunks, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 
 	memset(dst, 0xee, 200);
@@ -231,9 +227,8 @@ TEST_IN(env__contradicts_its_chunks, duo_setup, duo_teardown)
 }
 
 /* PROTOCOL R41 */
-TEST_IN(env__out_of_memory, duo_setup, duo_teardown)
+DUO_TEST(env__out_of_memory, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = duo_eager_env(0, 1, 4), later = duo_eager_env(1, 1, 4);
 
 	d->side[1].m.rx_pool.max = 0;
@@ -250,10 +245,8 @@ TEST_IN(env__out_of_memory, duo_setup, duo_teardown)
 }
 
 /* What cannot be taken now comes again by itself. PROTOCOL R41 */
-TEST_IN(env__out_of_memory_for_a_while, duo_setup, duo_teardown)
+DUO_TEST(env__out_of_memory_for_a_while, duo_open())
 {
-	struct duo *d = *state;
-
 	duo_fill(src, 3000, 3);
 	d->side[1].m.rx_pool.max = 0;
 	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
@@ -267,9 +260,8 @@ TEST_IN(env__out_of_memory_for_a_while, duo_setup, duo_teardown)
 }
 
 /* PROTOCOL R38 */
-TEST_IN(recv__directed, duo_setup, duo_teardown)
+DUO_TEST(recv__directed, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
 
 	/* Directed to ourselves: not for the other side's message. */
@@ -284,10 +276,8 @@ TEST_IN(recv__directed, duo_setup, duo_teardown)
 }
 
 /* Tagged and untagged messages have one order between them only as far as receives can see it. PROTOCOL R35 */
-TEST_IN(recv__tagged_and_untagged, duo_setup, duo_teardown)
+DUO_TEST(recv__tagged_and_untagged, duo_open())
 {
-	struct duo *d = *state;
-
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_TAGGED, "t", 1, 9, NULL), 0);
 	assert_int_equal(duo_send(d, 0, 0, "u", 1, 9, NULL), 0);
 	duo_run(d, SECOND);
@@ -299,10 +289,9 @@ TEST_IN(recv__tagged_and_untagged, duo_setup, duo_teardown)
 }
 
 /* Small and large, asked for before and after they come, to others and to ourselves. PROTOCOL R35 */
-TEST_IN(recv__collective, duo_setup, duo_teardown)
+DUO_TEST(recv__collective, duo_open())
 {
 	static const uint64_t lens[] = {0, 8, 100000};
-	struct duo *d = *state;
 
 	duo_fill(src, 100000, 4);
 	for (int unexpected = 0; unexpected < 2; unexpected++)
@@ -327,10 +316,9 @@ TEST_IN(recv__collective, duo_setup, duo_teardown)
 }
 
 /* Asked for before and after it comes, and no other receive takes it. PROTOCOL R110 */
-TEST_IN(cm__apart, duo_setup, duo_teardown)
+DUO_TEST(cm__apart, duo_open())
 {
 	static const uint64_t lens[] = {0, 1, 56, UCCL_CM_MAX};
-	struct duo *d = *state;
 
 	duo_fill(src, UCCL_CM_MAX, 4);
 	d->side[1].m.sole.only = true;
@@ -356,10 +344,9 @@ TEST_IN(cm__apart, duo_setup, duo_teardown)
 }
 
 /* Too long, or to an endpoint that has no connections. PROTOCOL R110 */
-TEST_IN(cm__refused, duo_setup, duo_teardown)
+DUO_TEST(cm__refused, duo_open())
 {
 	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = UCCL_CM_MAX};
-	struct duo *d = *state;
 
 	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_UNWANTED);
 	d->side[1].m.sole.only = true;
@@ -439,11 +426,10 @@ TEST(cm__said_whole)
 }
 
 /* What a connected endpoint is sent by others than its peer; the same from the peer is taken. PROTOCOL R111 */
-TEST_IN(cm__strangers, duo_setup, duo_teardown)
+DUO_TEST(cm__strangers, duo_open())
 {
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 	uint8_t rec[UCCL_REC_LEN];
-	struct duo *d = *state;
 
 	d->side[1].m.sole.only = true;
 	uccl_env_encode(rec, &env);
@@ -464,10 +450,8 @@ TEST_IN(cm__strangers, duo_setup, duo_teardown)
 }
 
 /* PROTOCOL R36 R37 */
-TEST_IN(recv__wildcards_in_order, duo_setup, duo_teardown)
+DUO_TEST(recv__wildcards_in_order, duo_open())
 {
-	struct duo *d = *state;
-
 	for (unsigned int i = 0; i < 4; i++)
 		duo_send(d, 0, UCCL_OPF_TAGGED, src, 0, i, NULL);
 	duo_run(d, SECOND);
@@ -491,9 +475,8 @@ static struct uccl_op *peek_op(struct duo *d, uint32_t flags, uint64_t tag, uint
 	return op;
 }
 
-TEST_IN(peek__tells_and_leaves, duo_setup, duo_teardown)
+DUO_TEST(peek__tells_and_leaves, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 0, UINT64_MAX, NULL), *send;
 
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), -FI_ENOMSG);
@@ -524,9 +507,8 @@ TEST_IN(peek__tells_and_leaves, duo_setup, duo_teardown)
 }
 
 /* PROTOCOL R39 */
-TEST_IN(peek__claim, duo_setup, duo_teardown)
+DUO_TEST(peek__claim, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
 
 	duo_fill(src, 20000, 1);
@@ -548,10 +530,8 @@ TEST_IN(peek__claim, duo_setup, duo_teardown)
 }
 
 /* PROTOCOL R39 */
-TEST_IN(peek__claimed_then_dropped, duo_setup, duo_teardown)
+DUO_TEST(peek__claimed_then_dropped, duo_open())
 {
-	struct duo *d = *state;
-
 	for (uint64_t n = 0; n <= 20000; n += 10000) {
 		struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
 
@@ -568,9 +548,8 @@ TEST_IN(peek__claimed_then_dropped, duo_setup, duo_teardown)
 }
 
 /* What is thrown away is not asked for, and still completes at its sender. */
-TEST_IN(peek__discard, duo_setup, duo_teardown)
+DUO_TEST(peek__discard, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, 0, 0, 0, NULL);
 	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .len = 100, .mseq = 3};
 
@@ -596,9 +575,8 @@ TEST_IN(peek__discard, duo_setup, duo_teardown)
 	duo_quiet(d);
 }
 
-TEST_IN(peek__own_messages, duo_setup, duo_teardown)
+DUO_TEST(peek__own_messages, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op = peek_op(d, 0, 0, 0, DUO_CTX(5));
 
 	for (int i = 0; i < 2; i++)

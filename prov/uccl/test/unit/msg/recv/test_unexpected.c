@@ -5,10 +5,8 @@
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R42 */
-TEST_IN(short__envelopes_only, duo_setup, duo_teardown)
+DUO_TEST(short__envelopes_only, duo_open())
 {
-	struct duo *d = *state;
-
 	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 8000, 7);
 	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
@@ -40,11 +38,10 @@ TEST_IN(short__envelopes_only, duo_setup, duo_teardown)
  * What was queued before the receiver ran short follows as envelopes too: no more comes unsolicited than is in flight,
  * and every message arrives in the end, whole and in order. PROTOCOL R42
  */
-TEST_IN(short__queued_too, duo_setup, duo_teardown)
+DUO_TEST(short__queued_too, duo_open())
 {
 	static const uint64_t sizes[] = { 1000, 0, 5000, 300, 1024, 8192 };
 	const int n = 600;
-	struct duo *d = *state;
 	const struct duo_comp *c;
 
 	d->side[1].m.unexpected.max = 4000;
@@ -96,9 +93,8 @@ TEST(short__none_unsolicited)
 }
 
 /* A peer that goes on all the same fills no more than an honest one may have had in flight. PROTOCOL R42 */
-TEST_IN(short__ignored, duo_setup, duo_teardown)
+DUO_TEST(short__ignored, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
 	uint64_t most = (2 * 4000 + UCCL_UNEXPECTED_MORE) / 2;
 	enum uccl_drop reason;
@@ -117,9 +113,8 @@ TEST_IN(short__ignored, duo_setup, duo_teardown)
 }
 
 /* What lanes keep leaves less to the primary: both have one account. PROTOCOL R313 */
-TEST_IN(hold__beside_lanes, duo_setup, duo_teardown)
+DUO_TEST(hold__beside_lanes, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
 	struct uccl_msg_ep *m = &d->side[1].m;
 	uint64_t all = 2 * 4000 + UCCL_UNEXPECTED_MORE;
@@ -139,9 +134,8 @@ TEST_IN(hold__beside_lanes, duo_setup, duo_teardown)
  * The memory of what was kept serves what is kept next, and tells that nothing: of this only a part comes, and then its
  * sender ends.
  */
-TEST_IN(buffer__again, duo_setup, duo_teardown)
+DUO_TEST(buffer__again, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_buf_cache *spare = &d->side[1].m.unexpected.cache;
 
 	duo_fill(src, 8000, 7);

@@ -403,9 +403,8 @@ TEST(rma__counted)
 }
 
 /* Answers that nobody waits for, or that say too much. PROTOCOL R74 */
-TEST_IN(answer__bad, duo_setup, duo_teardown)
+DUO_TEST(answer__bad, duo_open())
 {
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_resp resp = {.id = 77};
 
@@ -438,9 +437,8 @@ TEST_IN(answer__bad, duo_setup, duo_teardown)
 }
 
 /* A read is not complete by as many bytes as it has. PROTOCOL R119 */
-TEST_IN(answer__same_bytes_twice, duo_setup, duo_teardown)
+DUO_TEST(answer__same_bytes_twice, duo_open())
 {
-	struct duo *d = *state;
 	uint32_t id;
 
 	duo_fill(src, 1000, 3);
@@ -463,7 +461,6 @@ static enum duo_verdict see_request(struct duo *d, const struct duo_pkt *p)
 {
 	struct uccl_hdr h;
 
-	(void)d;
 	if (p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_REQ) {
 		assert_int_equal(uccl_hdr_decode(&h, p->data, p->len), UCCL_DROP_COUNT);
 		req_flags = h.flags;
@@ -502,10 +499,9 @@ TEST(read__reply_without_room)
 }
 
 /* Places that reads have in common are predicted once. PROTOCOL R44 */
-TEST_IN(placement__apart, duo_setup, duo_teardown)
+DUO_TEST(placement__apart, duo_open())
 {
 	struct uccl_rx_placement hints[16];
-	struct duo *d = *state;
 	int n;
 
 	d->side[0].peer.flow.cfg.packet.chunk_bytes = 16384;

@@ -24,9 +24,8 @@ TEST(atomic__unknown)
 }
 
 /* Without any registered memory. PROTOCOL R72 */
-TEST_IN(serve__no_target, duo_setup, duo_teardown)
+DUO_TEST(serve__no_target, duo_open())
 {
-	struct duo *d = *state;
 	uint64_t one = 1;
 
 	d->side[1].m.target.ops = NULL;

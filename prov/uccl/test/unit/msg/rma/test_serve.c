@@ -196,11 +196,10 @@ static enum uccl_drop req(struct duo *d, struct uccl_req *r, struct uccl_env *en
 }
 
 /* PROTOCOL R70 */
-TEST_IN(req__malformed, duo_setup, duo_teardown)
+DUO_TEST(req__malformed, duo_open())
 {
 	struct uccl_req good = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 100, .key = 1}}}, r;
 	struct uccl_env env = {.id = 5, .len = 100, .flags = UCCL_ENV_EAGER}, e;
-	struct duo *d = *state;
 
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 #define refuse(change, data, len)                                                                                      \
@@ -249,11 +248,10 @@ TEST_IN(req__malformed, duo_setup, duo_teardown)
 }
 
 /* Chunks of a write that come before its request must agree with it. PROTOCOL R29 R70 */
-TEST_IN(req__contradicts_its_chunks, duo_setup, duo_teardown)
+DUO_TEST(req__contradicts_its_chunks, duo_open())
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
 	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
-	struct duo *d = *state;
 
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 3000, 1);
@@ -272,11 +270,10 @@ TEST_IN(req__contradicts_its_chunks, duo_setup, duo_teardown)
 }
 
 /* A write whose packets are as long as it is, and are not it: nothing of ours goes to the region. PROTOCOL R119 */
-TEST_IN(req__pieces_overlap, duo_setup, duo_teardown)
+DUO_TEST(req__pieces_overlap, duo_open())
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
 	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
-	struct duo *d = *state;
 
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 3000, 1);
@@ -374,10 +371,9 @@ TEST(revoke__read)
 }
 
 /* Who closes a region does not look at what has nothing to do with it. PROTOCOL R77 */
-TEST_IN(revoke__steps_do_not_grow, duo_setup, duo_teardown)
+DUO_TEST(revoke__steps_do_not_grow, duo_open())
 {
 	enum { WAIT = 500, WRITES = 20, LEN = 100000 };
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	uint64_t steps;
 
@@ -405,7 +401,7 @@ TEST_IN(revoke__steps_do_not_grow, duo_setup, duo_teardown)
 }
 
 /* A write comes in one piece, with headers between, when its region has gone: it goes nowhere. */
-TEST_IN(revoke__then_a_gro_batch, duo_setup, duo_teardown)
+DUO_TEST(revoke__then_a_gro_batch, duo_open())
 {
 	enum { EACH = 500 };
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 2 * EACH, .key = 1}}};
@@ -414,7 +410,6 @@ TEST_IN(revoke__then_a_gro_batch, duo_setup, duo_teardown)
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = batch, .len = 2 * EACH, .segments = 2,
 				   .each = EACH};
-	struct duo *d = *state;
 
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	assert_int_equal(req(d, &r, &env, src, 0), UCCL_DROP_COUNT);
@@ -584,9 +579,8 @@ TEST(room__granted_before)
 }
 
 /* Messages into a multi-receive buffer and requests have the room by turns. PROTOCOL R40 R78 */
-TEST(room__by_turns)
+DUO_TEST(room__by_turns, duo_open())
 {
-	struct duo *d = duo_open();
 	struct room r;
 
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
@@ -603,7 +597,6 @@ TEST(room__by_turns)
 		assert_int_equal(d->side[1].events, i);
 		assert_int_equal(d->side[1].ncomp, i);
 	}
-	duo_free(d);
 }
 
 /* The next completion of side 1 is that of a receive which remote data took. */
@@ -625,10 +618,9 @@ static void expect_taken(struct duo *d, void *context, uint64_t len, uint32_t fl
  * FI_RX_CQ_DATA: data wait for a receive, in their order, and what has none does not wait;
  * receives that are tagged, or for another peer, are not taken. PROTOCOL R78
  */
-TEST_IN(data__takes_a_receive, duo_setup, duo_teardown)
+DUO_TEST(data__takes_a_receive, duo_open())
 {
 	static const uint64_t lens[] = {0, 8, 60000, 300000};
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	d->side[1].m.posted.data_takes = true;
@@ -661,9 +653,8 @@ TEST_IN(data__takes_a_receive, duo_setup, duo_teardown)
 }
 
 /* In a multi-receive buffer they take no bytes, and it goes on; what is refused takes nothing. PROTOCOL R78 */
-TEST_IN(data__takes_of_a_buffer, duo_setup, duo_teardown)
+DUO_TEST(data__takes_of_a_buffer, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	d->side[1].m.posted.data_takes = true;
@@ -716,11 +707,10 @@ TEST(room__peer_dies)
 #define CROWD 100
 
 /* Requests of many peers wait for a receive that takes their data: each turn looks at a few, and in time at all. */
-TEST_IN(retry__steps_do_not_grow, duo_setup, duo_teardown)
+DUO_TEST(retry__steps_do_not_grow, duo_open())
 {
 	static const struct uccl_addr addr;
 	static struct uccl_peer crowd[CROWD];
-	struct duo *d = *state;
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_req req = {.kind = UCCL_RMA_WRITE};
 	struct uccl_env env = {.tag = uccl_req_tag(&req), .flags = UCCL_ENV_EAGER | UCCL_ENV_DATA, .id = 9};

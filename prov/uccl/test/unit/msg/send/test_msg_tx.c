@@ -7,9 +7,8 @@
 static uint8_t src[1 << 18], dst[1 << 18];
 
 /* PROTOCOL R34 */
-TEST_IN(kick__message_limit, duo_setup, duo_teardown)
+DUO_TEST(kick__message_limit, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 
 	p->flow.limits.msg_limit = 2;
@@ -36,10 +35,8 @@ TEST_IN(kick__message_limit, duo_setup, duo_teardown)
 }
 
 /* The receiver's grant wraps at 32 bits. PROTOCOL R34 */
-TEST_IN(kick__message_limit_wraps, duo_setup, duo_teardown)
+DUO_TEST(kick__message_limit_wraps, duo_open())
 {
-	struct duo *d = *state;
-
 	d->side[0].peer.tx.mseq = d->side[1].peer.rx.mseq = 0xfffffffe;
 	d->side[0].peer.flow.limits.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
 	for (int i = 0; i < 6; i++) {
@@ -60,9 +57,8 @@ TEST_IN(kick__message_limit_wraps, duo_setup, duo_teardown)
  * A small message that waited at the limit needs a handle when its turn comes and the peer is short of memory.
  * PROTOCOL R34 R43
  */
-TEST_IN(kick__waited_until_peer_short, duo_setup, duo_teardown)
+DUO_TEST(kick__waited_until_peer_short, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 
 	duo_fill(src, 100, 5);
@@ -80,9 +76,8 @@ TEST_IN(kick__waited_until_peer_short, duo_setup, duo_teardown)
 }
 
 /* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
-TEST_IN(kick__keeps_order, duo_setup, duo_teardown)
+DUO_TEST(kick__keeps_order, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 
 	for (int i = 0; i < 20; i++) {
@@ -97,14 +92,13 @@ TEST_IN(kick__keeps_order, duo_setup, duo_teardown)
 }
 
 /* While payload waits, the beginning of a long message leaves with it, or before a short one. PROTOCOL R169 */
-TEST_IN(post__long_ones_wait, duo_setup, duo_teardown)
+DUO_TEST(post__long_ones_wait, duo_open())
 {
 	static const struct { uint64_t len; bool leaves; } post[] = {
 		{DUO_CHUNK, true}, {DUO_EAGER, true}, {DUO_EAGER, false}, {DUO_EAGER + 1, false},
 		{DUO_CHUNK + 1, false}, {DUO_CHUNK, true}, {0, true},
 	};
 	enum { POSTS = sizeof(post) / sizeof(post[0]) };
-	struct duo *d = *state;
 
 	for (int i = 0; i < POSTS; i++) {
 		d->side[0].readies = 0;
@@ -128,9 +122,8 @@ static enum uccl_drop cts(struct duo *d, uint8_t *rec, uint32_t id, uint64_t lim
 }
 
 /* PROTOCOL R31 */
-TEST_IN(cts__bad, duo_setup, duo_teardown)
+DUO_TEST(cts__bad, duo_open())
 {
-	struct duo *d = *state;
 	const struct uccl_op *op;
 	uint8_t rec[UCCL_REC_LEN];
 
@@ -182,9 +175,8 @@ TEST(cts__truncates)
 }
 
 /* PROTOCOL R33 */
-TEST_IN(fin__bad, duo_setup, duo_teardown)
+DUO_TEST(fin__bad, duo_open())
 {
-	struct duo *d = *state;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(1)), 0);

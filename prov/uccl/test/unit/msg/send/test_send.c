@@ -36,10 +36,8 @@ TEST(send__sizes)
 }
 
 /* What is eager needs no answer; what is not waits for CTS. PROTOCOL R29 R30 */
-TEST_IN(send__eager_limit, duo_setup, duo_teardown)
+DUO_TEST(send__eager_limit, duo_open())
 {
-	struct duo *d = *state;
-
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND);
@@ -201,9 +199,8 @@ static uint64_t goes_through(struct duo *d, bool unexpected)
 }
 
 /* Only to whom the last messages met receives; one that met none ends that for a while. PROTOCOL R264 */
-TEST_IN(send__unsolicited_if_met, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(send__unsolicited_if_met, duo_open_unsolicited())
 {
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	d->side[0].peer.tx.met_streak = 0;
@@ -236,10 +233,9 @@ TEST_IN(send__unsolicited_if_met, duo_setup_unsolicited, duo_teardown)
 }
 
 /* No more of them than CTS needs to come in time, and none behind what waits. PROTOCOL R263 */
-TEST_IN(send__unsolicited_bounded, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(send__unsolicited_bounded, duo_open_unsolicited())
 {
 	const int most = UCCL_UNSOLICITED_PEER_MAX / (4 * DUO_EAGER);
-	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 	int i = 0;
 
@@ -279,10 +275,8 @@ TEST_IN(send__unsolicited_bounded, duo_setup_unsolicited, duo_teardown)
  * Not to a peer that does not know of unsolicited data, nor of a message so long that its envelope cannot say it.
  * PROTOCOL R263
  */
-TEST_IN(send__unsolicited_not_said, duo_setup_unsolicited, duo_teardown)
+DUO_TEST(send__unsolicited_not_said, duo_open_unsolicited())
 {
-	struct duo *d = *state;
-
 	d->side[0].peer.takes_unsolicited = false;
 	assert_int_equal(comes_unsolicited(d), DUO_CHUNK);
 	d->side[0].peer.takes_unsolicited = true;
@@ -294,9 +288,8 @@ TEST_IN(send__unsolicited_not_said, duo_setup_unsolicited, duo_teardown)
 }
 
 /* Envelope, range, and what CTS asks for say how much of the message follows them. */
-TEST_IN(send__left_of_a_message, duo_setup, duo_teardown)
+DUO_TEST(send__left_of_a_message, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_sendq *q = &d->side[0].peer.flow.sendq;
 
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
@@ -395,10 +388,9 @@ static void early(struct duo *d, int s, const void *buf, uint64_t n, void *conte
  * No level of completion, or FI_INJECT_COMPLETE: complete at once where a copy pays, which is for a small message, and
  * for a larger one if nothing else is under way. The buffer is the caller's then.
  */
-TEST_IN(send__early, duo_setup, duo_teardown)
+DUO_TEST(send__early, duo_open())
 {
 	static uint8_t big[4 * UCCL_COPY_MAX], into[4 * UCCL_COPY_MAX];
-	struct duo *d = *state;
 
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(duo_recv(d, 1, 0, into + i * UCCL_COPY_MAX, UCCL_COPY_MAX, 0, 0, DUO_CTX(10 + i)), 0);
@@ -436,10 +428,8 @@ TEST_IN(send__early, duo_setup, duo_teardown)
 /*
  * What the peer has to ask for is not complete before it did: a program that makes no call after that would not answer.
  */
-TEST_IN(send__early_is_unsolicited, duo_setup, duo_teardown)
+DUO_TEST(send__early_is_unsolicited, duo_open())
 {
-	struct duo *d = *state;
-
 	d->side[0].m.eager_max = 0;
 	duo_fill(src, 200, 1);
 	early(d, 0, src, 64, DUO_CTX(1), true);
@@ -462,10 +452,9 @@ TEST_IN(send__early_is_unsolicited, duo_setup, duo_teardown)
 }
 
 /* What an envelope carries of a message ends on a word, if it is not all of it. PROTOCOL R216 */
-TEST_IN(send__whole_words, duo_setup, duo_teardown)
+DUO_TEST(send__whole_words, duo_open())
 {
 	static const uint64_t eager[] = {0, 100, 101, 500, 2001}, sizes[] = {64, 65, 100, 101, 499, 1001, 1024, 3001};
-	struct duo *d = *state;
 
 	for (int i = 0; i < 5; i++)
 		for (int k = 0; k < 8; k++) {
@@ -488,9 +477,8 @@ TEST_IN(send__whole_words, duo_setup, duo_teardown)
 }
 
 /* What is injected and not acknowledged holds memory: there is an end to it, and it comes back. */
-TEST_IN(send__inject_memory, duo_setup, duo_teardown)
+DUO_TEST(send__inject_memory, duo_open())
 {
-	struct duo *d = *state;
 	uint64_t n = sizeof(src), sent = 0;
 
 	while (duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)) == 0)
@@ -507,10 +495,8 @@ TEST_IN(send__inject_memory, duo_setup, duo_teardown)
 }
 
 /* An injected message completes when its level of completion says, not when it was copied. */
-TEST_IN(send__inject_waits, duo_setup, duo_teardown)
+DUO_TEST(send__inject_waits, duo_open())
 {
-	struct duo *d = *state;
-
 	d->filter = duo_hold_all;
 	duo_fill(src, 300, 3);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_ACKED, src, 300, 0, DUO_CTX(1)), 0);
@@ -563,10 +549,8 @@ TEST(send__late_copy)
 }
 
 /* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
-TEST_IN(send__early_is_not_put_twice, duo_setup, duo_teardown)
+DUO_TEST(send__early_is_not_put_twice, duo_open())
 {
-	struct duo *d = *state;
-
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 16, 0, DUO_CTX(i)), 0);
 	assert_int_equal(duo_waiting(d, 0), 3);
@@ -581,10 +565,8 @@ TEST_IN(send__early_is_not_put_twice, duo_setup, duo_teardown)
 }
 
 /* Complete means acknowledged: not before. */
-TEST_IN(send__completes_on_ack, duo_setup, duo_teardown)
+DUO_TEST(send__completes_on_ack, duo_open())
 {
-	struct duo *d = *state;
-
 	d->filter = duo_hold_all;
 	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, 5000, 0, DUO_CTX(2)), 0);
@@ -716,10 +698,8 @@ TEST(send__delivery_by_discard)
 }
 
 /* A message that a rendezvous carries delivers by its last byte: no FIN is asked for. */
-TEST_IN(send__delivery_posted_first, duo_setup, duo_teardown)
+DUO_TEST(send__delivery_posted_first, duo_open())
 {
-	struct duo *d = *state;
-
 	duo_fill(src, 100000, 3);
 	assert_int_equal(duo_recv(d, 1, 0, dst, 100000, 0, 0, DUO_CTX(2)), 0);
 	assert_int_equal(duo_recv(d, 1, 0, dst + 131072, 100, 0, 0, DUO_CTX(3)), 0);
@@ -731,9 +711,8 @@ TEST_IN(send__delivery_posted_first, duo_setup, duo_teardown)
 	duo_check(dst + 131072, 100, 3);
 }
 
-TEST_IN(send__remote_data, duo_setup, duo_teardown)
+DUO_TEST(send__remote_data, duo_open())
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 	struct uccl_op *op;
 
@@ -765,10 +744,8 @@ TEST_IN(send__remote_data, duo_setup, duo_teardown)
 	assert_false(c->flags & UCCL_OPF_DATA);
 }
 
-TEST_IN(send__without_connection, duo_setup_apart, duo_teardown)
+DUO_TEST(send__without_connection, duo_new(false, 16))
 {
-	struct duo *d = *state;
-
 	duo_fill(src, 3000, 4);
 	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
 	assert_int_equal(d->side[0].connects, 1);
@@ -786,10 +763,8 @@ TEST_IN(send__without_connection, duo_setup_apart, duo_teardown)
 	duo_check(dst, 3000, 4);
 }
 
-TEST_IN(send__to_the_dead, duo_setup, duo_teardown)
+DUO_TEST(send__to_the_dead, duo_open())
 {
-	struct duo *d = *state;
-
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
 	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, NULL), -FI_ECONNRESET);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
@@ -797,9 +772,8 @@ TEST_IN(send__to_the_dead, duo_setup, duo_teardown)
 }
 
 /* No handle left: nothing happened. */
-TEST_IN(send__no_handle, duo_setup, duo_teardown)
+DUO_TEST(send__no_handle, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_ids *ids = &d->side[0].m.tx.ids;
 
 	while (uccl_ids_get(ids, d))
@@ -846,9 +820,8 @@ TEST(hold__rest_went_first)
 }
 
 /* A peer that is short of memory, is not, and is again: what it was told of before is not looked at again. */
-TEST_IN(hold__steps_do_not_grow, duo_setup, duo_teardown)
+DUO_TEST(hold__steps_do_not_grow, duo_open())
 {
-	struct duo *d = *state;
 	struct uccl_peer *p = &d->side[0].peer;
 	uint64_t steps;
 
@@ -873,9 +846,8 @@ TEST_IN(hold__steps_do_not_grow, duo_setup, duo_teardown)
 	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
 }
 
-TEST_IN(self__posted, duo_setup_apart, duo_teardown)
+DUO_TEST(self__posted, duo_new(false, 16))
 {
-	struct duo *d = *state;
 	const struct duo_comp *c;
 	struct uccl_op *op;
 
@@ -905,10 +877,8 @@ TEST_IN(self__posted, duo_setup_apart, duo_teardown)
 	duo_check(dst, 100000, 6);
 }
 
-TEST_IN(self__unexpected, duo_setup_apart, duo_teardown)
+DUO_TEST(self__unexpected, duo_new(false, 16))
 {
-	struct duo *d = *state;
-
 	duo_fill(src, 300, 7);
 	assert_int_equal(duo_send_self(d, 0, 0, src, 300, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send_self(d, 0, UCCL_OPF_INJECT, src, 200, DUO_CTX(2)), 0);
@@ -940,9 +910,8 @@ TEST_IN(self__unexpected, duo_setup_apart, duo_teardown)
 }
 
 /* A directed receive from somebody else does not take it. */
-TEST_IN(self__directed, duo_setup_apart, duo_teardown)
+DUO_TEST(self__directed, duo_new(false, 16))
 {
-	struct duo *d = *state;
 	struct uccl_op *op;
 
 	assert_int_equal(duo_recv(d, 0, UCCL_OPF_DIRECTED, dst, 10, 0, 0, DUO_CTX(1)), 0);
@@ -957,10 +926,8 @@ TEST_IN(self__directed, duo_setup_apart, duo_teardown)
 	/* The receive from the other side ended with it. */
 }
 
-TEST_IN(self__out_of_memory, duo_setup_apart, duo_teardown)
+DUO_TEST(self__out_of_memory, duo_new(false, 16))
 {
-	struct duo *d = *state;
-
 	d->side[0].m.rx_pool.max = 0;
 	assert_int_equal(duo_send_self(d, 0, 0, src, 10, NULL), -FI_EAGAIN);
 	assert_null(duo_next(d, 0));
@@ -972,10 +939,8 @@ static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
 	return ++d->n % 7 == 0 ? DUO_DROP : d->n % 11 == 0 ? DUO_DOUBLE : DUO_PASS;
 }
 
-TEST_IN(send__many_with_loss, duo_setup, duo_teardown)
+DUO_TEST(send__many_with_loss, duo_open())
 {
-	struct duo *d = *state;
-
 	d->filter = drop_some;
 	duo_fill(src, 65536, 9);
 	for (int i = 0; i < 60; i++)

@@ -69,7 +69,6 @@ static int fake_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct 
 	struct fake *f = fake_of(nic);
 	int k;
 
-	(void)places;
 	f->nplaces = nplaces;
 	if (f->nic.caps.tx_sync)
 		return 0;

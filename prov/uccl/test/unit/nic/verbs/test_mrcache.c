@@ -472,7 +472,6 @@ static struct {
 static int fake_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
 {
 	assert_ptr_equal(arg, &there);
-	(void)p;
 	*start = there.start;
 	*len = there.len;
 	*id = there.id;

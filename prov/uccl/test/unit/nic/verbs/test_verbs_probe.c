@@ -166,7 +166,6 @@ static enum fake_fate hold_third_on(void *arg, const struct fake_packet *k)
 {
 	uint32_t *seen = arg;
 
-	(void)k;
 	if (++*seen <= 2)
 		return FAKE_PASS;
 	held_ns = held_ns ? held_ns : now;
@@ -235,9 +234,6 @@ TESTS_MAIN
 
 #else
 
-int main(void)
-{
-	return 77;
-}
+TESTS_MAIN_SKIPPED
 
 #endif
