@@ -143,7 +143,7 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
 
 /*
- * Copy between memory of which some is a device's, in the order of all such copies. done() comes from a later poll, or
+ * Copy from or to memory of a device, in the order of all such copies. done() comes from a later poll, or
  * when the engine is closed; then c->err is 0 or a positive FI_Exxx. Both places stay valid until then.
  */
 void uccl_engine_copy(struct uccl_engine *e, struct uccl_copy *c, struct iovec to, bool to_device, struct iovec from,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* identity.c: who this endpoint is, to others. */
+/* identity.c: name and keys of this endpoint, as peers see it. */
 #ifndef UCCL_ENGINE_IDENTITY_IMPL_H
 #define UCCL_ENGINE_IDENTITY_IMPL_H
 

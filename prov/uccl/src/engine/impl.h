@@ -178,17 +178,17 @@ static inline void conn_broken(struct conn *c, int err)
  *	loop/calls.c			what api asks for
  *	loop/engine_rx.c, conn/drain.c	receiving; closing
  *	loop/engine_tx.c, loop/msg_ops.c sending; what msg asks of a peer
- *	conn/handshake.c		who is there, and under which names
+ *	conn/handshake.c		unknown senders, and the names of a peer
  *	conn/open.c			what both sides said becomes a flow
  *	conn/liveness.c			is it there? From the first doubt to the proof of death
  *	conn/conn_state.c		connections come, end, and are forgotten
  *	conn/records.c, conn/conn_slots.c what NICs tell each other; receive slots
- *	conn/silence.c			who does not answer, for a person
+ *	conn/silence.c			tells a person which peer does not answer
  *	observe/peer_log.c		what a person is told
  *	loop/device_rx.c		memory of devices that payload comes to
  *	conn/conn_table.c, loop/out.c	how peers are found; what leaves
  *	loop/link_share.c		which part of the link is ours
- *	identity.c			who this endpoint is
+ *	identity.c			name and keys of this endpoint
  */
 
 /* msg_ops.c */

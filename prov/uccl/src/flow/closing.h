@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Part of a flow: its end. Who wants it to end says CLOSE again and again until the peer answers CLOSE_ACK. Who hears
+ * Part of a flow: its end. The side that ends it repeats CLOSE until the peer answers CLOSE_ACK. A side that gets
  * CLOSE answers each time, and sends nothing else any more.
  *
  * The grammar: init first. Then `begin` when the owner wants to end, `heard` and `answered` for what the peer says,

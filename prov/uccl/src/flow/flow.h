@@ -227,9 +227,10 @@ void uccl_flow_tell(struct uccl_flow *f);
 /* Say CLOSE until it is answered; uccl_flow.close.state becomes CLOSED. */
 void uccl_flow_close(struct uccl_flow *f, uint64_t now);
 /*
- * So much is under way that an acknowledgement has been asked for, and a message of so many bytes leaves in several
- * packets and fits a train: it may share one with the next messages, and wait for them. Then, payload of each of its
- * packets but the last, which is hardly shorter, for uccl_item.each; else 0. PROTOCOL R260 R262
+ * May a message of `len` bytes wait for the next messages, to leave in one train with them? It may if it leaves in
+ * several packets that fit a train, and if the flow has already asked for an acknowledgement of what is in flight.
+ * Returns the payload of each of its packets, for uccl_item.each; the last packet is hardly shorter. 0: it may not.
+ * PROTOCOL R260 R262
  */
 uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
 /* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
@@ -242,8 +243,8 @@ void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now);
 /* While no more than this is in flight, it stays on one path. PROTOCOL R341 */
 #define UCCL_LITTLE_BYTES 16384
 /*
- * While no more than this is in flight, nobody waits for an acknowledgement to free something: of two messages of that
- * length, as the acknowledgement of the first one comes with the answer to it, behind the second. PROTOCOL R340
+ * While no more than this is in flight, the sender needs no acknowledgement to free memory. It is two short messages:
+ * the answer to the first one carries its acknowledgement, and comes after the second has left. PROTOCOL R340
  */
 #define UCCL_RIDE_BYTES (2 * UCCL_LITTLE_BYTES)
 /* Nothing waits to be sent, and with `len` bytes more no more than UCCL_RIDE_BYTES are in flight. */

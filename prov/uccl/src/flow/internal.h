@@ -120,7 +120,7 @@ static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *
 	return &f->rx.segments.maps[csn & (f->cfg.window - 1)];
 }
 
-/* Of a chunk of which segments came: are all there? Is one missing before another that is there? */
+/* Some segments of this chunk came. Did all come? Is one missing before another one that came? */
 bool flow_segments_whole(const struct uccl_flow *f, uint64_t csn);
 bool flow_segments_gap(const struct uccl_flow *f, uint64_t csn);
 void flow_segments_end(struct uccl_flow *f, uint64_t csn);

@@ -8,7 +8,7 @@
  *	PEER_ADD who: a lane_peer			PEER_ADDED who, what: its peer there; NULL: none
  *							PEER_OPENED who; PEER_ENDED who, err
  *	PEER_DEL who					PEER_DELETED who: the last about this lane_peer
- *	RX_POST what: a reassembly buffer's part	RX_STRIPES what, len: so many more are whole
+ *	RX_POST what: a reassembly buffer's part	RX_STRIPES what, len: more stripes that are whole
  *	RX_CANCEL what					RX_CANCELLED what: the last about this buffer
  *	TX_POST who: a peer there, at, len,		TX_DONE what, len, err
  *	     off, id, gen, what: the primary's,
@@ -44,7 +44,7 @@ enum uccl_lane_cmd_type {
 /* Stripes that one lane has at once: enough to fill a window while the primary looks elsewhere. */
 #define UCCL_LANE_CHANNEL_STRIPES 16
 
-/* Between the primary and one lane. Who makes it frees it, with nobody at either end any more. */
+/* Between the primary and one lane. Its creator frees it, after both have stopped using it. */
 struct uccl_lane_channel {
 	struct uccl_mailbox down, up;
 	/*

@@ -104,7 +104,7 @@ struct uccl_lanes_ops {
 extern const struct uccl_lanes_ops uccl_lanes_ops;
 #endif
 
-/* The table, for those who open engines. NULL: this build has no lanes. */
+/* The table, for code that opens engines. NULL: this build has no lanes. */
 static inline const struct uccl_lanes_ops *uccl_lanes_built(void)
 {
 #ifdef HAVE_LANES

@@ -10,7 +10,7 @@
 #include "lanes/lane_channel.h"
 #include "msg/msg_ep.h"
 
-/* Most bytes of one peer at one lane: as many as it may send ahead, all by this one, and what they count beside. */
+/* Most bytes of one peer at one lane: all unsolicited data that it may send, through this lane, and their records. */
 #define UCCL_UNPLACED_MAX (2u * UCCL_UNSOLICITED_PEER_MAX)
 /* What each counts beside its payload. */
 #define UCCL_UNPLACED_COST 128

@@ -15,7 +15,7 @@
 
 /* See uccl_engine_abort(). Before the first one, msg_tx_listing() for each peer. */
 int uccl_msg_abort(struct uccl_msg_ep *m, const void *context, uint64_t now);
-/* The first time at which one ends whatever the target says; UCCL_NEVER. */
+/* The next time at which an operation that is taken back ends without the target's answer; UCCL_NEVER: none. */
 static inline uint64_t uccl_msg_aborts_due(const struct uccl_msg_ep *m)
 {
 	const struct uccl_timer *t = uccl_heap_min(&m->tx.timers);

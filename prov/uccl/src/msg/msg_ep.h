@@ -204,7 +204,7 @@ struct uccl_ep_unexpected {
 struct uccl_ep_tx {
 	struct uccl_ids ids;		/* handles of operations */
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
-	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
+	uint32_t posts;			/* that had to wait: their order, the same for all names of a peer */
 	bool may_defer;			/* the engine's, for a call: what is sent leaves before it returns, */
 	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
 	struct uccl_heap timers;	/* of operations that are taken back: abort.c */
@@ -229,7 +229,7 @@ struct uccl_ep_target {
 	const struct uccl_target_ops *ops; /* NULL: there is none */
 	void *arg;
 	const void *claimer;		/* whose atomic on a device is under way; NULL: nobody's */
-	struct uccl_multimap uses;	/* who uses our regions, by region: region.h */
+	struct uccl_multimap uses;	/* users of our regions, by region: region.h */
 };
 
 /* Requests for it: rma/serve.c. */
@@ -251,7 +251,7 @@ struct uccl_ep_device {
 	const struct uccl_device_ops *ops; /* NULL: there are none */
 	void *arg;
 	uint64_t queued, done;		/* up to these numbers, */
-	struct uccl_copy_list copies;	/* and who waits for which */
+	struct uccl_copy_list copies;	/* those that wait for copies */
 };
 
 /* Sends whose payload comes from a device in several buffers: device/pump.c. */
@@ -283,11 +283,11 @@ struct uccl_msg_ep {
 	struct uccl_ep_reply reply;
 	struct uccl_ep_device device;
 	struct uccl_ep_pumps pumps;
-	/* A secret: whoever knew it could find ranges that seem to be a whole message. The engine sets it. */
+	/* A secret. With it an attacker could find ranges that seem to be a whole message. The engine sets it. */
 	uint8_t range_key[UCCL_KEY_LEN];
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
-	bool messages_next;		/* who has the first turn: messages, or requests */
+	bool messages_next;		/* messages have the next turn; else requests */
 	int gone;			/* uccl_msg_ep_gone() was called with this, else 0 */
 	struct uccl_sole_peer sole;	/* of one that is connected, or listens */
 	const struct uccl_lanes_ops *lanes_ops; /* of one that has lanes, or is one (lanes/lanes.h); else NULL */
@@ -307,8 +307,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 /* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
 #define UCCL_EAGER_MAX 65536
 /*
- * Most bytes that go ahead of CTS, of a message that is not eager. With half of it messages of 256 KiB gained nothing:
- * a receiver that copies one train after the other is late with CTS.
+ * Most unsolicited bytes of a message that is not eager. Half of this gained nothing for messages of 256 KiB: a
+ * receiver that copies one train after the other is late with CTS.
  */
 #define UCCL_UNSOLICITED_MAX (4u * UCCL_EAGER_MAX)
 /* Most unsolicited bytes to one peer whose CTS has not come: while they travel, CTS comes. */
@@ -318,9 +318,9 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_UNSOLICITED_PAUSE 16
 /* Predicting the place of a payload pays from this chunk size on. */
 #define UCCL_PLACEMENT_MIN 16384
-/* Unsolicited data came: others may with as many of the next messages. */
+/* Unsolicited data came: they may come with this many of the next messages. */
 #define UCCL_UNSOLICITED_SOON 8
-/* So many other receptions may be between two GRO batches, or none is predicted. */
+/* If more than this many other receptions are between two GRO batches, none is predicted. */
 #define UCCL_RUNS_SOON 16
 /* What each message that is held counts beside its payload: our records of it. */
 #define UCCL_UNEXPECTED_COST 1024
@@ -369,7 +369,7 @@ static inline void msg_item_bulk(struct uccl_item *item, uint8_t rtype, const st
 	item->iov_count = iov_count;
 	item->len = len;
 }
-/* Where the peer wants this payload of ours: key and place as it has told them, or a queue for devices (R291). */
+/* Address an item to the place that the peer has named: key and address, or its queue for devices (R291). */
 static inline void uccl_peer_place(const struct uccl_peer *p, struct uccl_item *item, uint64_t rkey, uint64_t raddr)
 {
 	item->direct = rkey && p->flow.cfg.write.bytes;
@@ -404,7 +404,7 @@ int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discar
  */
 void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now);
 
-/* Requests wait for a reply, or sends for memory to load from a device, and nobody has some that will come back. */
+/* A request waits for a reply, or a send for memory to load from a device, and none is in use that will be freed. */
 static inline bool uccl_msg_short(const struct uccl_msg_ep *m)
 {
 	return (!TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_REPLY]) && !m->reply.pool.used) ||
@@ -447,8 +447,8 @@ static inline bool uccl_msg_alone(const struct uccl_msg_ep *m)
 	return m->predict.unsolicited_soon;
 }
 /*
- * A message came: unsolicited data are less probable; and one that they follow: they may, in as many of the next
- * messages.
+ * A message came without unsolicited data: they are less probable now. A message came with them: they may come with the
+ * next UCCL_UNSOLICITED_SOON messages, too.
  */
 static inline void uccl_msg_lone(struct uccl_msg_ep *m)
 {

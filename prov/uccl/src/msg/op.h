@@ -85,7 +85,7 @@ struct uccl_revoke {
 	const struct uccl_nic_addr *from; /* all of the peer at this place instead; NULL: of everybody */
 };
 
-/* The registered memory of this side, and who wants to know what happens to it. All calls by the engine's owner. */
+/* The registered memory of this side, and the listener for what happens to it. All calls by the engine's owner. */
 struct uccl_target_ops {
 	/*
 	 * Where a segment (not empty) lies: fills at most UCCL_IOV_MAX buffers and the region, and returns how many, or
@@ -247,7 +247,7 @@ struct uccl_op {
 	bool busy;		/* msg's own: it still needs a send although done() was called, */
 	bool orphan;		/* and api has put it back meanwhile */
 	uint64_t done_len;	/* recv: bytes placed */
-	struct uccl_peer *from;	/* recv: who sent it. send: the destination. NULL: not known */
+	struct uccl_peer *from;	/* recv: the sender. send: the destination. NULL: not known */
 
 	TAILQ_ENTRY(uccl_op) link; /* in the queue of its peer or its kind */
 	union {

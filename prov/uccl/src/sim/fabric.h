@@ -60,7 +60,7 @@ struct uccl_fab_topo {
 	uint32_t trim_bytes;	   /* what is left of it on the wire */
 	uint64_t shared_bytes;	   /* memory that data queues of a switch share, instead of queue_bytes; 0: none */
 	double alpha;		   /* one queue may have this many times what is left of the memory */
-	bool pfc;		   /* nothing is dropped: whoever sends too much is stopped */
+	bool pfc;		   /* nothing is dropped: a link that brings too much is stopped */
 	uint64_t xoff_bytes;	   /* pfc, not shared: what may come over a link and wait before it is stopped */
 	uint64_t headroom_bytes;   /* pfc: memory of each link for what comes all the same */
 	struct uccl_fab_limit limit; /* of every 5-tuple */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The packet memory of a switch: how much of it a queue may have where all ports share one (dynamic thresholds,
- * Choudhury and Hahne, 1998), and who has to stop where nothing may be dropped (priority flow control, IEEE 802.1Qbb).
- * Of the class of data only; control has a queue of its own, and is not stopped. A packet takes memory while it waits,
- * not while it is sent.
+ * The packet memory of a switch. If all ports share one memory, it decides how much of it a queue may have (dynamic
+ * thresholds, Choudhury and Hahne, 1998). If nothing may be dropped, it decides which link must stop (priority flow
+ * control, IEEE 802.1Qbb). Both concern data only: control packets have a queue of their own, and do not stop. A packet
+ * takes memory while it waits, not while it is sent.
  */
 #ifndef UCCL_SIM_FABRIC_MEMORY_H
 #define UCCL_SIM_FABRIC_MEMORY_H
@@ -49,8 +49,8 @@ void uccl_fab_memory_give(struct uccl_fab *n, const struct uccl_fab_pkt *p);
 struct uccl_fab_port *uccl_fab_memory_heard(struct uccl_fab *n, struct uccl_fab_event *e);
 
 /*
- * Do ports wait for each other in a circle: each has stopped, because what came from it waits for the next? Then none
- * of them ever goes on. Takes time, as it looks at every packet that waits.
+ * Is there a deadlock: a circle of ports, each of which has stopped because its packets wait for the next port? Slow:
+ * it looks at every packet that waits.
  */
 bool uccl_fab_memory_circle(const struct uccl_fab *n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Who sends what to whom, and when, in a named scene, and how fast that could be at best. */
+/* The messages of a named scene: sender, receiver, length and time; and how fast they could be at best. */
 #ifndef UCCL_SIM_FABRIC_SCRIPT_H
 #define UCCL_SIM_FABRIC_SCRIPT_H
 

@@ -11,10 +11,10 @@
 uint32_t uccl_fab_sizes_half(uint8_t tiers, uint32_t hosts);
 
 /*
- * False if the tree that was asked for exists: nothing is printed then. Otherwise prints why it does not, and which do:
- * all trees of so many hosts whose links between switches carry what those to hosts carry, then the nearest numbers of
- * hosts that have trees. Fields of `asked` that are not 0 are kept: `tiers` only if `tiers_asked`, `hosts` as far as
- * possible.
+ * Returns false, and prints nothing, if the tree that was asked for exists. Otherwise it prints why there is none, and
+ * which trees there are: first all trees of this number of hosts whose links between switches are as fast as those to
+ * hosts, then trees of the nearest numbers of hosts. They agree with the fields of `asked` that are not 0: with `tiers`
+ * only if `tiers_asked`, with `hosts` as far as possible.
  */
 bool uccl_fab_sizes_refuse(const struct uccl_fab_topo *asked, bool tiers_asked, FILE *out);
 

@@ -12,7 +12,7 @@
  *   I7   credit is neither made up nor taken back     here
  *   I8   grants fit into the receive queue            here; world.c (a direct write found no slot), scenario slots
  *   I9   room for every completion                    here: of what nobody posted; test_cq, of the queue itself
- *   I10  who waits has a timer; nobody spins          life.c (spins), world.c (timers)
+ *   I10  an engine that waits has a timer, never spins life.c (spins), world.c (timers)
  *   I11  a packet that is refused changes nothing     here: every refused form, made up and handed to a live flow
  *   I12  unauthenticated: no more back than came      here
  *   I13  memory per peer has a bound                  here

@@ -42,7 +42,7 @@ struct uccl_sim_remote {
 struct uccl_sim_pkt {
 	struct uccl_sim_event ev;
 	struct uccl_sim_net *net;
-	struct uccl_sim_pkt *next; /* of whoever holds it */
+	struct uccl_sim_pkt *next; /* in the list that holds it */
 	uint8_t src, dst;
 	uint8_t kind; /* enum uccl_tx_kind */
 	uint8_t type; /* byte 3 of the header, UCCL_SIM_TYPE_WRITE for writes */
@@ -197,7 +197,7 @@ uint64_t uccl_sim_serial(struct uccl_sim_net *net);
 struct uccl_sim_pkt *uccl_sim_pkt_new(struct uccl_sim_net *net, uint32_t cap);
 void uccl_sim_pkt_free(struct uccl_sim_pkt *p);
 
-/* Who takes the packets for a node; NULL: nobody listens. */
+/* The receiver of packets for a node; NULL: none. */
 void uccl_sim_attach(struct uccl_sim_net *net, uint8_t node, const struct uccl_sim_sink *sink, void *arg);
 /* Time at which `len` bytes have left the node, and book them; UCCL_NEVER: its queue is full, or stopped for longer. */
 uint64_t uccl_sim_egress(struct uccl_sim_net *net, uint8_t node, uint32_t len);

@@ -21,7 +21,7 @@
 	X(tx_sync, 1, "packet NIC: payload is free when tx() returns")                                                 \
 	X(labels, 64, "entropy labels of a NIC")                                                                       \
 	X(placements, 0, "share of NICs that scatter payload to predicted places")                                     \
-	X(placements_most, 0, "so many of them at once, 0: as many as are told")                                       \
+	X(placements_most, 0, "most of them at once, 0: no limit")                                       \
 	X(misplaced, 0, "share of predicted places where something comes that nobody takes")                           \
 	X(ages, 1, "NIC tells how long ago a packet arrived")                                                          \
 	X(shared, 0, "control packets take the slots of data")                                                         \

@@ -84,8 +84,8 @@ int conns_move(struct conn *c);
 int conns_half_enter(struct conn *c);
 void conns_half_leave(struct conn *c);
 /*
- * May an unknown peer at `ip` make one more? *first: who, being half-open, has to go before; NULL: nobody. The last
- * part of the table is for those that are asked for here.
+ * May an unknown peer at `ip` open one more half-open connection? *first: the half-open connection that must be closed
+ * before; NULL: none. The last part of the table is reserved for connections that this side opens.
  */
 bool conns_half_room(struct uccl_engine *e, const uint8_t ip[16], struct conn **first);
 

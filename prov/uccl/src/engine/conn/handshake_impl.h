@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* handshake.c: who is there, and under which names. */
+/* handshake.c: unknown senders, and the names of a peer. */
 #ifndef UCCL_ENGINE_CONN_HANDSHAKE_IMPL_H
 #define UCCL_ENGINE_CONN_HANDSHAKE_IMPL_H
 

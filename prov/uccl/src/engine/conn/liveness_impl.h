@@ -33,7 +33,7 @@ void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t n
 enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now);
 /* Somebody answered at the place of `c`: what was reported of it before is forgotten. */
 void conn_reached(struct conn *c);
-/* A COOKIE of a peer that is connected: the answer to the question who is there. */
+/* A COOKIE of a connected peer: its answer to our probe. */
 enum uccl_drop conn_answer(struct conn *c, const struct uccl_hdr *h, uint64_t now);
 /* Keepalives, time-outs, suspects; sets uccl_engine.scan_at. */
 void conn_scan(struct uccl_engine *e, uint64_t now);

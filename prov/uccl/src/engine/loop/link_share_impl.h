@@ -17,10 +17,10 @@ struct engine_share {
 	struct uccl_load_table *load;	/* the endpoint's, of the primary and all lanes; NULL: it has no lanes */
 	uint8_t load_entry;		/* there */
 	struct uccl_tuple_budget *tuples; /* of the process; NULL: no limit */
-	struct uccl_pacer pacer;	/* of credits to those who send to us */
+	struct uccl_pacer pacer;	/* of credits to our senders */
 	struct uccl_timer pacer_timer;
-	uint64_t sharers_at;		/* when to ask again who shares the line rate, */
-	uint32_t nsharers;		/* and how many did, this endpoint included */
+	uint64_t sharers_at;		/* when to count again the endpoints that share the line rate */
+	uint32_t nsharers;		/* their number at the last time, this endpoint included */
 	uint64_t load_at;		/* when to look at `load` again; UCCL_NEVER: there is none */
 	uint64_t moved[UCCL_LOAD_DIRS]; /* bytes of payload when we last did, */
 	uint32_t nbusy[UCCL_LOAD_DIRS]; /* and as how many engines of this endpoint all were busy */

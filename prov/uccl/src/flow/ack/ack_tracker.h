@@ -70,8 +70,8 @@ bool uccl_ack_tracker_take_answer(struct uccl_ack_tracker *o);
 /* What arrived since the peer last heard us is told once more: the blocks that told it may be lost. */
 void uccl_ack_tracker_again(struct uccl_ack_tracker *o, uint64_t reacted_ns);
 /*
- * Tell what is owed, the paths in so many lines (two at least): what is left goes with the next block. With a block
- * that may never arrive (not `sure`) all stays owed.
+ * Write into `ack` what the peer has not been told yet, of paths at most `lines` lines (two at least). The next block
+ * tells the rest. If this block may be lost on its way (not `sure`), all of it will be told again.
  */
 void uccl_ack_tracker_tell(struct uccl_ack_tracker *o, struct uccl_ack *ack, uint32_t lines, bool sure, uint64_t now);
 

@@ -23,7 +23,7 @@
 #define UCCL_RACK_PKTS_MAX 256
 /* How often paths are asked for a chunk that later ones overtook: its own, then one that works. */
 #define UCCL_RACK_ASKS 2
-/* If nothing comes out of order, a chunk is late once so many came that left after it: RFC 8985 6.2, step 4. */
+/* If nothing comes out of order, a chunk is late once this many later ones came: RFC 8985 6.2, step 4. */
 #define UCCL_RACK_BEHIND 3
 /* Less than this is no order: clocks and queues of a host are not finer. */
 #define UCCL_RACK_LEAST_NS UCCL_NS_PER_US

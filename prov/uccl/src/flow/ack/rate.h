@@ -36,9 +36,9 @@ struct uccl_rate {
 };
 
 struct uccl_rate_sample {
-	uint64_t prior; /* bytes that had been delivered when the chunk left; so many more were, */
-	uint64_t bytes;
-	uint64_t ns; /* in this time; 0: no sample */
+	uint64_t prior; /* bytes that had been delivered when the chunk left */
+	uint64_t bytes; /* delivered since then, */
+	uint64_t ns;	/* in this time; 0: no sample */
 	bool limited; /* there was less to send, or to be granted, than the network could take */
 };
 

@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 
-/* A peer that sent less than half a token for so long, and for so many round trips, is not busy. */
+/* A peer that sent less than half a token for this time, and for this many round trips, is not busy. */
 #define UCCL_GRANT_QUIET_NS (10 * UCCL_NS_PER_MS)
 #define UCCL_GRANT_QUIET_RTTS 4
 

@@ -22,7 +22,7 @@ struct uccl_grant_share {
 	bool too_small;		/* likewise: its part is less than one slot, so senders take turns */
 };
 
-/* What so many slots cost. `overbooked`: the first one costs nothing. */
+/* What `slots` slots cost. `overbooked`: the first one costs nothing. */
 static inline uint64_t uccl_grant_share_cost(const struct uccl_grant_share *s, uint32_t slots, bool overbooked)
 {
 	return slots ? (overbooked ? 0 : s->first_cost) + (slots - 1) * s->cost : 0;

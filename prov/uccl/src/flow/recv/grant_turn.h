@@ -12,7 +12,7 @@
 
 #include "base/units.h"
 
-/* A turn is so many chunks, or so long. By then all quiet peers were asked to give back what they do not use. */
+/* A turn ends after this many chunks, or this time. By then all quiet peers were asked to return unused slots. */
 #define UCCL_GRANT_TURN_CHUNKS 16
 #define UCCL_GRANT_TURN_NS (100 * UCCL_NS_PER_MS)
 /* A turn begins anew so often because its peer asks again: the block that told it of its slot may be lost. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Part of a flow: segments that come in sub-segments, because they are too long for the path. They are put together
- * here, and there is room for few of them: who sends more than it may loses them. PROTOCOL R153 R154
+ * Part of a flow: segments that are too long for the path come in sub-segments, and are put together here. There is
+ * room for few segments. Those of a sender that exceeds its limit are dropped. PROTOCOL R153 R154
  *
- * The grammar: init. `take` for each sub-segment, and `untake` if the segment that it completed is not taken in now;
- * else `segment_end` for each segment, and `end` for each chunk that is here, in whatever it came.
+ * The grammar: init. `take` for each sub-segment. If the segment that it completed cannot be accepted now, `untake`;
+ * else `segment_end` for each complete segment. `end` for each complete chunk, also if it came in other packets.
  */
 #ifndef UCCL_FLOW_RECV_SUBSEGMENTS_H
 #define UCCL_FLOW_RECV_SUBSEGMENTS_H
@@ -13,7 +13,7 @@
 
 #include "flow/segment_map.h"
 
-/* Most chunks at a time of which a sender lets the peer reassemble a segment. */
+/* A sender cuts segments of at most this many chunks at a time into sub-segments. */
 #define UCCL_KEPT_MAX 16
 
 /* A segment of which sub-segments came. */

@@ -8,14 +8,14 @@
  * What was lost is what senders say. So a loss brings a sender's turn forward, but it has one in a round like the
  * others, and bytes that are told to be lost take no room on the link.
  *
- * A sender that takes grants and sends nothing for them says that all of it was lost. Whose losses, less what came, are
- * more than two windows is last, with those that want nothing, and has one grant in sixteen (PROTOCOL R322).
+ * A sender that takes grants and sends nothing seems to lose all of it. If the losses of a sender exceed what came
+ * from it by more than two windows, it is served last, with senders that want nothing: one grant in sixteen (R322).
  *
- * Room on the link is taken by what was granted to somebody who wants it, and by what is sent unsolicited as soon as it
- * is heard of: the grants that follow wait until that is through.
+ * The link is taken by grants to senders that want to send, and by unsolicited data from the moment the receiver hears
+ * of them. Later grants wait until these have passed.
  *
- * Where credits are for convergence only (uccl_pull_cfg.senders), a busy sender is told a turn in which it needs none,
- * and another one in which they count again when it has been quiet, or so many are busy at once.
+ * Where credits only help to converge (uccl_pull_cfg.senders), a busy sender is told a turn in which it needs no
+ * credits. When it has been quiet, or when `senders` are busy at once, it is told a turn in which credits count again.
  *
  * A credit policy may rank those that want more (uccl_credit_ops.rank): then the lowest rank is granted first. The more
  * of them may have grants under way at once, the less of the link is lost where one has nothing to send after all.

@@ -31,10 +31,10 @@ struct uccl_peer_limits {
 	uint32_t wants;		/* questions in a row */
 	bool answered;		/* a block came since the last one: the peer knows, most likely */
 	uint64_t last_ns;	/* when a chunk left behind which nothing waited; 0: something does */
-	uint8_t soon;		/* so many times in a row more came soon after such a chunk */
+	uint8_t soon;		/* times in a row that more came soon after such a chunk */
 };
 
-/* So often more came soon: more will come. */
+/* If more came soon this often in a row, more will come. */
 #define UCCL_PEER_LIMITS_SOON 2
 
 /* The first grants, of the handshake; csn: the first that we send. */

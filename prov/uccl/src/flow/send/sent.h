@@ -436,8 +436,8 @@ void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const st
 /* What was to leave of a row waits. Returns bytes that are in flight no more, on *path. */
 uint32_t uccl_sent_run_end(struct uccl_sent_log *l, uint16_t *path);
 /*
- * The peer has these segments of a chunk that is not acknowledged, but not all; or these sub-segments, and all segments
- * with them it has not. Returns likewise; *news: new bytes.
+ * A block says that these segments of a chunk came, or these sub-segments of a segment; the chunk is not complete.
+ * Returns bytes that are in flight no more; *fresh: bytes that no block has named before.
  */
 uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh);
 uint32_t uccl_sent_sub_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh);

@@ -95,8 +95,8 @@ uint32_t flow_tx_segments_room(const struct uccl_flow *f);
 /* These of the cut of one, which is first to be sent again, are a row that is under way. */
 void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
 /*
- * The length of a chunk in segments that may leave now, of payload that lies together, of which there are `len` bytes,
- * a packet, or more, and for so much of which `want` says that it may. No more than `len`: it leaves in a packet.
+ * How many bytes may leave now as one chunk in segments? `len`: what one packet carries. Up to `want` bytes are allowed
+ * to leave in any case. Returns `len` if the chunk is to leave in one packet.
  */
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
 			   uint64_t now);

@@ -9,7 +9,8 @@
  *   INIT        ->                    proves that the initiator hears us, and knows our connect key
  *               <-       INIT_ACK     both sides have token and parameters of the other: open
  *
- * Who is asked for another endpoint that it knows answers ELSEWHERE instead, and the initiator begins again there.
+ * If the packet asks for another endpoint, and the responder knows where that is, it answers ELSEWHERE. The initiator
+ * begins again there.
  */
 #ifndef UCCL_FLOW_WIRE_CONN_H
 #define UCCL_FLOW_WIRE_CONN_H
@@ -112,7 +113,7 @@ struct uccl_init {
 	uint64_t asked_ns; /* its sender lived later than this: INIT: its cookie was made; INIT_ACK: INIT left */
 };
 
-/* Mix a group's key into a connect key, which may be none. Whoever knows only one of the two knows nothing. */
+/* Mix a group's key into a connect key, which may be none. Both keys are needed to compute the result. */
 void uccl_key_mix(uint8_t key[UCCL_KEY_LEN], const uint8_t group[UCCL_KEY_LEN]);
 
 /* `token` and `nonce` are unpredictable and not 0. */

@@ -195,9 +195,9 @@ static inline uint32_t uccl_words(uint32_t bytes)
  * know where it belongs. One that is too long for the path leaves as `subs` sub-segments, likewise. A chunk that is too
  * long, and was not cut before, is one segment.
  *
- * The record is that of the chunk, of which [8..16) is the place of its first byte; but behind its first
- * UCCL_SEGMENT_REC bytes stand these numbers. Sub-segments of odd index bring the last so many bytes of it instead. Of
- * a direct write [16..18) is its path.
+ * The first UCCL_SEGMENT_REC bytes of the record are those of the chunk's record; [8..16) is the place of the chunk's
+ * first byte. Behind them stand the numbers above. Sub-segments of odd index bring the last UCCL_SEGMENT_REC bytes of
+ * the chunk's record instead of the first. In the record of a direct write [16..18) is the path of the write.
  */
 #define UCCL_SEGMENT_COUNT 64
 #define UCCL_SEGMENT_REC 24

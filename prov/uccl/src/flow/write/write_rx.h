@@ -8,7 +8,7 @@
  * The grammar: init. `check`, then `announce`, for a descriptor; `came` for each write, then `again` if its chunk is
  * here already, `hold` if nobody announced it, else `take`; `rewrite` for segments that are sent again and, if they
  * completed their chunk, `rewrite_end`; `release` for the chunks of a new descriptor; `forget` and `age` for each chunk
- * that is here, whatever it came in. `fenced` and `forgive` end doubts, `fence` asks for it.
+ * that is here, by a write or in packets. `fenced` and `forgive` end doubts, `fence` asks for a fence.
  */
 #ifndef UCCL_FLOW_WRITE_WRITE_RX_H
 #define UCCL_FLOW_WRITE_WRITE_RX_H

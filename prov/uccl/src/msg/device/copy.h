@@ -15,8 +15,8 @@
 struct uccl_msg_ep;
 
 /*
- * Who owns that memory. Copies have numbers from 1 upwards, without gaps; the calls that queue one return its number. A
- * copy that fails sets *err to a positive FI_Exxx, which must stay valid until it is done.
+ * The owner of the memory of devices. Copies are numbered from 1, without gaps; the calls that queue a copy return its
+ * number. A copy that fails sets *err to a positive FI_Exxx; `err` must stay valid until the copy is done.
  */
 struct uccl_device_ops {
 	/* To the device. `keep`: src stays as it is until the copy is done; else it is taken at once. */
@@ -27,7 +27,7 @@ struct uccl_device_ops {
 	uint64_t (*move)(void *arg, void *dst, const void *src, uint64_t len, int *err);
 	/* Go on; the number of the last copy that is done with all before it. Never waits. */
 	uint64_t (*poll)(void *arg);
-	/* The same for those who stay until a copy is done: it sleeps if nothing more is done soon. */
+	/* The same, for a caller that waits for a copy: it sleeps if no copy ends soon. */
 	uint64_t (*wait)(void *arg);
 	/*
 	 * Memory of the host that get() fills without another copy, and not much of it; NULL: none now. It is given
@@ -57,7 +57,7 @@ struct uccl_device_ops {
 	int (*range)(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id);
 };
 
-/* Somebody who waits for copies. */
+/* Waits for copies. */
 struct uccl_copy {
 	TAILQ_ENTRY(uccl_copy) link;
 	uint64_t ticket;	/* of the last one of its own; 0: none yet */

@@ -32,7 +32,7 @@ struct uccl_pump {
 	uint8_t own[];
 };
 
-/* The peer asked for the payload of a send or write, of which nothing was sent yet. */
+/* The peer asked for the payload of a send or write. Nothing of this payload was sent yet. */
 void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts);
 /* A buffer is acknowledged. The operation if that was the last one; else NULL. */
 struct uccl_op *msg_pump_acked(struct uccl_item *item);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A message on its way in, whatever it is: its place in the order of its peer's messages, the bytes of it that came and
- * where they go, and what is said to its sender. It is made by what comes first of it, in any order; who knows what it
- * is says so with its envelope, and hears of it by msg_rx_ops.
+ * A message of any kind on its way in: its place in the order of its peer's messages, the bytes of it that came and
+ * where they go, and what its sender is told. The first packet of a message creates it, whichever packet that is. The
+ * file that knows the kind of the message gives it its envelope, and is called back through msg_rx_ops.
  *
  *	msg_rx_new			it is there, and can be found by its sequence number (msg_rx_find)
  *	msg_rx_range_new, msg_rx_place	for each payload
@@ -171,8 +171,8 @@ bool msg_rx_id(struct uccl_msg_rx *rx);
 void msg_rx_unhash(struct uccl_msg_rx *rx);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 /*
- * What there is of the peer's messages can be found by their numbers from now on, whatever has come of them; and what
- * goes back for its reads (`reply`) if that is added. A peer that takes much back costs no search. False: no memory.
+ * From now on messages of this peer can be found by their numbers, also before their envelopes came, and so can replies
+ * to its reads (`reply`) that are added. So a peer that takes many messages back costs no search. False: no memory.
  */
 bool msg_rx_numbers(struct uccl_peer *p);
 void msg_rx_numbers_end(struct uccl_peer *p);
@@ -228,7 +228,7 @@ static inline void msg_rx_striped(struct uccl_msg_rx *rx, uint64_t from, uint64_
 /* When this returns nothing is written any more to where it was to be placed. */
 void msg_rx_close(struct uccl_msg_rx *rx);
 void msg_rx_free(struct uccl_msg_rx *rx);
-/* Its sender took it back before its turn: whatever it was, it is of this kind now, and nothing of it is held. */
+/* Its sender took it back before its turn: it is of the kind `ops` now, and its payload is freed. */
 void msg_rx_void(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops);
 /* Likewise after it was matched: nothing is written to its place any more, and it is done with. */
 void msg_rx_stop(struct uccl_msg_rx *rx);
@@ -240,8 +240,8 @@ void msg_rx_failed(struct uccl_msg_rx *rx, int err);
 /* Has the endpoint nothing to do with this peer? A connected one has to do with one. PROTOCOL R111 */
 bool msg_rx_unrelated(const struct uccl_peer *p);
 /*
- * A message of connection management meets its receive when all of it is here: a listener has one receive for
- * everybody, and whoever sends half a message must not keep it. PROTOCOL R110
+ * A message of connection management meets its receive when all of it is here. A listener has one receive for all
+ * peers, and a peer that sends half a message must not occupy it. PROTOCOL R110
  */
 static inline bool msg_rx_meets(uint8_t flags, uint64_t here, uint64_t eager)
 {

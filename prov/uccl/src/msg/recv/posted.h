@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Receives that are posted. A message takes one: the receive itself, off the queue, or a part of a multi-receive
- * buffer. Who took it fills in what it tells (msg_posted_result) and completes it (msg_posted_done).
+ * buffer. The caller that took it fills in its result (msg_posted_result) and completes it (msg_posted_done).
  */
 #ifndef UCCL_MSG_RECV_POSTED_H
 #define UCCL_MSG_RECV_POSTED_H

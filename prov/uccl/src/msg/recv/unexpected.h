@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Memory for what came and has no place yet: payload that is not matched, and our records of messages and requests.
- * Each peer may hold as much of it as it leaves to others; who holds much is told to send envelopes only, and who holds
- * more has to send again. PROTOCOL R42, R120
+ * A peer may hold at most as much of it as is left for others. A peer that holds much is told to send envelopes only;
+ * if it holds more, its packets are dropped, and it must send them again. PROTOCOL R42, R120
  */
 #ifndef UCCL_MSG_RECV_UNEXPECTED_H
 #define UCCL_MSG_RECV_UNEXPECTED_H
@@ -16,8 +16,8 @@ int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len);
 /* The message need not be kept any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);
 /*
- * A place for payload that comes before it is matched, `now` of which is here. 0, or -1: no memory, or more of this
- * peer's than its share.
+ * Get memory for `len` bytes of payload that came before their receive; `now` of them are here. Returns 0, or -1: no
+ * memory, or the peer holds more than its share.
  */
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
 void msg_rx_buffer_free(struct uccl_msg_rx *rx);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The registered memory of this side, as a request names it: where it lies, operations on it, and who hears of them.
+ * The registered memory of this side, as a request names it: where it lies, operations on it, and their listeners.
  * Nothing here waits for anything.
  */
 #ifndef UCCL_MSG_RMA_REGION_H
@@ -16,7 +16,7 @@ struct msg_place {
 	uint16_t device;	/* which of iov are memory of a device */
 };
 
-/* Who has something to do with regions: it is found from each, and hears when that goes away. */
+/* A user of regions: it can be found from each of them, and is called when one goes away. */
 struct msg_uses {
 	void (*revoked)(struct msg_uses *u, const void *region); /* NULL: a part of it, and it stays */
 	const struct uccl_req *req; /* what is done there */
@@ -50,7 +50,7 @@ void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const 
  * Call before an atomic on memory of a device. There is one such atomic at a time. False: wait. PROTOCOL R193
  */
 bool msg_target_claim(struct uccl_msg_ep *m, const void *claimer);
-/* Does nothing for who has not claimed. */
+/* Does nothing if `claimer` has no claim. */
 void msg_target_release(struct uccl_msg_ep *m, const void *claimer);
 /* On `now`, what was read there: it becomes what is to be there, and `result`, unless NULL, what was. */
 void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *now, uint8_t *result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What goes back for a request: an answer, or copies of what is read, a buffer after the other. So nothing on its way
- * refers to memory that the application may take back. Each peer has as many replies, and as much memory for them, as
- * it leaves to others. PROTOCOL R121
+ * What goes back for a request: an answer, or copies of what is read, one buffer after the other. As these are copies,
+ * nothing on its way refers to memory that the application may take back. A peer may have at most as many replies, and
+ * as much memory for them, as are left for others. PROTOCOL R121
  *
  *	msg_reply_get			before anything is done
  *	msg_reply_answer, or msg_reply_read, or msg_reply_fetched when feed->buf holds what an atomic found

@@ -30,9 +30,9 @@ void msg_serve_acked(struct uccl_item *item, uint64_t now);
 /* Go on with the requests that wait for room, as far as there is any, one peer after the other. */
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now);
 /*
- * Go on with the requests that wait for a reply, of some peers, in turns: one was freed, or there may be memory for
- * one. Who has to wait for its own replies holds up nobody behind it, and who has none waits for memory only.
- * PROTOCOL R121
+ * Go on with requests that wait for a reply, of some peers in turn: a reply was freed, or there may be memory for one.
+ * A peer that must wait for its own replies does not delay the peers behind it. A peer without replies waits only for
+ * memory. PROTOCOL R121
  */
 void msg_serve_blocked(struct uccl_msg_ep *m, uint64_t now);
 /* The initiator takes the request back, in its turn. False: the request is executed, or being executed. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * An operation on its way to a peer, whatever it is: its turn in the order of what was posted to it, what the peer asks
- * for, and what it waits for before it is complete. send.c and initiator.c make them, and hear of them by msg_tx_ops.
+ * An operation of any kind on its way to a peer: its turn among what was posted to this peer, what the peer asks for,
+ * and what it waits for before it is complete. send.c and initiator.c create them, and are called back through
+ * msg_tx_ops.
  *
  *	msg_tx_load			before it, if its payload is on its way from a device; ops->loaded
  *	msg_tx_post			its place in the order
