@@ -179,6 +179,7 @@ uccl_sources = \
 	prov/uccl/src/base/rng.h \
 	prov/uccl/src/base/rundown.h \
 	prov/uccl/src/base/seq.h \
+	prov/uccl/src/base/slot_unit.h \
 	prov/uccl/src/base/units.h \
 	prov/uccl/src/engine/config.c \
 	prov/uccl/src/engine/config.h \

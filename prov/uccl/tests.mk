@@ -110,6 +110,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/base/test_range_set \
 	prov/uccl/test/unit/base/test_rng \
 	prov/uccl/test/unit/base/test_seq \
+	prov/uccl/test/unit/base/test_slot_unit \
 	prov/uccl/test/unit/engine/conn/test_conn_slots \
 	prov/uccl/test/unit/engine/conn/test_conn_state \
 	prov/uccl/test/unit/engine/conn/test_conn_table \

@@ -73,6 +73,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	assert(cfg->pacer || !cfg->policy.credit->pull);
 	assert(!cfg->train.segments_tx || (cfg->tx_sync && !cfg->write.bytes));
 	assert(!cfg->train.segments_rx || !cfg->write.bytes);
+	/* Of a write a slot is one, whatever its length. */
+	assert(!cfg->wire.unit_tx || !cfg->write.bytes);
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
@@ -81,6 +83,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	if (!uccl_sent_init(&f->sent, cfg->window, cfg->wire.csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
 	    !uccl_flow_rx_init(&f->rx, &write_rx, cfg->wire.csn_rx, cfg->packet.mtu_rx - UCCL_HDR_LEN, now))
 		goto nomem;
+	uccl_sent_unit(&f->sent, cfg->wire.unit_tx, cfg->packet.mtu);
 	if (cfg->write.bytes) {
 		/* What is lost must fit the segments that there may be. */
 		uccl_chunk_init(&f->chunk,

@@ -69,6 +69,22 @@ static inline bool flow_took(enum uccl_drop reason)
 	return reason == UCCL_DROP_COUNT || reason == UCCL_DROP_UNWANTED;
 }
 
+/*
+ * Beyond so many chunks in flight there are no more than slots for as many of the longest packets. A long queue has
+ * slots for over a thousand short packets, and our acknowledgements and CREDIT would wait there behind them.
+ * PROTOCOL R376
+ */
+#define UCCL_CHUNKS_FREE 64
+
+/* Would no slot be left for another chunk, if `chunks` more were in flight, which take `slots`? */
+static inline bool flow_slots_full(const struct uccl_flow *f, uint32_t slots, uint32_t chunks)
+{
+	chunks += f->sent.inflight_chunks;
+	return uccl_sent_slots(&f->sent) + slots >= f->limits.slots ||
+	       (chunks >= UCCL_CHUNKS_FREE &&
+		chunks >= f->limits.slots / uccl_sent_slots_of(&f->sent, f->chunk_bytes));
+}
+
 /* Something from the wire is refused. */
 static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_t path, uint64_t now)
 {
@@ -99,8 +115,8 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 /* received.c */
 /* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now);
-/* `packets` of it came, with these flags: UCCL_FLAG_AR, UCCL_FLAG_DELAY. */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, uint8_t flags, uint64_t now);
+/* Packets of it came that take so many slots, with these flags: UCCL_FLAG_AR, UCCL_FLAG_DELAY. */
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t flags, uint64_t now);
 /* A chunk that is here already; see uccl_ack_tracker_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "base/slot_unit.h"
 #include "flow/wire/io.h"
 #include "flow/observe/stats.h"
 #include "nic/ports.h"
@@ -29,6 +30,7 @@ struct uccl_nic_caps {
 	uint32_t train_bytes;	/* most bytes of a packet train (nic/gso.h); 0: no trains */
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
+	struct uccl_slot_queue queue;	/* the same in slots of bytes, if the queue is of bytes */
 	uint32_t device_rx_slots;	/* device_rx_open(): most slots that the owner may hold at a time; 0: none */
 	uint64_t device_rx_bytes;	/* device_rx_open(): bytes of the memory */
 	uint64_t link_bps;	/* line rate, bits per second; 0: unknown */

@@ -6,6 +6,7 @@
 
 #include "flow/internal.h"
 #include "engine/impl.h"
+#include "base/slot_unit.h"
 #include "sim/life.h"
 
 /* A flow's credit, by the token of packets to it. */
@@ -415,11 +416,22 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 				   c->slots.grant.believed, c->peer.addr.nic.port, peer->peer.flow.limits.slots);
 }
 
+/* So many packets in the unit of the NIC's slots; and what one peer was granted. */
+static uint64_t nic_slots(const struct uccl_engine *e, uint32_t packets)
+{
+	return (uint64_t)packets * uccl_slot_count(e->nic->caps.queue.unit, e->nic->caps.mtu);
+}
+
+static uint64_t granted_slots(const struct uccl_engine *e, const struct conn *c)
+{
+	return c->slots.units ? c->slots.grant.believed : nic_slots(e, c->slots.grant.believed);
+}
+
 static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 {
 	struct uccl_sim_world *w = n->w;
 	const struct uccl_msg_ep *m = &e->msg_ep;
-	uint64_t slots = 0, most = m->unexpected.max, room = e->nic->caps.rx_slots;
+	uint64_t slots = 0, most = m->unexpected.max, room = nic_slots(e, e->nic->caps.rx_slots);
 	uint64_t sum = unexpected_of(&e->conns.live) + unexpected_of(&e->conns.dead) + unexpected_of(&e->conns.kept);
 	uint32_t incarnations = (uint32_t)w->o.nodes * UCCL_SIM_LIVES, alive = 0;
 	const struct conn *c;
@@ -428,7 +440,7 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 		alive++;
 		if (!c->peer.open)
 			continue;
-		slots += c->slots.grant.believed;
+		slots += granted_slots(e, c);
 		look_grant(n, c);
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
 		most += (uint64_t)c->peer.flow.cfg.window *
@@ -437,7 +449,7 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 	}
 	TAILQ_FOREACH(c, &e->table.half, state.all) {
 		alive++;
-		slots += c->slots.grant.believed;
+		slots += granted_slots(e, c);
 	}
 	if (slots > room)
 		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,

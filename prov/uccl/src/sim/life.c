@@ -250,6 +250,7 @@ static void nic_config(struct uccl_sim_world *w, struct uccl_sim_life *n, struct
 		.marks = o->mark > 0 || o->mark_kb > 0,
 		.leaky = o->leaky > 0,
 		.rx_slots = (uint32_t)o->slots,
+		.slot_unit = write ? 0 : (uint8_t)o->slot_unit,
 		.tx_depth = (uint32_t)o->tx_depth,
 		.late.read_ns = US(o->read_us),
 		.late.fence_ns = US(o->fence_us),

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/slot_unit.h"
 #include "flow/wire/wire.h"
 #include "sim/nic_sim.h"
 
@@ -41,7 +42,8 @@ struct sim_mr {
 struct sim_entry {
 	struct uccl_rx rx;
 	struct uccl_sim_pkt *pkt;
-	uint8_t pool; /* whose slot it holds */
+	uint8_t pool; /* whose slot it holds, */
+	uint32_t slots; /* or more than one */
 	bool bad;     /* an error completion: takes a slot, tells nothing */
 };
 
@@ -148,7 +150,7 @@ static bool queue_push(struct sim_nic *s, const struct sim_entry *e)
 	}
 	s->ring[(s->head + s->count++) & (s->cap - 1)] = *e;
 	if (e->pool != POOL_NONE)
-		s->used[e->pool]++;
+		s->used[e->pool] += e->slots;
 	nic_wake(s);
 	return true;
 }
@@ -225,6 +227,7 @@ static void packet_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 {
 	struct sim_entry e = {.pkt = p, .pool = p->control && !s->cfg.shared_slots ? POOL_CONTROL : POOL_DATA};
 
+	e.slots = e.pool == POOL_DATA ? uccl_slot_count(s->cfg.slot_unit, p->len) : 1;
 	s->stats.rx_packets++;
 	if (!slot_free(s, e.pool)) {
 		if (p->type >= UCCL_PKT_CHUNK)
@@ -280,7 +283,7 @@ static void write_place(struct sim_nic *s, struct uccl_sim_pkt *p, struct sim_en
 
 static void write_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 {
-	struct sim_entry e = {.pool = POOL_WRITE};
+	struct sim_entry e = {.pool = POOL_WRITE, .slots = 1};
 	struct sim_peer *peer = p->remote.to_peer ? peer_find(s, p->remote.to_peer) : NULL;
 
 	s->stats.rx_writes++;
@@ -425,7 +428,7 @@ static struct sim_entry *rx_take(struct sim_nic *s)
 	s->head = (s->head + 1) & (s->cap - 1);
 	s->count--;
 	if (e->pool != POOL_NONE)
-		s->used[e->pool]--;
+		s->used[e->pool] -= e->slots;
 	if (e->pkt && !e->bad) {
 		e->pkt->next = s->handed;
 		s->handed = e->pkt;
@@ -928,6 +931,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.find_mtu = !cfg->write_max,
 		.placements = cfg->placements,
 		.rx_slots = cfg->rx_slots,
+		.queue = { cfg->slot_unit, cfg->rx_slots * uccl_slot_count(cfg->slot_unit, cfg->mtu) },
 		.link_bps = cfg->link_bps,
 		.link_real = true,
 		.delay_ns = cfg->delay_ns,
@@ -941,7 +945,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 	LIST_INIT(&s->mrs);
 	LIST_INIT(&s->txs);
 	LIST_INIT(&s->laters);
-	s->limit[POOL_DATA] = cfg->rx_slots;
+	s->limit[POOL_DATA] = s->base.caps.queue.units;
 	s->limit[POOL_WRITE] = cfg->rx_slots;
 	s->limit[POOL_CONTROL] = cfg->control_slots ? cfg->control_slots : 4096;
 	uccl_sim_attach(net, node, &nic_sink, s);

@@ -48,7 +48,8 @@ struct uccl_sim_nic_cfg {
 	enum uccl_train_fault train_fault;
 	/* Broken, to test the checkers: neither fence nor dereg stops a write, predicted places are not forgotten. */
 	bool leaky;
-	uint32_t rx_slots;	/* of the data queue, and again of the write queue */
+	uint32_t rx_slots;	/* longest packets that the data queue holds, and again the write queue */
+	uint8_t slot_unit;	/* the data queue is of bytes: see base/slot_unit.h; 0: of packets */
 	uint32_t control_slots; /* of the control queue */
 	uint32_t tx_depth;	/* not tx_sync: most sends not yet told as UCCL_RX_SENT */
 	struct uccl_sim_nic_late late;

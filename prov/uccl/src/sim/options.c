@@ -149,6 +149,7 @@ static void draw_nic(struct uccl_sim_options *o, struct uccl_rng *r)
 	o->liveness = pick(r, 0, 1, 1);
 	o->icmp = pick(r, 0, 1, 1);
 	o->slots = pick(r, 2, 3, 16, 64, 256, 256, 1024);
+	o->slot_unit = o->liveness > 0 && o->icmp > 0 ? 10 + 2 * (o->slots > 64) : 0;
 	o->tx_depth = pick(r, 4, 64, 256, 256);
 	o->read_us = pick(r, 0, 2, 20, 1000);
 	o->fence_us = pick(r, 1, 100, 5000);

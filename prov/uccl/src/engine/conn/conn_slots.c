@@ -2,10 +2,15 @@
 /* What an engine grants its peers of its receive queue, and what it takes back. */
 #include "base/units.h"
 #include "engine/impl.h"
+#include "base/slot_unit.h"
 
 static uint32_t nic_room(const struct uccl_engine *e, uint32_t bytes)
 {
-	return e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
+	const struct uccl_nic_caps *caps = &e->nic->caps;
+
+	if (caps->queue.unit)
+		return caps->queue.units / uccl_slot_count(caps->queue.unit, bytes);
+	return e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : caps->rx_slots;
 }
 
 /* So many packets that were shorter are no chance; and lengths that are nearly alike are one. */
@@ -29,8 +34,14 @@ static uint32_t conn_mtu(const struct conn *c)
 
 static void conn_resize(struct conn *c, uint32_t mtu)
 {
+	uint32_t usual;
+
 	c->slots.typical_len = uccl_min(c->slots.typical_len, mtu);
-	uccl_slots_resize(&c->slots.grant, nic_room(c->e, mtu), usual_room(c->e, c->slots.typical_len));
+	usual = usual_room(c->e, c->slots.typical_len);
+	if (c->slots.units)
+		uccl_slots_resize_units(&c->slots.grant, c->e->nic->caps.queue.units, usual, 1);
+	else
+		uccl_slots_resize(&c->slots.grant, nic_room(c->e, mtu), usual);
 }
 
 /* The queue may be shared with other endpoints of the process, which come and go. */
@@ -70,8 +81,33 @@ void conn_slots_known(struct conn *c)
 	c->hs.mine.slots = (uint16_t)c->slots.grant.slots;
 }
 
+/* The peer's packets have at most so many bytes: those of the parameters, so both sides know it. PROTOCOL R376 */
+static uint32_t packet_slots(const struct conn *c, uint8_t unit)
+{
+	return uccl_slot_count(unit, (uint32_t)uccl_min(c->hs.mine.mtu, c->hs.theirs.mtu));
+}
+
+uint8_t conn_slots_unit(const struct conn *c)
+{
+	return c->hs.theirs.units ? c->hs.mine.slot_unit : 0;
+}
+
+uint16_t conn_slots_granted(const struct conn *c)
+{
+	const struct uccl_conn_params *t = &c->hs.theirs;
+
+	return (uint16_t)uccl_min((uint32_t)t->slots * packet_slots(c, t->slot_unit), UCCL_SLOTS_MAX);
+}
+
 void conn_slots_fit(struct conn *c, uint32_t mtu)
 {
+	uint8_t unit = conn_slots_unit(c);
+
+	if (unit && !c->slots.units) {
+		c->slots.units = true;
+		uccl_slots_resize_units(&c->slots.grant, c->e->nic->caps.queue.units,
+					usual_room(c->e, c->slots.typical_len), packet_slots(c, unit));
+	}
 	conn_resize(c, mtu);
 }
 

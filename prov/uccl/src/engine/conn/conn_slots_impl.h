@@ -13,6 +13,7 @@ struct conn_slots {
 	struct uccl_grant grant;	/* from the handshake on */
 	uint32_t typical_len;		/* usual length of the peer's packets of late, bytes */
 	uint32_t longest, came;		/* longest of the `came` packets that came since typical_len was set */
+	bool units;			/* its slots are units of bytes */
 };
 
 /* A part of struct uccl_engine. */
@@ -27,6 +28,9 @@ void conn_grant(struct conn *c);
 void conn_slots_known(struct conn *c);
 /* The peer's packets have at most `mtu` bytes. */
 void conn_slots_fit(struct conn *c, uint32_t mtu);
+/* What a slot is that we grant this peer, and how many it granted first. The parameters of both are known. */
+uint8_t conn_slots_unit(const struct conn *c);
+uint16_t conn_slots_granted(const struct conn *c);
 /* A packet of a chunk came, of `bytes` bytes. */
 void conn_slots_came(struct conn *c, uint32_t bytes);
 /* The queue may be shared with other endpoints of the process, which come and go. */

@@ -49,6 +49,8 @@ void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 		.lanes_unsolicited = true,
 		.delays = true,
 		.renews = true,
+		.units = true,
+		.slot_unit = e->nic->caps.queue.unit,
 		.aborts = true,
 	};
 	if (p->security)

@@ -265,7 +265,7 @@ static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t a
 	info->rate = uccl_rate_sample(&f->loss.rate, f->loss.times.min_rtt_ns, arrived);
 	info->delivered = f->loss.rate.delivered;
 	/* What the receiver holds back says nothing of the network. */
-	if (!uccl_sendq_waits(&f->sendq) || f->credit.starved || uccl_sent_packets(&f->sent) >= f->limits.slots)
+	if (!uccl_sendq_waits(&f->sendq) || f->credit.starved || flow_slots_full(f, 0, 0))
 		uccl_rate_limited(&f->loss.rate, f->sent.inflight_bytes);
 }
 
@@ -357,7 +357,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);
-	if (uccl_peer_limits_meet(&f->limits, uccl_sent_packets(&f->sent)))
+	if (uccl_peer_limits_meet(&f->limits, uccl_sent_slots(&f->sent)))
 		uccl_ack_tracker_at_once(&f->rx.ack_tracker);
 	return UCCL_DROP_COUNT;
 }

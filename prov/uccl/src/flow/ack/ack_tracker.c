@@ -50,7 +50,7 @@ void uccl_ack_tracker_dup(struct uccl_ack_tracker *o, bool excused, uint64_t now
 {
 	if (!excused)
 		o->dups++;
-	o->chunks++;
+	o->slots++;
 	uccl_ack_tracker_until(o, now + 1);
 }
 
@@ -143,7 +143,7 @@ void uccl_ack_tracker_tell(struct uccl_ack_tracker *o, struct uccl_ack *ack, uin
 	if (!sure)
 		return;
 	o->ndirty = kept;
-	o->chunks = 0;
+	o->slots = 0;
 	o->sent_ns = now;
 	o->now = o->answer = false;
 	o->at = UCCL_NEVER;

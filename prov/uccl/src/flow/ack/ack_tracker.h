@@ -34,7 +34,7 @@ struct uccl_ack_tracker {
 	uint16_t *dirty;	/* indices of those with something owed */
 	uint16_t npaths, ndirty;
 	uint32_t dups;		/* chunks that came more than once */
-	uint32_t chunks;	/* received since the last block */
+	uint32_t slots;		/* taken by packets of chunks since the last block */
 	bool now;		/* a block is due at once, */
 	bool answer;		/* and answers a PROBE */
 	uint64_t at;		/* delayed acknowledgement */
@@ -129,7 +129,7 @@ static inline void uccl_ack_tracker_at_once(struct uccl_ack_tracker *o)
 /* Is there something that a packet which leaves anyway should tell? */
 static inline bool uccl_ack_tracker_due(const struct uccl_ack_tracker *o)
 {
-	return o->chunks || o->now || o->at != UCCL_NEVER;
+	return o->slots || o->now || o->at != UCCL_NEVER;
 }
 
 /* Not later than that. */
@@ -138,11 +138,11 @@ static inline void uccl_ack_tracker_until(struct uccl_ack_tracker *o, uint64_t a
 	o->at = uccl_min(o->at, at);
 }
 
-/* So many packets of a chunk came: a block is due at `at`, or at once, if `every` of them were not told of. */
-static inline void uccl_ack_tracker_chunk(struct uccl_ack_tracker *o, uint32_t packets, uint32_t every, uint64_t at)
+/* Packets of a chunk came, of so many slots: a block is due at `at`, or at once, if `every` were not told of. */
+static inline void uccl_ack_tracker_chunk(struct uccl_ack_tracker *o, uint32_t slots, uint32_t every, uint64_t at)
 {
-	o->chunks += packets;
-	if (o->chunks >= every)
+	o->slots += slots;
+	if (o->slots >= every)
 		uccl_ack_tracker_at_once(o);
 	else
 		uccl_ack_tracker_until(o, at);

@@ -52,12 +52,10 @@ enum uccl_stall uccl_flow_stall(const struct uccl_flow *f, uint64_t now)
 
 	if (flow_silent(f))
 		return UCCL_STALL_SILENT;
-	if (!f->limits.slots && flow_more(f))
+	if (flow_more(f) && (!f->limits.slots || (f->sent.inflight_chunks && flow_slots_full(f, 0, 0))))
 		return UCCL_STALL_SLOTS;
 	if (!waits)
 		return f->sent.repairs ? UCCL_STALL_LOSS : UCCL_STALL_NOT;
-	if (f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->limits.slots)
-		return UCCL_STALL_SLOTS;
 	if ((!again || f->cfg.policy.credit->pull) && !uccl_event_credit_left(f))
 		return UCCL_STALL_CREDIT;
 	if (f->sent.repairs)
@@ -69,5 +67,8 @@ enum uccl_stall uccl_flow_stall(const struct uccl_flow *f, uint64_t now)
 	if (!f->sent.inflight_chunks)
 		return UCCL_STALL_NOT;
 	/* A train waits for room in the smaller of the two. */
-	return (uint64_t)f->limits.slots * f->chunk_bytes < uccl_event_window(f) ? UCCL_STALL_SLOTS : UCCL_STALL_WINDOW;
+	return (uint64_t)f->limits.slots * f->chunk_bytes <
+			       uccl_event_window(f) * uccl_sent_slots_of(&f->sent, f->chunk_bytes)
+		       ? UCCL_STALL_SLOTS
+		       : UCCL_STALL_WINDOW;
 }

@@ -7,6 +7,7 @@
 
 #include "base/seq.h"
 #include "flow/internal.h"
+#include "base/slot_unit.h"
 
 /* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
 #define ANSWERS_MAX 4
@@ -37,6 +38,12 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 	uccl_ack_tracker_answer_more(&f->rx.ack_tracker, (uint8_t)(answers - 1));
 }
 
+/* The slots that so many packets like this one take. */
+static uint32_t rx_slots(const struct uccl_flow *f, const struct uccl_hdr *h, uint32_t packets)
+{
+	return packets * uccl_slot_count(f->cfg.wire.unit_rx, UCCL_HDR_LEN + h->payload_len + h->tail_len);
+}
+
 /* What segments that were taken in, `s` and those behind it, leave behind. */
 static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_segment *s,
 			      const struct uccl_chunk_in *in, bool whole, uint64_t now)
@@ -47,7 +54,7 @@ static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uin
 	f->cfg.stats->rx_bytes += in->len;
 	flow_received(f, csn, in->len, whole, h->flags & UCCL_FLAG_RTX, now);
 	uccl_write_rx_age(&f->rx.write, csn, now);
-	flow_owe_ack(f, csn, in->segments, h->flags, now);
+	flow_owe_ack(f, csn, rx_slots(f, h, in->segments), h->flags, now);
 }
 
 /* A segment, all of it. Of one that was sent as such, `in` is what counts; else it was put together. */
@@ -167,7 +174,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	f->cfg.stats->rx_bytes += in.len;
 	flow_received(f, csn, in.len, true, h->flags & UCCL_FLAG_RTX, now);
 	uccl_write_rx_age(&f->rx.write, csn, now);
-	flow_owe_ack(f, csn, 1, h->flags, now);
+	flow_owe_ack(f, csn, rx_slots(f, h, 1), h->flags, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);
 }

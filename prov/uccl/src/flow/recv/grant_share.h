@@ -13,7 +13,7 @@
 #include "flow/wire/wire.h"
 
 struct uccl_grant_share {
-	uint64_t cost;		/* of one of the peer's longest packets, */
+	uint64_t cost;		/* of a slot: of one of the peer's longest packets, or of a unit of bytes, */
 	uint64_t first_cost;	/* and of its first slot: of such packets as come */
 	uint32_t max_slots;	/* slots that the peer can use */
 	uint32_t token;		/* slots of its token, */
@@ -36,11 +36,19 @@ static inline uint32_t uccl_grant_share_fits(const struct uccl_grant_share *s, u
 	return (uint32_t)uccl_min(had ? left / s->cost : 1 + (left - s->first_cost) / s->cost, UCCL_SLOTS_MAX);
 }
 
-/* The costs change. The first slot costs no more than another one. PROTOCOL R247 */
+/* The costs change. PROTOCOL R247 R376 */
 static inline void uccl_grant_share_price(struct uccl_grant_share *s, uint64_t cost, uint64_t first_cost)
 {
 	s->cost = cost;
-	s->first_cost = uccl_min(first_cost, cost);
+	s->first_cost = first_cost;
+}
+
+/* So many slots are worth as much. Where the first one costs more than others, it counts in full. */
+static inline uint32_t uccl_grant_share_of(const struct uccl_grant_share *s, uint64_t worth)
+{
+	uint64_t first = uccl_max(s->first_cost, s->cost);
+
+	return (uint32_t)uccl_min(worth > first ? 1 + (worth - first) / s->cost : 1, s->max_slots);
 }
 
 /*
@@ -50,9 +58,9 @@ static inline void uccl_grant_share_price(struct uccl_grant_share *s, uint64_t c
 static inline void uccl_grant_share_set(struct uccl_grant_share *s, uint64_t token, uint64_t part, uint32_t change)
 {
 	s->change = change;
-	s->token = 1u << (63 - __builtin_clzll(uccl_clamp(token / s->cost, 1, s->max_slots)));
+	s->token = 1u << (31 - __builtin_clz(uccl_grant_share_of(s, token)));
 	s->too_small = part < s->first_cost;
-	s->fair = uccl_max((uint32_t)uccl_clamp(part / s->cost, 1, s->max_slots), s->token);
+	s->fair = uccl_max(uccl_grant_share_of(s, part), s->token);
 }
 
 #endif

@@ -4,8 +4,9 @@
  * (flow_rx.c) and from direct writes (direct.c). The acknowledgement itself is put together in tx_packet.c.
  */
 #include "flow/internal.h"
+#include "base/slot_unit.h"
 
-/* Chunks received before an acknowledgement is owed at once, at most. */
+/* Of the longest packets, so many that were received before an acknowledgement is owed at once, at most. */
 #define ACK_EVERY_MAX 128
 /* Out of order, with many paths, is normal: tell soon, not at once. */
 #define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
@@ -30,9 +31,10 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
  * before it has heard of that by other means. A sender that waits for nothing has slots left, so its packets are not
  * counted against them. PROTOCOL R22 R340
  */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, uint8_t flags, uint64_t now)
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t flags, uint64_t now)
 {
-	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
+	uint32_t most = ACK_EVERY_MAX * uccl_slot_count(f->cfg.wire.unit_rx, f->cfg.packet.mtu);
+	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, most);
 	uint64_t wait = UCCL_ACK_DELAY_NS;
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
 	bool gap = csn > f->rx.arrived.nxt || csn + 1 < f->rx.arrived.high ||
@@ -40,12 +42,12 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, uint8_t f
 
 	uccl_flow_rx_delays(&f->rx, flags & UCCL_FLAG_DELAY, now);
 	if (f->rx.delays) {
-		every = ACK_EVERY_MAX;
+		every = most;
 		wait = uccl_reverse_gap_limit(&f->rx.reverse_gap);
 	}
 	if (gap)
 		wait = ACK_REORDER_NS;
-	uccl_ack_tracker_chunk(&f->rx.ack_tracker, packets, flags & UCCL_FLAG_AR ? 0 : every, now + wait);
+	uccl_ack_tracker_chunk(&f->rx.ack_tracker, slots, flags & UCCL_FLAG_AR ? 0 : every, now + wait);
 }
 
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)

@@ -248,19 +248,32 @@ void uccl_slots_least(struct uccl_grant *g)
 	g->slots = uccl_max(g->slots, 1);
 }
 
-/* PROTOCOL R247 */
-void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual)
+static void grant_price(struct uccl_grant *g, uint64_t cost, uint64_t first_cost, uint32_t times)
 {
 	struct uccl_slots *s = g->of;
-	uint32_t told = g->believed;
+	uint32_t told = g->believed * times;
 
 	grant_told(g, 0);
 	s->floors -= g->share.first_cost;
-	uccl_grant_share_price(&g->share, slot_cost(room), slot_cost(usual));
+	uccl_grant_share_price(&g->share, cost, first_cost);
+	g->share.max_slots = (uint32_t)uccl_min((uint64_t)g->share.max_slots * times, UCCL_SLOTS_MAX);
 	s->floors += g->share.first_cost;
 	s->change++;
+	g->slots *= times;
 	grant_told(g, told);
 	slots_freed(s);
+}
+
+/* PROTOCOL R247 */
+void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual)
+{
+	grant_price(g, slot_cost(room), slot_cost(uccl_max(usual, room)), 1);
+}
+
+/* PROTOCOL R376 */
+void uccl_slots_resize_units(struct uccl_grant *g, uint32_t units, uint32_t usual, uint32_t packet)
+{
+	grant_price(g, slot_cost(units), slot_cost(usual), packet);
 }
 
 void uccl_slots_close(struct uccl_grant *g)

@@ -99,6 +99,12 @@ void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, 
  * have one.
  */
 void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual);
+/*
+ * From now on a slot is a unit of bytes, of which the queue holds so many. What was granted in packets is granted anew
+ * in units, `packet` for each; later calls have 1 there. `usual`: packets such as came lately that the queue holds: the
+ * first slot costs as much as one of them, as a sender with a slot may send a packet of any length.
+ */
+void uccl_slots_resize_units(struct uccl_grant *g, uint32_t units, uint32_t usual, uint32_t packet);
 /* The peer has ended. Harmless if the grant is not open. */
 void uccl_slots_close(struct uccl_grant *g);
 

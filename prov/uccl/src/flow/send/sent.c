@@ -109,12 +109,10 @@ void uccl_sent_wait(struct uccl_sent_log *l, uint64_t csn)
 	wait_again(l, e, csn);
 }
 
-/* What is in flight of it besides one packet. */
+/* The packets of it that are in flight. */
 static void row_count(struct uccl_sent_log *l, struct uccl_sent *e)
 {
-	l->more -= e->more;
-	e->more = (uint8_t)(__builtin_popcountll(e->cut.fly) - 1);
-	l->more += e->more;
+	uccl_sent_slots_set(l, e, (uint32_t)__builtin_popcountll(e->cut.fly), uccl_sent_cut_map(&e->cut)->each);
 }
 
 /* They are in flight, though the first of them leaves only next. */
@@ -243,7 +241,7 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 {
 	const struct uccl_sent *first = uccl_sent_at(l, l->una);
 	uint64_t bytes = 0;
-	uint32_t chunks = 0, repairs = 0, kept = 0, more = 0;
+	uint32_t chunks = 0, repairs = 0, kept = 0, slots = 0;
 
 	if (l->una > l->nxt || l->nxt - l->una > l->cap || l->cap > l->window || l->high_acked > l->nxt)
 		return "send window bounds";
@@ -264,12 +262,12 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 					      e->cut.fly & cut->have
 				    : e->flying != e->len)
 				return "bytes of a chunk in flight";
-		} else if (e->flying || e->cut.fly || e->more) {
+		} else if (e->flying || e->cut.fly || e->slots) {
 			return "a chunk that is not in flight has something in flight";
 		}
 		repairs += e->repair;
 		kept += e->kept;
-		more += e->more;
+		slots += e->slots;
 	}
 	if (bytes != l->inflight_bytes || chunks != l->inflight_chunks)
 		return "bytes in flight are not the sum of the chunks";
@@ -277,8 +275,8 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		return "first chunk of the window is acknowledged";
 	if (repairs != l->repairs)
 		return "count of lost chunks";
-	if (kept != l->kept || more != l->more)
-		return "count of packets, or of segments that the peer puts together";
+	if (kept != l->kept || slots != l->slots)
+		return "count of slots, or of segments that the peer puts together";
 	if (l->out.left && (l->out.csn < l->una || l->out.csn >= l->nxt ||
 			    l->out.left & ~uccl_sent_at(l, l->out.csn)->cut.fly))
 		return "segments that are to leave";

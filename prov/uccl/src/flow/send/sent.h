@@ -34,6 +34,8 @@
 #include "flow/send/sent_cut.h"
 #include "flow/send/sent_packet.h"
 #include "flow/ack/rate.h"
+#include "flow/wire/io.h"
+#include "base/slot_unit.h"
 
 enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
 
@@ -51,11 +53,11 @@ struct uccl_sent {
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	bool single;		/* the first transmission was by itself on purpose */
 	bool kept;		/* the peer puts a segment of it together: counts in uccl_sent_log.kept */
-	uint8_t more;		/* packets in flight beyond one */
 	bool unsent;		/* nothing of it has left: see uccl_sent_wait */
 	struct uccl_sent_packet packet;
 	uint32_t len;
 	uint32_t flying;	/* bytes of it in flight */
+	uint32_t slots;		/* and the receive slots that its packets in flight take */
 	struct uccl_sent_cut cut;
 	uint64_t number;	/* of its first packet among all that left first; its others follow */
 	uint64_t sent_ns;	/* latest transmission */
@@ -97,7 +99,9 @@ struct uccl_sent_log {
 	uint32_t repairs;	/* chunks that were lost and are not acknowledged yet */
 	uint32_t inflight_chunks;
 	uint64_t inflight_bytes;
-	uint32_t kept, more;		/* sums of `kept` and `more` */
+	uint32_t kept, slots;		/* sums of `kept` and `slots` */
+	uint32_t mtu;			/* bytes of the longest packet */
+	uint8_t unit;			/* what a slot is: see base/slot_unit.h */
 	struct uccl_sent_run out;	/* that leaves now */
 	uint64_t numbers;	/* packets that left first, from the first CSN on */
 };
@@ -180,10 +184,31 @@ static inline bool uccl_sent_outstanding(const struct uccl_sent_log *l)
 	return l->inflight_chunks || uccl_sent_waits(l);
 }
 
-/* Packets in flight: each may take a place of the peer's receive queue. */
-static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
+/* The peer's slots are of this unit, and packets of at most so many bytes. Before all others but init. */
+static inline void uccl_sent_unit(struct uccl_sent_log *l, uint8_t unit, uint32_t mtu)
 {
-	return l->inflight_chunks + l->more;
+	l->unit = unit;
+	l->mtu = mtu;
+}
+
+/* Slots that a packet with so much payload takes, whatever rides on it. PROTOCOL R376 */
+static inline uint32_t uccl_sent_slots_of(const struct uccl_sent_log *l, uint32_t payload)
+{
+	return uccl_slot_count(l->unit, (uint32_t)uccl_min(UCCL_HDR_LEN + payload + UCCL_TAIL_MAX, l->mtu));
+}
+
+/* Slots that packets in flight take of the peer's receive queue. */
+static inline uint32_t uccl_sent_slots(const struct uccl_sent_log *l)
+{
+	return l->slots;
+}
+
+/* Of this one so many packets are in flight, of so much payload each. */
+static inline void uccl_sent_slots_set(struct uccl_sent_log *l, struct uccl_sent *e, uint32_t packets, uint32_t each)
+{
+	l->slots -= e->slots;
+	e->slots = packets ? packets * uccl_sent_slots_of(l, each) : 0;
+	l->slots += e->slots;
 }
 
 /* The payload moved with its memory, from `from` to `to`. */
@@ -235,6 +260,7 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 	l->nxt++;
 	l->inflight_chunks++;
 	l->inflight_bytes += len;
+	uccl_sent_slots_set(l, e, 1, len);
 	return e;
 }
 
@@ -315,8 +341,7 @@ static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 	uccl_sent_unmark(l, l->flies, (uint64_t)(e - l->log));
 	l->inflight_chunks--;
 	l->inflight_bytes -= e->flying;
-	l->more -= e->more;
-	e->more = 0;
+	uccl_sent_slots_set(l, e, 0, 0);
 	e->flying = 0;
 	uccl_sent_cut_landed(&e->cut, e->cut.fly);
 	if (l->out.left && uccl_sent_at(l, l->out.csn) == e)
@@ -401,6 +426,7 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 	e->flying = e->len;
 	l->inflight_chunks++;
 	l->inflight_bytes += e->len;
+	uccl_sent_slots_set(l, e, 1, e->len);
 }
 
 /* Bytes of a chunk that the peer is not known to have. */

@@ -87,7 +87,7 @@ static struct uccl_sent *tx_lost_next(struct uccl_flow *f, uint64_t *csn)
 static int tx_segments_again(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
 	const struct uccl_segment_map *cut = uccl_sent_cut_map(&e->cut);
-	uint32_t room = flow_tx_segments_room(f), bytes;
+	uint32_t room = flow_tx_packets_room(f), bytes;
 	bool first = e->unsent;
 	uint64_t map;
 

@@ -40,7 +40,7 @@ static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item
 	return f->sent.inflight_bytes <= UCCL_RIDE_BYTES && !item->want_ack && !f->loss.pto.hurry && !flow_more(f) &&
 	       f->cfg.wire.delays_tx && !f->loss.pto.backoff && f->sent.inflight_chunks <= DELAY_CHUNKS &&
 	       f->sent.inflight_bytes + UCCL_LITTLE_BYTES <= uccl_event_window(f) &&
-	       2 * uccl_sent_packets(&f->sent) <= f->limits.slots && f->paths.list[e->path].srtt_ns;
+	       2 * uccl_sent_slots(&f->sent) <= f->limits.slots && f->paths.list[e->path].srtt_ns;
 }
 
 uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now)
@@ -52,7 +52,7 @@ uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, u
 		uccl_pto_ack_delayed(&f->loss.pto, &f->loss.times, now);
 		return UCCL_FLAG_DELAY;
 	}
-	if (f->since_ar < flow_tx_ask_bytes(f) && uccl_sent_packets(&f->sent) + 1 < f->limits.slots &&
+	if (f->since_ar < flow_tx_ask_bytes(f) && !flow_slots_full(f, e->slots, 1) &&
 	    !(last && e->item->want_ack) && !tx_window_full(f, now))
 		return 0;
 	f->since_ar = 0;
@@ -87,7 +87,7 @@ static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t now)
 	struct uccl_train_chunk c = { .csn = e->number, .una = uccl_sent_number_una(&f->sent), .path = e->path };
 
 	c.more = item->bulk && item->len - item->off >= rest &&
-		 f->limits.slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
+		 flow_tx_packets_room(f) >= UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
 	uccl_sent_single(e, uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now));
 	return e->single;
 }

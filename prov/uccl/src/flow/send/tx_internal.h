@@ -90,8 +90,6 @@ static inline uint32_t flow_tx_queue(const struct uccl_sent *e, uint8_t flags)
 /* tx_segment.c */
 /* The next packet of a row of segments that is under way. */
 int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
-/* How many packets may leave now. */
-uint32_t flow_tx_segments_room(const struct uccl_flow *f);
 /* These of the cut of one, which is first to be sent again, are a row that is under way. */
 void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
 /*
@@ -129,9 +127,15 @@ int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /* Is there a place for one more chunk, at the peer and in the log? PROTOCOL R13 */
 static inline bool flow_tx_room(struct uccl_flow *f)
 {
-	if (uccl_sent_packets(&f->sent) >= f->limits.slots)
-		return false;
-	return uccl_sent_room(&f->sent);
+	return !flow_slots_full(f, 0, 0) && uccl_sent_room(&f->sent);
+}
+
+/* How many of the longest packets may leave now: one as long as a slot is free. PROTOCOL R376 */
+static inline uint32_t flow_tx_packets_room(const struct uccl_flow *f)
+{
+	uint32_t used = uccl_sent_slots(&f->sent), each = uccl_sent_slots_of(&f->sent, f->chunk_bytes);
+
+	return used < f->limits.slots ? (f->limits.slots - used + each - 1) / each : 0;
 }
 
 /* So many bytes of this range leave. */

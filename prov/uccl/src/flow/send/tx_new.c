@@ -102,7 +102,7 @@ static bool tx_joined(struct uccl_flow *f, const struct uccl_item *item, uint64_
 	    !flow_tx_burst_joins(f, rest, next))
 		return false;
 	return tx_trains_go_on(f) && uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&
-	       flow_tx_segments_room(f) > rest / f->chunk_bytes + 2 &&
+	       flow_tx_packets_room(f) > rest / f->chunk_bytes + 2 &&
 	       flow_tx_allowed(f, (uint32_t)rest + f->chunk_bytes, now);
 }
 

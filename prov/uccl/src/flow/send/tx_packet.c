@@ -26,7 +26,7 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 		flow_segments_tell(f, &a, uccl_ack_segments_fit((uint8_t)lines, nwords, room));
 	a.turn = 0;
 	if (f->cfg.grant) {
-		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->rx.ack_tracker.chunks, f->loss.times.srtt_ns, now);
+		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->rx.ack_tracker.slots, f->loss.times.srtt_ns, now);
 		a.turn = f->cfg.grant->turn;
 	}
 	a.slots = f->cfg.slots_rx;

@@ -129,7 +129,7 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 	if (!f->cfg.train.bytes || f->sent.inflight_bytes < UCCL_AR_BYTES + f->train_bytes)
 		return len;
 	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
-	if ((f->limits.slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)
+	if (flow_tx_packets_room(f) * (uint64_t)f->chunk_bytes < train)
 		return 0;
 	return (uint32_t)train;
 }

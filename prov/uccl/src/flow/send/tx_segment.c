@@ -101,13 +101,6 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	return i;
 }
 
-uint32_t flow_tx_segments_room(const struct uccl_flow *f)
-{
-	uint32_t used = uccl_sent_packets(&f->sent);
-
-	return used < f->limits.slots ? f->limits.slots - used : 0;
-}
-
 void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)
 {
 	const struct uccl_run_cfg cfg = {
@@ -124,7 +117,7 @@ void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t c
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
 			   uint64_t now)
 {
-	uint32_t most = flow_tx_segments_room(f), room, total;
+	uint32_t most = flow_tx_packets_room(f), room, total;
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 

@@ -5,6 +5,7 @@
 
 #include "base/le.h"
 #include "base/units.h"
+#include "base/slot_unit.h"
 
 /* With security a COOKIE of another incarnation counts when none of the right one came for so long. */
 #define IN_DOUBT_NS (2 * UCCL_NS_PER_S)
@@ -134,7 +135,9 @@ static void params_encode(uint8_t *p, const struct uccl_conn_params *v)
 	p[36] = v->brittle;
 	p[37] = v->unsolicited;
 	p[38] = (uint8_t)(v->lanes_unsolicited | v->aborts << 1);
-	p[39] = (uint8_t)(v->delays | v->renews << 1);
+	p[39] = (uint8_t)(v->delays | v->renews << 1 | v->units << 2);
+	if (v->slot_unit)
+		p[39] |= (uint8_t)((v->slot_unit - UCCL_SLOT_UNIT_BASE) << 3);
 }
 
 static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p)
@@ -160,6 +163,8 @@ static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p
 	v->aborts = p[38] >> 1 & 1;
 	v->delays = p[39] & 1;
 	v->renews = p[39] >> 1 & 1;
+	v->units = p[39] >> 2 & 1;
+	v->slot_unit = p[39] >> 3 & 15 ? (uint8_t)(UCCL_SLOT_UNIT_BASE + (p[39] >> 3 & 15)) : 0;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||

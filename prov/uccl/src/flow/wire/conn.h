@@ -30,7 +30,7 @@ struct uccl_conn_params {
 	uint32_t window;	/* chunks out of order that it can hold, a power of two */
 	uint32_t msg_limit;	/* message sequence numbers below this may be sent at once */
 	uint16_t paths;		/* paths it will send on */
-	uint16_t slots;		/* packets that may be in flight towards it; 0: who sends has to ask first */
+	uint16_t slots;		/* packets, whatever its slots are, that may be in flight towards it; 0: ask first */
 	uint64_t csn;		/* first chunk sequence number it will send */
 	uint8_t epoch;		/* of its direct writes */
 	uint8_t security;	/* enum uccl_security */
@@ -45,6 +45,8 @@ struct uccl_conn_params {
 	bool lanes_unsolicited; /* its lanes take them, too */
 	bool delays;		/* it knows UCCL_FLAG_DELAY */
 	bool renews;		/* acknowledgements renew its speculative window */
+	bool units;		/* it counts slots by what its peer says a slot is, */
+	uint8_t slot_unit;	/* and what its own slots are: see slot_unit.h */
 	bool aborts;		/* it takes back what its peer takes back */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };

@@ -72,7 +72,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	uccl_write_rx_age(&f->rx.write, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
 	asks = !uccl_write_rx_desc(&f->rx.write, csn + 1) ||
-	       (f->rx.ack_tracker.chunks + 1ull) * len >= ACK_EARLY_BYTES;
+	       (f->rx.ack_tracker.slots + 1ull) * len >= ACK_EARLY_BYTES;
 	flow_owe_ack(f, csn, 1, asks ? UCCL_FLAG_AR : 0, now);
 }
 

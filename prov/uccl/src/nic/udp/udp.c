@@ -19,6 +19,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "base/slot_unit.h"
 #include "nic/ownfd.h"
 
 #define UDP_MTU_MIN 512
@@ -26,8 +27,7 @@
 #define UDP_V6_MAX 65487
 #define UDP_HINT_MTU 16384 /* from here on copying a payload costs more than a guess */
 #define UDP_PORT_TRIES 32
-/* What the kernel charges for one packet beyond its bytes: headers, sk_buff, and rounding to a page. */
-#define UDP_TRUESIZE(mtu) ((((uint64_t)(mtu) + 512 + 4095) & ~4095ull) + 768)
+#define UDP_UNITS_MAX 16384 /* slots of the receive queue at most: a grant has 15 bits */
 
 /* Operations. */
 
@@ -59,7 +59,7 @@ static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *t
 
 static uint32_t slots_of(uint64_t granted, uint32_t bytes)
 {
-	return (uint32_t)uccl_max(granted / UDP_TRUESIZE(bytes), 2);
+	return (uint32_t)uccl_max(granted / uccl_slot_bytes(bytes), 2);
 }
 
 static uint32_t udp_slots(struct uccl_nic *nic, uint32_t bytes)
@@ -326,6 +326,9 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	caps->two_way = true;
 	caps->connect_early = u->live;
 	caps->rx_slots = slots_of(u->granted, caps->mtu);
+	for (caps->queue.unit = 10; u->granted >> caps->queue.unit > UDP_UNITS_MAX; caps->queue.unit++)
+		;
+	caps->queue.units = (uint32_t)(u->granted >> caps->queue.unit);
 	caps->tx_sync = true;
 	caps->find_mtu = true;
 	caps->marks = u->ecn;

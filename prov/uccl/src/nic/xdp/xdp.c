@@ -519,6 +519,8 @@ static int inner_open(struct xdp *x, const struct uccl_nic_attr *attr)
 	x->inner->caps.placements = false;
 	x->nic.caps.placements = false;
 	x->nic.caps.train_bytes = x->inner->caps.train_bytes = 0;
+	/* Slots are packets: a frame holds one, but for long ones. */
+	memset(&x->nic.caps.queue, 0, sizeof(x->nic.caps.queue));
 	/* What can arrive may be longer: that goes by sockets. */
 	mtu = (uint32_t)uccl_min(x->nic.caps.mtu, x->udp->place_mtu);
 	x->long_packets = frames_for(mtu) > 1;

@@ -456,7 +456,7 @@ int pair_pump_one(struct pair *p, int from)
 		bool chunk = write || (tx.hdr[3] >= UCCL_PKT_CHUNK && !again);
 
 		PAIR_CHECK(n < TX_MAX && (write || !tx.hello));
-		PAIR_CHECK(!chunk || uccl_sent_packets(&f->sent) <= f->limits.slots);
+		PAIR_CHECK(!chunk || uccl_sent_slots(&f->sent) <= f->limits.slots);
 		PAIR_CHECK(f->sent.nxt - f->sent.una <= f->cfg.window);
 		wire_put(p, from, &tx);
 		flow_ok(p);

@@ -236,16 +236,16 @@ TEST_IN(tx_rtx_chunk__slots_only, start, NULL)
 	f.pace.next_ns = UCCL_NEVER;
 	f.sent.inflight_bytes = 1 << 20;
 	f.limits.slots = 4;
-	f.sent.inflight_chunks = 3;
+	f.sent.slots = f.sent.inflight_chunks = 3;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
-	f.sent.inflight_chunks = 4;
+	f.sent.slots = f.sent.inflight_chunks = 4;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
 	/* Nothing to a peer that grants nothing, but a descriptor that its own writes wait for. PROTOCOL R177 */
 	f.limits.slots = 0;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
-	f.sent.inflight_chunks = 0;
+	f.sent.slots = f.sent.inflight_chunks = 0;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	assert_false(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
 	f.limits.slots = 1;

@@ -220,10 +220,10 @@ TEST_IN(tx__subsegments_take_slots, NULL, end)
 			n++;
 		}
 		assert_int_equal(n, slots);
-		assert_int_equal(uccl_sent_packets(&tx()->sent), n);
+		assert_int_equal(uccl_sent_slots(&tx()->sent), n);
 		assert_int_equal(uccl_flow_check(tx()), 0);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
-		assert_int_equal(uccl_sent_packets(&tx()->sent), 0);
+		assert_int_equal(uccl_sent_slots(&tx()->sent), 0);
 		pair_fini(&p);
 	}
 }
@@ -247,7 +247,7 @@ TEST_IN(tx__subsegments_have_their_turn, NULL, end)
 	uccl_flow_mtu_reported(tx(), 1472, p.now);
 	pair_bulk(&p, 0, 1000 * KIB);
 	pair_pump(&p);
-	assert_int_equal(uccl_sent_packets(&tx()->sent), 8);
+	assert_int_equal(uccl_sent_slots(&tx()->sent), 8);
 	pair_record(&p, 0, 8000);
 	p.count = 0;
 	while (!stats(0)->subsegments_tx)
@@ -387,7 +387,7 @@ TEST_IN(tx__few_are_kept, NULL, end)
 		for (int i = 0; i < 60; i++)
 			pair_record(&p, 0, 8000);
 		pair_pump_one(&p, 0);
-		assert_int_equal(uccl_sent_packets(&tx()->sent), 60);
+		assert_int_equal(uccl_sent_slots(&tx()->sent), 60);
 		uccl_flow_mtu_reported(tx(), network, p.now);
 		p.faults.loss = 0.2;
 		while (!pair_done(&p)) {
@@ -501,7 +501,7 @@ TEST_IN(rtx__within_slots, NULL, end)
 					there += p.wire[i]->to == 1 && p.wire[i]->kind == UCCL_RX_PACKET &&
 						 p.wire[i]->h.type == UCCL_PKT_SEGMENT;
 				assert_in_range(there, 0, slots);
-				assert_in_range(uccl_sent_packets(&tx()->sent), 0, slots);
+				assert_in_range(uccl_sent_slots(&tx()->sent), 0, slots);
 			}
 			assert_true(p.count > 0 || kind == TRAIN);
 			pair_fini(&p);

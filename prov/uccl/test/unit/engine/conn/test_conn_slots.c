@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
 #include "../../tests.h"
+#include "base/slot_unit.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
@@ -239,6 +240,97 @@ TEST(slots__by_what_comes)
 		assert_true(c->slots.typical_len > 16384);
 		assert_in_range(c->slots.grant.share.cost, 1, c->slots.grant.share.first_cost);
 	}
+	lan_free(l);
+}
+
+/* Nodes whose queues are of bytes, as many of the longest packets as others have. */
+static struct lan *bytes_open(int n)
+{
+	struct lan *l = lan_new_open(n);
+
+	for (int i = 0; i < n; i++) {
+		struct uccl_nic_caps *caps = &l->node[i].e->nic->caps;
+
+		caps->queue.unit = 10;
+		caps->queue.units = caps->rx_slots * uccl_slot_count(10, caps->mtu);
+	}
+	return l;
+}
+
+/* What node 1 counts for the others, in units of bytes, and they use no more. */
+static void bytes_check(struct lan *l, int n)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (i == 1 || !lan_conn(l, 1, i) || !lan_conn(l, 1, i)->peer.open)
+			continue;
+		assert_true(lan_conn(l, 1, i)->slots.units);
+		sum += grant_of(l, i)->believed;
+		assert_true(lan_conn(l, i, 1)->peer.flow.limits.slots <= grant_of(l, i)->believed);
+	}
+	assert_in_range(sum, 1, l->node[1].e->nic->caps.queue.units);
+}
+
+/* Where the queue is of bytes, slots are, too: a peer that sends has its part of them. PROTOCOL R20 R376 */
+TEST(slots__bytes)
+{
+	struct lan *l = bytes_open(4);
+	uint32_t units = l->node[1].e->nic->caps.queue.units, each = uccl_slot_count(10, LAN_MTU);
+
+	lan_talk(l);
+	/* The first grant is of the longest packets, and counts so. */
+	assert_int_equal(conn_slots_granted(lan_conn(l, 0, 1)), lan_conn(l, 0, 1)->hs.theirs.slots * each);
+	bytes_check(l, 4);
+	for (int i = 0; i < 60; i++) {
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(2));
+		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(1)), 0);
+	}
+	for (int i = 0; i < 100; i++) {
+		lan_pass(l, MS / 10);
+		bytes_check(l, 4);
+	}
+	assert_in_range(grant_of(l, 0)->slots, units / 2, units * 3 / 4);
+	assert_int_equal(lan_stats(l, 0)->rtx_packets, 0);
+	lan_free(l);
+}
+
+/* So small a queue that the longest packet is a part of it: short ones of many peers fit all the same. */
+TEST(slots__bytes_short_packets)
+{
+	struct lan *l = bytes_open(4);
+	struct uccl_nic_caps *caps = &l->node[1].e->nic->caps;
+	uint32_t packets;
+
+	caps->rx_slots = 6;
+	caps->queue.units = 6 * uccl_slot_count(10, LAN_MTU);
+	lan_talk(l);
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 4; i++)
+			if (i != 1) {
+				lan_recv(l, 1, dst, 100, LAN_CTX(2));
+				assert_int_equal(lan_send(l, i, 1, src, 100, LAN_CTX(1)), 0);
+			}
+		lan_pass(l, MS / 10);
+	}
+	bytes_check(l, 4);
+	packets = lan_conn(l, 0, 1)->peer.flow.limits.slots / uccl_slot_count(10, 1024);
+	assert_in_range(packets, 3, 100);
+	lan_free(l);
+}
+
+/* A peer that does not know of units counts packets, and is granted so many. */
+TEST(slots__bytes_older_peer)
+{
+	struct lan *l = bytes_open(3);
+
+	lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(1));
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_conn(l, 0, 1)->hs.mine.units = false;
+	lan_run(l, 10 * MS);
+	assert_false(lan_conn(l, 1, 0)->slots.units);
+	assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.wire.unit_rx, 0);
+	assert_in_range(grant_of(l, 0)->believed, 1, l->node[1].e->nic->caps.rx_slots);
 	lan_free(l);
 }
 

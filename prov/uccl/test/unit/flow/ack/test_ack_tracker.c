@@ -88,7 +88,7 @@ TEST_IN(chunk__when_a_block_is_due, setup, teardown)
 	uccl_ack_tracker_tell(&o, &a, 12, true, 810);
 	assert_false(o.now);
 	assert_int_equal(o.at, UCCL_NEVER);
-	assert_int_equal(o.chunks, 0);
+	assert_int_equal(o.slots, 0);
 	assert_int_equal(o.sent_ns, 810);
 }
 
@@ -108,7 +108,7 @@ TEST_IN(dup__owes_and_counts, setup, teardown)
 	assert_int_equal(o.at, 51);
 	uccl_ack_tracker_dup(&o, false, 60);
 	assert_int_equal(o.dups, 1);
-	assert_int_equal(o.chunks, 2);
+	assert_int_equal(o.slots, 2);
 	uccl_ack_tracker_tell(&o, &a, 12, true, 70);
 	assert_int_equal(a.dups, 1);
 }
@@ -177,7 +177,7 @@ TEST_IN(tell__not_sure, setup, teardown)
 	uccl_ack_tracker_tell(&o, &a, 12, false, 1500);
 	assert_int_equal(a.npaths, 1);
 	assert_int_equal(uccl_ack_tracker_entries(&o), 1);
-	assert_int_equal(o.chunks, 1);
+	assert_int_equal(o.slots, 1);
 	assert_true(o.now);
 	assert_int_equal(o.sent_ns, 5);
 }

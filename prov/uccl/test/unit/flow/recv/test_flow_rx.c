@@ -173,7 +173,7 @@ PAIR_TEST(rx_dup__always_answered, pair_packets())
 	assert_true(rx()->rx.ack_tracker.at == UCCL_NEVER);
 	feed(base(), 10, UCCL_FLAG_RTX);
 	assert_int_equal(rx()->rx.ack_tracker.at, p.now + 1);
-	assert_int_equal(rx()->rx.ack_tracker.chunks, 1);
+	assert_int_equal(rx()->rx.ack_tracker.slots, 1);
 	assert_int_equal(rx()->rx.ack_tracker.dups, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
 	assert_int_equal(p.side[1].raw, 1);

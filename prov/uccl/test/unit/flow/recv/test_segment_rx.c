@@ -57,7 +57,7 @@ TEST_IN(tx__a_train_is_a_chunk, NULL, end)
 	assert_int_equal(n, 40);
 	assert_int_equal(tx()->sent.nxt - tx()->sent.una, 1);
 	assert_int_equal(tx()->sent.inflight_bytes, 40 * PACKET);
-	assert_int_equal(uccl_sent_packets(&tx()->sent), 40);
+	assert_int_equal(uccl_sent_slots(&tx()->sent), 40);
 	assert_int_equal(tx()->sent.numbers - tx()->sent.una, 40);
 }
 
@@ -218,9 +218,9 @@ TEST_IN(tx__segments_take_slots, NULL, end)
 			n++;
 		}
 		assert_int_equal(n, slots);
-		assert_int_equal(uccl_sent_packets(&tx()->sent), slots);
+		assert_int_equal(uccl_sent_slots(&tx()->sent), slots);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
-		assert_int_equal(uccl_sent_packets(&tx()->sent), 0);
+		assert_int_equal(uccl_sent_slots(&tx()->sent), 0);
 		pair_fini(&p);
 	}
 }
@@ -331,7 +331,7 @@ TEST_IN(tx__shorter_while_it_leaves, NULL, end)
 	uccl_flow_mtu_reported(tx(), 2000, p.now);
 	assert_int_equal(tx()->sent.inflight_bytes, 3 * 4896);
 	assert_int_equal(tx()->paths.list[t.path].inflight, 3 * 4896);
-	assert_int_equal(uccl_sent_packets(&tx()->sent), 3);
+	assert_int_equal(uccl_sent_slots(&tx()->sent), 3);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	assert_true(stats(0)->subsegments_tx > 0);
 }
@@ -851,7 +851,7 @@ TEST_IN(segments_rx__in_one_go, NULL, end)
 		feed_row(flat, len, each, 0, 30);
 		assert_int_equal(delivered, 1);
 		assert_int_equal(f->rx.segments.n, 1);
-		assert_int_equal(f->rx.ack_tracker.chunks, 30);
+		assert_int_equal(f->rx.ack_tracker.slots, 30);
 		assert_false(f->rx.ack_tracker.now);
 		assert_int_equal(f->rx.ack_tracker.paths[flat[6]].high_seq, uccl_get32(flat + 20) + 29);
 		feed_row(flat, len, each, 30, 40);

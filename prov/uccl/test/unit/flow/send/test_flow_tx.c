@@ -283,6 +283,32 @@ TEST_IN(want__expects_more, NULL, end)
 	}
 }
 
+/*
+ * Where slots are bytes, a long queue has room for many short packets. No more are in flight than slots for as many of
+ * the longest, or 64, and the last one asks: what the peer waits for is behind them. PROTOCOL R376
+ */
+TEST_IN(slots__short_packets, NULL, end)
+{
+	static const struct {
+		uint16_t slots, leave;
+	} cases[] = {{100, 20}, {600, 64}, {5000, 73}};
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = 60000;
+	for (int i = 0; i < 3; i++) {
+		start(c);
+		uccl_sent_unit(&p.side[0].f.sent, 10, UCCL_HDR_LEN + c.chunk_bytes);
+		granted(cases[i].slots, 0);
+		for (int k = 0; k < 100; k++)
+			pair_record(&p, 0, 10);
+		assert_int_equal(pair_pump_one(&p, 0), cases[i].leave);
+		assert_true(p.wire[cases[i].leave - 1]->h.flags & UCCL_FLAG_AR);
+		assert_int_equal(uccl_flow_stall(&p.side[0].f, p.now), UCCL_STALL_SLOTS);
+		end(state);
+	}
+	start(c);
+}
+
 TEST_IN(all__few_slots, NULL, end)
 {
 	struct pair_cfg c = pair_packets();

@@ -244,7 +244,7 @@ TEST_IN(wait__new_ones, setup, teardown)
 	assert_int_equal(e->ntx, 0);
 	assert_true(e->unsent);
 	assert_true(e->single);
-	assert_int_equal(uccl_sent_packets(&l), 0);
+	assert_int_equal(uccl_sent_slots(&l), 0);
 	/* In place of a write the first transmission counts: its loss is what it leaves with. */
 	n = add(LONG_BYTES);
 	uccl_sent_write(uccl_sent_at(&l, n), 2);
@@ -278,7 +278,7 @@ TEST_IN(divide__one_segment, setup, teardown)
 	assert_false(e->unsent);
 	assert_int_equal(e->path, 9);
 	assert_int_equal(e->sent_ns, 5000);
-	assert_int_equal(uccl_sent_packets(&l), 2);
+	assert_int_equal(uccl_sent_slots(&l), 2);
 	assert_int_equal(l.inflight_bytes, 2 * e->cut.subs.each);
 	assert_int_equal(uccl_sent_pseq(e), 41);
 	row_leaves(2);
@@ -286,9 +286,9 @@ TEST_IN(divide__one_segment, setup, teardown)
 	assert_int_equal(uccl_sent_sub_named(&l, n, 1, &news), e->cut.subs.each);
 	assert_int_equal(news, e->cut.subs.each);
 	assert_int_equal(uccl_sent_missing(e), LONG_BYTES - e->cut.subs.each);
-	assert_int_equal(uccl_sent_packets(&l), 1);
+	assert_int_equal(uccl_sent_slots(&l), 1);
 	assert_int_equal(uccl_sent_sub_named(&l, n, 2, &news), e->cut.subs.each);
-	assert_int_equal(uccl_sent_packets(&l), 0);
+	assert_int_equal(uccl_sent_slots(&l), 0);
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	assert_ptr_equal(uccl_sent_next(&l, &csn), e);
 	/* Cut into more: of these the peer has none. */
@@ -437,7 +437,7 @@ TEST_IN(add__a_place_used_before, setup, teardown)
 	assert_ptr_equal(e->payload, &item);
 	assert_ptr_equal(e->item, &item);
 	assert_false(e->write || e->overdue || e->timed_out || e->repair || e->nic_reads || e->behind || e->single ||
-		     e->more || e->kept || e->packet.alone || e->packet.bytes || e->packet.pseq ||
+		     e->slots != 1 || e->kept || e->packet.alone || e->packet.bytes || e->packet.pseq ||
 		     e->cut.segments.count || e->cut.subs.count);
 }
 
@@ -544,7 +544,7 @@ static void model_check(void)
 	}
 	assert_int_equal(l.inflight_chunks, chunks);
 	assert_int_equal(l.inflight_bytes, bytes);
-	assert_int_equal(uccl_sent_packets(&l), packets);
+	assert_int_equal(uccl_sent_slots(&l), packets);
 	assert_int_equal(l.repairs, repairs);
 	assert_int_equal(uccl_sent_backlog(&l), backlog);
 	assert_int_equal(uccl_sent_unacked(&l), unacked);
@@ -677,13 +677,39 @@ TEST_IN(check__sees_each, setup, teardown)
 	BROKEN(l.inflight_chunks--);
 	BROKEN((e->state = UCCL_SENT_ACKED, l.inflight_chunks--, l.inflight_bytes -= 10));
 	BROKEN(e->repair = true);
-	BROKEN(e->more = 1);
+	BROKEN(e->slots++);
 	BROKEN(e->kept = true);
 	BROKEN(l.acked++);
 	BROKEN(l.flies--);
-	BROKEN(l.more++);
+	BROKEN(l.slots++);
 	BROKEN(l.kept++);
 #undef BROKEN
+}
+
+/* Where slots are bytes a packet takes some by its length, of a train each. PROTOCOL R376 */
+TEST_IN(slots__by_length, setup, teardown)
+{
+	const struct uccl_run_cfg cfg = {.pseq = 1};
+	uint64_t csn;
+
+	uccl_sent_unit(&l, 10, 9000);
+	add(100);
+	assert_int_equal(uccl_sent_slots(&l), uccl_slot_count(10, UCCL_HDR_LEN + 100 + UCCL_TAIL_MAX));
+	uccl_sent_acked(&l, FIRST);
+	assert_int_equal(uccl_sent_slots(&l), 0);
+	/* No packet is longer than the longest. */
+	csn = add(9000 - UCCL_HDR_LEN);
+	assert_int_equal(uccl_sent_slots(&l), uccl_slot_count(10, 9000));
+	uccl_sent_lost(&l, csn, false);
+	assert_int_equal(uccl_sent_slots(&l), 0);
+	again(csn);
+	assert_int_equal(uccl_sent_slots(&l), uccl_slot_count(10, 9000));
+	uccl_sent_acked(&l, csn);
+	uccl_sent_advance(&l);
+	add(10 * 1400);
+	uccl_sent_train(&l, 10, &cfg);
+	assert_int_equal(uccl_sent_slots(&l), 10 * uccl_slot_count(10, UCCL_HDR_LEN + 1400 + UCCL_TAIL_MAX));
+	assert_null(uccl_sent_check(&l));
 }
 
 TESTS_MAIN

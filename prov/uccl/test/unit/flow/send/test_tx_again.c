@@ -283,12 +283,12 @@ TEST_IN(tx_rewrite__came_while_it_waits, NULL, end)
 	for (uint8_t i = 0; i < 3; i++)
 		one_leaves(UCCL_PKT_SEGMENT, n + 1, i);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
-	assert_int_equal(uccl_sent_packets(&f->sent), 3);
+	assert_int_equal(uccl_sent_slots(&f->sent), 3);
 	a.cum = (uint32_t)n + 2;
 	a.sack[0] = 1ull << 1;
 	a.npaths = 0;
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(uccl_sent_packets(&f->sent), 0);
+	assert_int_equal(uccl_sent_slots(&f->sent), 0);
 	one_leaves(UCCL_PKT_SEGMENT, n + 2, 0);
 }
 

@@ -2,6 +2,7 @@
 #include "flow/wire/conn.h"
 
 #include "../../tests.h"
+#include "base/slot_unit.h"
 
 #include <string.h>
 
@@ -1417,6 +1418,23 @@ TEST_IN(params__aborts, start, NULL)
 		assert_int_equal(init.payload[UCCL_ADDR_LEN + 38], 2 * i);
 		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 		assert_int_equal(in.params.aborts, i);
+	}
+}
+
+/* What a slot is, and whether it is known what that means. PROTOCOL R376 */
+TEST_IN(params__slot_unit, start, NULL)
+{
+	for (uint8_t unit = UCCL_SLOT_UNIT_BASE; unit <= UCCL_SLOT_UNIT_MAX; unit++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		conn[0].mine.units = unit & 1;
+		conn[0].mine.slot_unit = unit == UCCL_SLOT_UNIT_BASE ? 0 : unit;
+		until_init(&init);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.units, unit & 1);
+		assert_int_equal(in.params.slot_unit, conn[0].mine.slot_unit);
 	}
 }
 

@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/rng.h"
+#include "base/slot_unit.h"
 
 #define ROUNDS 5000 /* of at most a millisecond: far more than loopback needs */
 
@@ -985,6 +987,85 @@ TEST(tx__receiver_overrun)
 	assert_in_range(seen, slots, 199);
 	a->ops->close(a);
 	b->ops->close(b);
+}
+
+/* What the kernel says of the receive queue: SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_DROPS of <linux/sock_diag.h>. */
+enum { QUEUE_BYTES = 0, QUEUE_DROPS = 8, QUEUE_VALUES };
+
+static uint32_t queue_of(struct uccl_nic *nic, int what)
+{
+	uint32_t v[QUEUE_VALUES];
+	socklen_t len = sizeof(v);
+
+	assert_int_equal(getsockopt(udp_of(nic)->rx_fd, SOL_SOCKET, SO_MEMINFO, v, &len), 0);
+	return v[what];
+}
+
+static void send_one(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t len)
+{
+	struct uccl_tx t = packet(to, 1, len - 64, 0);
+
+	tx_all(nic, &t, 1);
+}
+
+/* No packet takes more of the queue than it counts for. PROTOCOL R376 */
+TEST(slots__truesize)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .rx_bytes = 1 << 20});
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[1];
+
+	for (uint32_t len = 64; len <= 65507; len += len < 16384 ? 37 : 1201) {
+		uint32_t before = queue_of(b, QUEUE_BYTES), took;
+
+		send_one(a, &to, len);
+		took = queue_of(b, QUEUE_BYTES) - before;
+		assert_in_range(took, len, uccl_slot_bytes(len));
+		assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Packets of any lengths that take all slots fit, and one more behind each sender's last slot, as the rule is; what is
+ * sent beyond that is lost, which the kernel counts. PROTOCOL R376
+ */
+TEST(slots__worst_mix)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to;
+	struct uccl_rng rng;
+	struct uccl_rx v[32];
+
+	uccl_rng_seed(&rng, 1);
+	for (int round = 0; round < 20; round++) {
+		struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .rx_bytes = 1 << 20});
+		uint32_t units = b->caps.queue.units, used = 0;
+		int sent = 0, seen = 0, k;
+
+		to = addr_of(b);
+		assert_true(units && b->caps.queue.unit);
+		while (used < units) {
+			/* Short ones, blocks that are filled worst, trains' packets and the longest. */
+			static const uint32_t lens[] = {64, 204, 652, 1474, 1674, 3718, 7820, 8972, 65507};
+			uint32_t len = round < 9 ? lens[round] : lens[uccl_rng_below(&rng, uccl_array_len(lens))];
+
+			send_one(a, &to, len);
+			used += uccl_slot_count(b->caps.queue.unit, len);
+			sent++;
+		}
+		assert_int_equal(queue_of(b, QUEUE_DROPS), 0);
+		for (int i = 0; i < sent; i++)
+			send_one(a, &to, 65507);
+		assert_true(queue_of(b, QUEUE_DROPS) > 0);
+		while ((k = b->ops->rx(b, v, 32, NULL, 0)) > 0)
+			seen += k;
+		assert_in_range(seen, sent, 2 * sent - 1);
+		b->ops->close(b);
+	}
+	a->ops->close(a);
 }
 
 /* places */

@@ -305,7 +305,7 @@ static void long_try(enum uccl_xdp_mode mode)
 	warm_up(a, b);
 	assert_int_equal(a->ops->path_mtu(a, &at, &known), 9000 - 28);
 	assert_int_equal(known, 9000 - 28);
-	assert_in_range(a->ops->slots(a, 9000), 600, UCCL_XSK_RX / 3);
+	assert_in_range(a->ops->slots(a, 9000), 400, UCCL_XSK_RX / 3);
 	assert_int_equal(uccl_xdp_stats(a).most, UCCL_XSK_LONG);
 	before = uccl_xdp_stats(b);
 	for (uint32_t len = 1400; len <= most; len += 50, n++)
