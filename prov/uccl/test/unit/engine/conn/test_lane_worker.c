@@ -1460,15 +1460,20 @@ TEST(share__credit)
 	static const struct {
 		uint8_t from, to; /* lanes; a second one that meets nobody has nothing to do */
 		uint32_t sharers;
-	} v[] = {{1, 1, 0}, {LANES, LANES, 0}, {1, LANES, 0}, {LANES, LANES, 3}};
+		double least;	  /* time of the bytes on the link of which it may be done */
+	} v[] = {{1, 1, 0, 1}, {LANES, LANES, 0, 1}, {1, LANES, 0, 1}, {LANES, LANES, 3, 0.88}};
 
 	for (size_t i = 0; i < uccl_array_len(v); i++) {
 		struct lan *l = share_open(v[i].from, v[i].to, "none", "eqds", 1000000000, v[i].sharers);
 		double link = 10.0 * BYTES * 8 * (v[i].sharers ? v[i].sharers : 1), took;
 
 		took = (double)transfers(l, 10);
-		/* Each message begins with the speculative windows of all lanes, which acknowledgements renewed. */
-		assert_true(took > 0.88 * link && took < 1.1 * link);
+		/*
+		 * Each message begins with the speculative windows of both lanes, which acknowledgements renewed. The
+		 * pacer does not pace them. It makes up for that in the delays of the rest, but not where it has a
+		 * third of the link only.
+		 */
+		assert_true(took > v[i].least * link && took < 1.1 * link);
 		lan_free(l);
 	}
 }
