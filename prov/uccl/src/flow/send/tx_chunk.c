@@ -2,11 +2,8 @@
 /* Chunks: their entry in the log, the request for their acknowledgement, and the packet in which they leave. */
 #include <string.h>
 
-#include "base/prefetch.h"
 #include "flow/send/tx_internal.h"
 
-/* Payload that is one long piece comes by itself. */
-#define PREFETCH_MAX 4096
 /* So many chunks in flight at most have acknowledgements that may wait. */
 #define DELAY_CHUNKS 16
 
@@ -58,25 +55,6 @@ uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, u
 	f->since_ar = 0;
 	uccl_pto_ack_requested(&f->loss.pto, &f->loss.times, now);
 	return UCCL_FLAG_AR;
-}
-
-void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
-{
-	const uint8_t *end;
-
-	/* Without a payload there is no pointer to count from. */
-	if (!f->cfg.tx_sync || !len || len > PREFETCH_MAX)
-		return;
-	end = payload + len;
-	/* A round of the loop costs more than what it asks for. */
-	for (; end - payload >= 4 * UCCL_CACHE_LINE; payload += 4 * UCCL_CACHE_LINE) {
-		__builtin_prefetch(payload, 0, 2);
-		__builtin_prefetch(payload + UCCL_CACHE_LINE, 0, 2);
-		__builtin_prefetch(payload + 2 * UCCL_CACHE_LINE, 0, 2);
-		__builtin_prefetch(payload + 3 * UCCL_CACHE_LINE, 0, 2);
-	}
-	for (; payload < end; payload += UCCL_CACHE_LINE)
-		__builtin_prefetch(payload, 0, 2);
 }
 
 /* Trains to this peer are in doubt: must this chunk, which is new, leave by itself? */

@@ -15,6 +15,7 @@
 #ifndef UCCL_FLOW_SEND_TX_INTERNAL_H
 #define UCCL_FLOW_SEND_TX_INTERNAL_H
 
+#include "base/prefetch.h"
 #include "flow/internal.h"
 
 /*
@@ -22,6 +23,8 @@
  * sends whole trains (uccl_train_cfg.bytes): there a system call costs as much as the copy of 16 KiB.
  */
 #define UCCL_TX_BURST_BYTES 32768
+/* Longer payload of a packet is not prefetched. */
+#define UCCL_TX_PREFETCH_MAX 4096
 
 /* tx_place.c */
 /* New payload may leave now. */
@@ -73,7 +76,12 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
  */
 uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now);
 /* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
-void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len);
+static inline void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
+{
+	/* Payload that is one long piece comes by itself; without payload there is no pointer to count from. */
+	if (f->cfg.tx_sync && len && len <= UCCL_TX_PREFETCH_MAX)
+		uccl_prefetch_read(payload, len);
+}
 /* Send the chunk of log entry `e` as a packet: first time or again. */
 void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
 		   uint64_t now);

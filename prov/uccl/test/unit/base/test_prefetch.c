@@ -7,6 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static void near(const uint8_t *at, uint32_t len)
+{
+	uccl_prefetch_write(at, len);
+	uccl_prefetch_read(at, len);
+}
+
 /* Memory that is not there, must not be touched, or ends in the middle: nothing happens, and nothing is changed. */
 TEST(prefetch__any_address)
 {
@@ -19,8 +25,8 @@ TEST(prefetch__any_address)
 	assert_int_equal(munmap(at + 2 * page, page), 0);
 	for (uint32_t len = 0; len < 600; len++)
 		for (int back = 0; back < 3; back++)
-			uccl_prefetch_write(at + page * (1 + back) - len / 2, len);
-	uccl_prefetch_write(at, 3 * page);
+			near(at + page * (1 + back) - len / 2, len);
+	near(at, 3 * page);
 	for (long i = 0; i < page; i++)
 		assert_int_equal(at[i], 0x5a);
 	munmap(at, 2 * page);
