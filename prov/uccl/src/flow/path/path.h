@@ -58,17 +58,18 @@ void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns);
 /* Take in a sample of this path. rtt_ns > 0. */
 void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now);
 
-/* A packet with `bytes` of payload leaves on the path. Returns its number. */
-static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t bytes)
+/* `n` packets with `bytes` of payload each leave on the path. Returns the number of the first. */
+static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t n, uint32_t bytes)
 {
-	uccl_path_counters_left(&p->counters, bytes);
-	return p->next_seq++;
+	uccl_path_counters_left(&p->counters, n, (uint64_t)n * bytes);
+	p->next_seq += n;
+	return p->next_seq - n;
 }
 
 /* A direct write of `bytes` bytes leaves on the path. A path on trial tries with this CSN. */
 static inline void uccl_path_wrote(struct uccl_path *p, uint32_t bytes, uint64_t csn)
 {
-	uccl_path_counters_left(&p->counters, bytes);
+	uccl_path_counters_left(&p->counters, 1, bytes);
 	uccl_path_writes_left(&p->writes, csn);
 }
 

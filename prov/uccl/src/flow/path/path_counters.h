@@ -12,9 +12,9 @@ struct uccl_path_counters {
 	uint32_t rerolls;	/* new labels */
 };
 
-static inline void uccl_path_counters_left(struct uccl_path_counters *c, uint32_t bytes)
+static inline void uccl_path_counters_left(struct uccl_path_counters *c, uint32_t packets, uint64_t bytes)
 {
-	c->packets++;
+	c->packets += packets;
 	c->bytes += bytes;
 }
 

@@ -486,6 +486,14 @@ static inline void uccl_sent_run_next(struct uccl_sent_log *l)
 	l->out.left &= l->out.left - 1;
 }
 
+/* The next `n` packets of a run without gaps have left, but not all. */
+static inline void uccl_sent_run_skip(struct uccl_sent_log *l, uint8_t n)
+{
+	uint8_t at = uccl_sent_run_at(l);
+
+	l->out.left = l->out.left >> at >> n << n << at;
+}
+
 /* Number on its path of the last packet of it that is missing. Those of a row have numbers in a row. */
 static inline uint32_t uccl_sent_pseq(const struct uccl_sent *e)
 {

@@ -68,7 +68,7 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	}
 	h->path = path;
 	h->token = f->cfg.wire.token_tx;
-	h->pseq = uccl_path_sent(p, tx->payload_len);
+	h->pseq = uccl_path_sent(p, 1, tx->payload_len);
 	h->ts = uccl_ts(now);
 	h->payload_len = (uint16_t)tx->payload_len;
 	h->tail_len = tx->tail_len;

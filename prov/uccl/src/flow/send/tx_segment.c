@@ -69,12 +69,11 @@ int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 }
 
 /* Of a packet nothing else differs from the one before it in its train. */
-static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, const struct uccl_sent *e, uint8_t index,
-		      uint32_t pseq)
+static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, uint32_t each, uint8_t index, uint32_t pseq)
 {
 	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
 	tx->burst = false;
-	tx->payload = e->payload + uccl_segment_map_at(&e->cut.segments, index);
+	tx->payload = (const uint8_t *)before->payload + each;
 	uccl_segment_other(tx->hdr, index, pseq);
 }
 
@@ -83,7 +82,9 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	const struct uccl_sent_run *r = &f->sent.out;
 	const struct uccl_sent *e;
 	struct uccl_path *p;
-	int i = 0;
+	uint32_t each, pseq;
+	uint8_t index;
+	int i;
 
 	/* Those that are sent again are seldom, and so is a trace, which names each. */
 	if (!r->left || r->flags || f->close.seen || f->cfg.trace)
@@ -92,13 +93,18 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	if (e->cut.subs.count)
 		return 0;
 	p = &f->paths.list[e->path];
-	for (; i < n && !uccl_sent_run_last(&f->sent); i++) {
-		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_run_at(&f->sent), uccl_path_sent(p, e->cut.segments.each));
-		flow_tx_prefetch(f, tx[i + 1].payload, e->cut.segments.each);
-		uccl_sent_run_next(&f->sent);
+	each = e->cut.segments.each;
+	/* What leaves first leaves whole: these are all from here to the end, and the last is not among them. */
+	index = uccl_sent_run_at(&f->sent);
+	n = (int)uccl_min(n, e->cut.segments.count - 1 - index);
+	pseq = uccl_path_sent(p, (uint32_t)n, each);
+	for (i = 0; i < n; i++, tx++) {
+		tx_follow(tx + 1, tx, each, (uint8_t)(index + i), pseq + (uint32_t)i);
+		flow_tx_prefetch(f, tx[1].payload, each);
 	}
-	f->cfg.stats->tx_packets += (uint64_t)i;
-	return i;
+	uccl_sent_run_skip(&f->sent, (uint8_t)n);
+	f->cfg.stats->tx_packets += (uint64_t)n;
+	return n;
 }
 
 void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)

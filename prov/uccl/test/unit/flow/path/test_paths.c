@@ -71,7 +71,7 @@ static void end(void)
 /* A packet leaves on this path, and is reported. */
 static void answer(uint16_t path, uint64_t now)
 {
-	uint32_t seq = uccl_path_sent(&s.list[path], 8);
+	uint32_t seq = uccl_path_sent(&s.list[path], 1, 8);
 
 	assert_true(uccl_path_acked(&s.list[path], seq));
 	uccl_paths_alive(&s, path, now);
@@ -97,7 +97,7 @@ TEST(take_list__outlives_the_paths)
 	uint16_t n = 0;
 
 	begin(false, false);
-	uccl_path_sent(&s.list[3], 8);
+	uccl_path_sent(&s.list[3], 1, 8);
 	list = uccl_paths_take_list(&s, &n);
 	assert_int_equal(n, N);
 	assert_null(s.list);
@@ -270,7 +270,7 @@ TEST(overdue__unreported)
 {
 	begin(false, false);
 	answer(2, MS);
-	uccl_path_sent(&s.list[2], 0);
+	uccl_path_sent(&s.list[2], 1, 0);
 	uccl_path_asked(&s.list[2], 10 * MS);
 	uccl_paths_overdue(&s, 10 * MS + RTO - 1, RTO, 20 * MS);
 	assert_true(s.list[2].control);
