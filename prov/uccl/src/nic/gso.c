@@ -8,6 +8,14 @@ static bool may_join(const struct uccl_tx *t)
 	return t->kind == UCCL_TX_PACKET && !t->single;
 }
 
+/* From v[k] on, packets that their flow made from the one before, so that nothing of kind, length and way differs. */
+static int follow(const struct uccl_tx *v, int k, int n)
+{
+	while (k < n && v[k].burst == UCCL_BURST_FOLLOWS && v[k].cookie == v[k - 1].cookie && v[k].to == v[k - 1].to)
+		k++;
+	return k;
+}
+
 /* To one place, by one way, and in one class. */
 static bool goes_alike(const struct uccl_tx *a, const struct uccl_tx *b)
 {
@@ -17,20 +25,22 @@ static bool goes_alike(const struct uccl_tx *a, const struct uccl_tx *b)
 
 int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes)
 {
-	uint32_t size = uccl_tx_len(&v[0]), total = size, len;
+	uint32_t size = uccl_tx_len(&v[0]), len;
 	int k;
 
 	if (!bytes || n < 2 || !size || size > UCCL_TRAIN_PACKET || !may_join(&v[0]))
 		return 1;
-	for (k = 1; k < n; k++) {
+	n = (int)uccl_min(n, bytes / size + 1);
+	for (k = follow(v, 1, n); k < n; k = follow(v, k + 1, n)) {
 		len = uccl_tx_len(&v[k]);
-		if (!len || len > size || total + len > bytes || !may_join(&v[k]) || !goes_alike(&v[0], &v[k]))
+		if (!len || len > size || (uint32_t)k * size + len > bytes || !may_join(&v[k]) ||
+		    !goes_alike(&v[0], &v[k]))
 			return k;
-		total += len;
 		if (len < size)
 			return k + 1;
 	}
-	return k;
+	/* The last of them may have had room only if it was short. */
+	return (int)uccl_min(k, uccl_max(bytes / size, 1));
 }
 
 bool uccl_train_hit(struct uccl_train_walk *w, const struct uccl_tx *v, int n, int i, uint32_t bytes,

@@ -92,7 +92,7 @@ bool engine_tx_add(struct uccl_engine *e)
 {
 	struct uccl_tx *tx = &e->out.v[e->out.n];
 
-	if (e->out.n - e->out.head < TX_BREAK || !tx->burst) {
+	if (e->out.n - e->out.head < TX_BREAK || tx->burst != UCCL_BURST_FIRST) {
 		e->out.n++;
 		return true;
 	}

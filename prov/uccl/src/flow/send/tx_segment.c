@@ -72,7 +72,7 @@ int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, uint32_t each, uint8_t index, uint32_t pseq)
 {
 	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
-	tx->burst = false;
+	tx->burst = UCCL_BURST_FOLLOWS;
 	tx->payload = (const uint8_t *)before->payload + each;
 	uccl_segment_other(tx->hdr, index, pseq);
 }

@@ -238,7 +238,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->kind = UCCL_TX_PACKET;
 	tx->control = true;
 	tx->hello = false;
-	tx->burst = false;
+	tx->burst = UCCL_BURST_NONE;
 	tx->single = false;
 	tx->ect = false;
 	tx->path = 0;

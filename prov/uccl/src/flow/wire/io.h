@@ -35,11 +35,18 @@ enum uccl_tx_kind {
 	UCCL_TX_WRITE,	/* payload straight into the peer's memory, imm is the whole header */
 };
 
+/* Where a packet is in its train. */
+enum uccl_tx_burst {
+	UCCL_BURST_NONE,    /* nothing is known */
+	UCCL_BURST_FIRST,   /* the first packet: better sent with the train than with the packets before */
+	UCCL_BURST_FOLLOWS, /* made from the packet before it: only the payload's place and two fields of hdr differ */
+};
+
 /* One thing to send. The NIC copies hdr and tail before it returns from tx(). */
 struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
-	bool burst;		/* first packet of a train: better sent with the train than with the packets before */
+	uint8_t burst;		/* enum uccl_tx_burst */
 	bool answer;		/* to an unauthenticated peer: an ICMP error must not disturb packets to peers */
 	bool hello;		/* asks who is at a place where nobody has answered yet */
 	bool single;		/* never to be made part of a train (see nic/gso.h) */

@@ -73,7 +73,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 	tx->kind = UCCL_TX_WRITE;
 	tx->control = false;
-	tx->burst = false;
+	tx->burst = UCCL_BURST_NONE;
 	tx->single = false;
 	tx->path = e->path;
 	tx->label = f->paths.list[e->path].label;

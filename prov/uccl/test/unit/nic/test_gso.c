@@ -74,6 +74,38 @@ TEST_IN(len__marks, setup, NULL)
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
 }
 
+/* What its flow made from the packet before it is not looked at, only counted; but what was before it may have left. */
+TEST_IN(len__follows, setup, NULL)
+{
+	for (int i = 0; i < N; i++) {
+		v[i].to = &here;
+		v[i].cookie = 9;
+		v[i].burst = i ? UCCL_BURST_FOLLOWS : UCCL_BURST_FIRST;
+	}
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 20);
+	assert_int_equal(uccl_train_len(v + 1, 20, UCCL_TRAIN_BYTES), 20);
+	assert_int_equal(uccl_train_len(v, N, UCCL_TRAIN_BYTES), 44);
+	assert_int_equal(uccl_train_len(v, N, 44 * 1472), 44);
+	assert_int_equal(uccl_train_len(v, N, 44 * 1472 - 1), 43);
+	assert_int_equal(uccl_train_len(v, N, 1472), 1);
+	assert_int_equal(uccl_train_len(v, N, 100), 1);
+	assert_int_equal(uccl_train_len(v, N, 0), 1);
+	/* The last of a chunk, which is shorter. */
+	v[9].burst = UCCL_BURST_NONE;
+	v[9].payload_len = 7;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 10);
+	assert_int_equal(uccl_train_len(v, N, 9 * 1472 + 71), 10);
+	assert_int_equal(uccl_train_len(v, N, 9 * 1472 + 70), 9);
+	/* Of another chunk, peer or way than what is before it now. */
+	v[7].cookie = 10;
+	v[7].label = 6;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 7);
+	v[5].to = &there;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 5);
+	v[0].single = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
+}
+
 /* Which of 12 are hit: a train of four, a single one, a train of three with a shorter last, a train of four. */
 static void hits(enum uccl_train_fault fault, const char *want)
 {

@@ -44,7 +44,7 @@ TEST_IN(tx__a_train_is_a_chunk, NULL, end)
 		assert_int_equal(t.payload_len, PACKET);
 		assert_int_equal(t.tail_len, 0);
 		assert_false(t.single);
-		assert_int_equal(t.burst, n == 0);
+		assert_int_equal(t.burst == UCCL_BURST_FIRST, n == 0);
 		if (n) {
 			assert_int_equal(t.path, path);
 			assert_int_equal(uccl_get32(t.hdr + 20), seq + 1);
@@ -104,7 +104,7 @@ TEST_IN(tx_follow__as_one_by_one, NULL, end)
 			assert_int_equal(a->payload_len, b->payload_len);
 			assert_memory_equal(a->payload, b->payload, a->payload_len);
 			assert_int_equal(a->kind, b->kind);
-			assert_int_equal(a->burst, b->burst);
+			assert_int_equal(a->burst == UCCL_BURST_FIRST, b->burst == UCCL_BURST_FIRST);
 			assert_int_equal(a->single, b->single);
 			assert_int_equal(a->control, b->control);
 			assert_int_equal(a->path, b->path);
