@@ -113,8 +113,9 @@ bool uccl_peer_error_reported(const struct uccl_peer *p);
 void uccl_peer_mark_reported(struct uccl_peer *p);
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
 /*
- * Do both stand for one peer? An endpoint known by its place and by its whole address has two names as long as nobody
- * has said that it is at that place; then either stands for it, and completions name one of them.
+ * Do both stand for one peer? An endpoint that is known by its place and by its whole address has two names, until a
+ * packet proves that it is at that place. After that either name stands for the endpoint, and completions report one of
+ * them.
  */
 bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q);
 /* Did it end by closing its endpoint? */
@@ -175,8 +176,8 @@ bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged);
 int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now);
 
 /*
- * Of an endpoint opened as `connected`: from now on messages and requests of this peer are taken, from nobody else's;
- * NULL: nobody's, as at first. Messages of connection management (UCCL_OPF_CM) are taken from all.
+ * For an endpoint that was opened as `connected`: from now on accept messages and requests of this peer only. NULL: of
+ * no peer, as in the beginning. Messages of connection management (UCCL_OPF_CM) are accepted from all.
  */
 void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p);
 /* Nothing more is received: receives end with `err` (positive FI_Exxx). Sends go on. Not from within done(). */

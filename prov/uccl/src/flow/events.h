@@ -44,11 +44,11 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, 
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now);
 /* The peer is asked for `bytes` bytes that have not come. */
 void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
-/* The congestion window, bytes, and what it may be more for acknowledgements that wait on their way back. */
+/* The congestion window, bytes; and how much larger it may be because acknowledgements wait on their way back. */
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */
 bool uccl_event_credit_free(const struct uccl_flow *f);
-/* Items whose bytes count at most, of what waits for credit. */
+/* Of the items that wait for credit, count the bytes of at most this many. */
 #define UCCL_DEMAND_ITEMS 64
 /* Bytes that wait and would need credit; of a long queue the beginning will do. */
 uint64_t uccl_event_credit_backlog(const struct uccl_flow *f);

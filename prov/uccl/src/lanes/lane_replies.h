@@ -9,7 +9,7 @@
 int primary_poll(struct uccl_msg_ep *m, uint64_t now);
 /* Does a command wait for room in a mailbox? */
 bool primary_waits(const struct uccl_msg_ep *m);
-/* All peers have failed, and the lanes are closed: what they did not answer ends. */
+/* All peers have failed, and the lanes are closed. Commands that lanes have not answered end. */
 void primary_fini(struct uccl_msg_ep *m, uint64_t now);
 
 #endif

@@ -184,8 +184,8 @@ static inline uint16_t lanes_for_unsolicited(struct uccl_peer *p, uint64_t bytes
 }
 
 /*
- * Bytes [at, limit) of this message go over lanes, of those that CTS named, or ahead of it: rx is 0. The operation
- * waits for them by this bit. False: over none of them.
+ * Send bytes [at, limit) of this message over lanes: bytes that CTS named, or unsolicited ones (rx is 0). The operation
+ * waits for them by this bit. False: no lane takes them.
  */
 static inline bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes,
 			      uint8_t wait)

@@ -215,7 +215,7 @@ struct uccl_ep_tx {
 /* Posted receives and what they need: recv/posted.c. */
 struct uccl_ep_posted {
 	/*
-	 * Is there room for a completion of what nobody posted: a message that comes into a multi-receive buffer, or
+	 * Is there room for a completion without an operation of its own: of a message in a multi-receive buffer, or of
 	 * the remote data of a request? NULL: always.
 	 */
 	bool (*room)(void *arg);
@@ -326,7 +326,7 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_UNEXPECTED_COST 1024
 /* Beyond twice uccl_msg_ep.unexpected.max, and this, nothing is held. */
 #define UCCL_UNEXPECTED_MORE (4u << 20)
-/* So much memory of what was held is kept: a window of messages behind one that was lost. */
+/* Memory of unexpected payload that is kept for the next time: a window of messages behind a lost one. */
 #define UCCL_UNEXPECTED_CACHED (4u << 20)
 /* What a peer may always hold, or have staged, however little is left: a message, an atomic operation. */
 #define UCCL_UNEXPECTED_LEAST (UCCL_UNSOLICITED_MAX + UCCL_EAGER_MAX)
@@ -350,8 +350,8 @@ void uccl_msg_ep_fini(struct uccl_msg_ep *m, uint64_t now);
 
 void uccl_peer_init(struct uccl_peer *p, struct uccl_msg_ep *m, const struct uccl_addr *addr);
 /*
- * `p`, which never was open, turned out to be `first` by another name: what waits for it waits for that one, in the
- * order in which all of it was posted, and receives from it are receives from that one.
+ * `p`, which never was open, turned out to be another name of `first`. Operations that wait for `p` now wait for
+ * `first`, in the order in which all of them were posted. Receives from `p` become receives from `first`.
  */
 void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now);
 /* The peer that this is a name of. */
@@ -458,7 +458,10 @@ static inline void uccl_msg_followed(struct uccl_msg_ep *m)
 {
 	m->predict.unsolicited_soon = UCCL_UNSOLICITED_SOON;
 }
-/* Does a peer send GRO batches? Then what comes between two of them is taken in before the next one is received. */
+/*
+ * Does a peer send GRO batches? Then packets that come between two batches are handled before the next batch is
+ * received.
+ */
 static inline bool uccl_msg_runs(const struct uccl_msg_ep *m)
 {
 	return m->predict.runs_soon;
@@ -483,8 +486,8 @@ void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
 
 /*
- * A region goes away, or (part) some of it, for all peers or one of them: what still uses that on behalf of peers is
- * refused; nothing does when this returns.
+ * A region goes away, or (part) some of it, for all peers or for one. Operations of peers that still use it are
+ * refused. When this returns, none uses it.
  */
 void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, const struct uccl_revoke *part, uint64_t now);
 

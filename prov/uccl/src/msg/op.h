@@ -21,8 +21,8 @@
 /* Segments of remote memory in one operation. */
 #define UCCL_SEG_MAX 4
 /*
- * RMA up to this size, and all atomics, are executed at the target in the order in which they were posted; operands of
- * an atomic (and what they are compared with) are no larger.
+ * The target executes RMA up to this size, and all atomics, in the order in which they were posted. Operands of an
+ * atomic, and operands to compare with, are no larger.
  */
 #define UCCL_ORDER_MAX 65536
 
@@ -100,8 +100,9 @@ struct uccl_target_ops {
 	void (*lock)(void *arg);
 	void (*unlock)(void *arg);
 	/*
-	 * The same for memory of a device, where an operation takes longer than a call: between these two nobody else
-	 * claims. Never waits; false: somebody has. NULL, both: nobody else could.
+	 * The same for memory of a device. An operation there takes longer than a call, so it claims the memory; no
+	 * other claim succeeds until it ends. Never waits; false: another claim is there. NULL, both: nothing else can
+	 * claim.
 	 */
 	bool (*claim)(void *arg);
 	void (*release)(void *arg);

@@ -40,7 +40,10 @@ struct uccl_check_pair {
 	uint64_t sent, received;
 };
 
-/* Sorts v. Index of the first pair that arrived in another order than its predecessor was sent; n: none. */
+/*
+ * Sorts v by stream and time of sending. Returns the index of the first entry that was received before its
+ * predecessor; n: all were received in order.
+ */
 uint32_t uccl_check_order(struct uccl_check_pair *v, uint32_t n);
 
 #endif

@@ -62,7 +62,7 @@ struct uccl_fab_topo {
 	double alpha;		   /* one queue may have this many times what is left of the memory */
 	bool pfc;		   /* nothing is dropped: a link that brings too much is stopped */
 	uint64_t xoff_bytes;	   /* pfc, not shared: what may come over a link and wait before it is stopped */
-	uint64_t headroom_bytes;   /* pfc: memory of each link for what comes all the same */
+	uint64_t headroom_bytes;   /* pfc: memory of each link for what still comes after the stop */
 	struct uccl_fab_limit limit; /* of every 5-tuple */
 };
 

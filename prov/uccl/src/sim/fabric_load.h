@@ -33,8 +33,8 @@ struct uccl_fab_transfer {
 };
 
 /*
- * Lines of "start_us src dst bytes"; empty ones, and what follows a '#', say nothing. 0: *list is the caller's to free,
- * *n long. -FI_EINVAL: why[] has "name:line: " and what is wrong there. -FI_ENOMEM.
+ * Read lines of "start_us src dst bytes". Empty lines, and text behind a '#', are ignored. 0: the caller frees *list,
+ * of *n entries. -FI_EINVAL: why[] has "name:line: " and the error. -FI_ENOMEM.
  */
 int uccl_fab_list_read(FILE *f, const char *name, uint32_t hosts, struct uccl_fab_transfer **list, uint32_t *n,
 		       char *why, size_t room);

@@ -14,10 +14,7 @@ struct uccl_fab_trace {
 	uint32_t hosts;	   /* only of those that hosts below this number send */
 };
 
-/*
- * Into `file`, whose line of heads says what the columns are; the scene's stack can be looked at, the scene has not run
- * yet. The file stays the caller's.
- */
+/* Write into `file`; its first line names the columns. Call before the scene runs. The caller closes the file. */
 void uccl_fab_trace_open(struct uccl_fab_trace *t, struct uccl_fab_scene *s, FILE *file, uint64_t every_ns,
 			 uint32_t hosts);
 

@@ -88,7 +88,7 @@ struct uccl_sim_work {
 struct uccl_sim_totals {
 	uint64_t train_drops, train_tests, trains_off;
 	uint64_t over_lanes; /* bytes that lanes sent */
-	/* Payloads that went to predicted places, those that belonged there, and what else came there. */
+	/* Payloads that went to predicted places: those that belonged there, and others. */
 	uint64_t predictions, prediction_hits, misplaced;
 	/* Payload of packets that came marked, and as engines knew of it; their connections. */
 	uint64_t marked, marked_rx, marked_tx, connects;

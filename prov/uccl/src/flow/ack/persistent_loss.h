@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Part of a flow: rounds in which all payload is lost. The peer answers, so it is no silence (flow/ack/pto.h), and no
- * policy ends it: a window is never less than a packet. What carries questions and no payload, as a queue that puts
- * control first and is full, only gets worse by more payload. So after some such rounds in a row (RFC 9002 section 7.6
- * calls it persistent congestion) payload rests, each time twice as long; a chunk or part of one that comes ends that.
- * PROTOCOL R294
+ * Part of a flow: rounds in which all payload is lost. The peer answers, so this is no silence (flow/ack/pto.h). No
+ * policy ends it, because a window is never less than a packet. An example is a full queue that serves control packets
+ * first: more payload only makes it worse. So after some such rounds in a row (RFC 9002 section 7.6 calls it persistent
+ * congestion) payload rests, each time twice as long, until a chunk or a part of one arrives. PROTOCOL R294
  *
- * The grammar: all zero at first. `lost` for each chunk that is lost, of any length, `came` for each that is
- * acknowledged; none leaves while it `rests`, and the peer is asked only if `ask` says so; `over` at `at`.
+ * The grammar: all zero at first. `lost` for each lost chunk of any length, `came` for each acknowledged one. While it
+ * `rests` no chunk leaves, and the peer is probed only if `ask` says so. `over` at `at`.
  */
 #ifndef UCCL_FLOW_ACK_PERSISTENT_LOSS_H
 #define UCCL_FLOW_ACK_PERSISTENT_LOSS_H
@@ -19,8 +18,8 @@
 #include "flow/ack/times.h"
 
 /*
- * Rounds without a rest: packets may be too long for the way (UCCL_PMTU_ROUNDS), or each of some paths may be dead, and
- * what follows from that must have had its chance.
+ * Payload rests after this many rounds in a row. By then the sender has tried shorter packets (UCCL_PMTU_ROUNDS) and
+ * other paths, in case packets are too long or some paths are dead.
  */
 #define UCCL_PERSISTENT_LOSS_ROUNDS 8
 

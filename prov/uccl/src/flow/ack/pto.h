@@ -35,13 +35,13 @@ void uccl_pto_init(struct uccl_pto *s, uint16_t npaths);
 /* `waits`: something is in flight. Exactly one timer runs then, and none otherwise. */
 void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t now);
 /*
- * The peer has answered, or told something new. The latest that it has reported left at reported_ns: so its host is at
- * work, and what left later will be reported as much later. PROTOCOL R243
+ * The peer answered, or reported something new. The latest chunk that it reported left at reported_ns. So its host
+ * works, and chunks that left later will be reported later by the same time. PROTOCOL R243
  */
 void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns, uint64_t now);
 /*
- * The same of an answer that tells nothing of what is waited for: it may bring the question nearer, and never puts it
- * off. PROTOCOL R272
+ * The same for an answer that says nothing of the missing chunks: it may make the next probe earlier, never later.
+ * PROTOCOL R272
  */
 void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now);
 /* There is nothing to ask before `at`. */
@@ -53,8 +53,8 @@ static inline void uccl_pto_rest(struct uccl_pto *s, uint64_t at)
 /* The time `at` has come, and the peer was asked. `chunks` are in flight. */
 void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
 /*
- * A chunk that left at sent_ns is lost. True: with it half of what was in flight when the latest row of time-outs
- * began; once for each row. PROTOCOL R132
+ * A chunk that left at sent_ns is lost. True: with it, half of what was in flight when the current series of time-outs
+ * began is lost; returned once for each series. PROTOCOL R132
  */
 bool uccl_pto_proven(struct uccl_pto *s, uint64_t sent_ns);
 

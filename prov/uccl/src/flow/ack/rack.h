@@ -37,8 +37,8 @@ struct uccl_rack {
 	uint64_t keep_until_ns;	/* when both begin to shrink again */
 	uint32_t dups;		/* the peer's count of duplicates */
 	/*
-	 * When the latest chunk of those that have come as a whole left, also of paths not told of yet. What is
-	 * reported may be a segment, which says nothing of the others: they leave one after the other.
+	 * When the latest chunk left that the peer has completely, on any path. Segments do not count, because a
+	 * segment says nothing of the other segments of its chunk: they leave one after the other.
 	 */
 	uint64_t newest_ns;
 	uint64_t prev_newest_ns; /* that before the present block, */
@@ -103,8 +103,8 @@ static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct 
 }
 
 /*
- * How long a chunk may take on this path before time says something: the path's own RTT and variation, or the flow's if
- * that is longer, and what was learnt of reordering.
+ * How long a chunk may take on this path before it counts as late: the RTT and variation of the path, or of the flow if
+ * that is longer, and the reordering that was learnt.
  */
 static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t)
 {
@@ -112,8 +112,8 @@ static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uc
 }
 
 /*
- * By how much something may have left later than a chunk, and come, before the chunk is lost: twice of what was seen
- * lately, and the margin. UCCL_NEVER: not known. PROTOCOL R244
+ * A chunk is lost if a packet that left this much later has come: twice the reordering seen lately, and the margin.
+ * UCCL_NEVER: not known. PROTOCOL R244
  */
 static inline uint64_t uccl_rack_soon(const struct uccl_rack *r, const struct uccl_times *t)
 {

@@ -114,9 +114,9 @@ static inline uint64_t uccl_times_pto_ride(const struct uccl_times *t)
 }
 
 /*
- * The same when the peer has just answered, and what is missing left `later_ns` after what it reported, or before: its
- * host is at work, so the answer to that comes as much later, give or take what paths differ. `asked`: no
- * acknowledgement of it is delayed. PROTOCOL R243
+ * The same when the peer has just answered. The missing chunk left `later_ns` after the chunk that the peer reported,
+ * or (0) before it. The host of the peer works, so the answer should come later by this time, give or take the
+ * difference between paths. `asked`: its acknowledgement is not delayed. PROTOCOL R243
  */
 static inline uint64_t uccl_times_pto_next(const struct uccl_times *t, uint64_t later_ns, bool asked)
 {

@@ -43,9 +43,7 @@ struct uccl_credit {
 	struct uccl_pull pull;	/* the pacer's, for credit policies that have one */
 };
 
-/*
- * More waits than credit is there for, and most of what was asked for has gone. `left`: bytes of credit. PROTOCOL R60
- */
+/* More bytes wait than `left` bytes of credit allow, and most of the credit that was asked for is used. PROTOCOL R60 */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
 /* A demand for `backlog` more bytes leaves; the next `left` of them are of one message. Returns the demand. */
 uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t now);
@@ -56,7 +54,10 @@ uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left
  * nothing. Then other senders have their turn, and only a credit that came unasked can be lost. PROTOCOL R21 R346
  */
 uint64_t uccl_credit_tell_at(const struct uccl_credit *c, const struct uccl_times *t);
-/* Does the receiver believe that less than half of `left`, or more than twice of it, is left of what leaves next? */
+/*
+ * Has the receiver a wrong idea of the bytes that leave next: does it believe in less than half, or more than twice, of
+ * `left`?
+ */
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */
 bool uccl_credit_sane(const struct uccl_credit *c, uint64_t demand, uint64_t lost);

@@ -45,7 +45,7 @@ void uccl_peer_limits_init(struct uccl_peer_limits *g, uint32_t slots, uint32_t 
  */
 bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts,
 			    uint64_t now);
-/* A slot was asked for: when to ask again, by the time-out, spread by chance. PROTOCOL R179 */
+/* A slot was asked for. The next question follows after a random time around the time-out. PROTOCOL R179 */
 void uccl_peer_limits_wanted(struct uccl_peer_limits *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now);
 
 /* While it is short of memory: something leaves that was sent before, or is new. */

@@ -139,7 +139,7 @@ static inline void uccl_sent_unmark(const struct uccl_sent_log *l, uint64_t *map
 	map[(csn & (l->cap - 1)) / 64] &= ~(1ull << csn % 64);
 }
 
-/* What one of the two maps has of 64 entries from this CSN on; those that are not in [una, nxt) mean nothing. */
+/* 64 entries of one of the two maps, from this CSN on. Entries outside [una, nxt) mean nothing. */
 static inline uint64_t uccl_sent_bits(const struct uccl_sent_log *l, const uint64_t *map, uint64_t csn)
 {
 	uint32_t words = l->cap / 64, w = (uint32_t)(csn & (l->cap - 1)) / 64, shift = csn % 64;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Part of an entry of the log of what was sent (sent.h): how a chunk is cut into segments, one of these perhaps into
- * sub-segments, what of them the peer has, and which are in flight. No segments: the chunk leaves whole.
+ * Part of an entry of the log of what was sent (sent.h). How is a chunk cut into segments, and one of them perhaps into
+ * sub-segments? Which of these does the peer have, and which are in flight? No segments: the chunk leaves whole.
  */
 #ifndef UCCL_FLOW_SEND_SENT_CUT_H
 #define UCCL_FLOW_SEND_SENT_CUT_H

@@ -30,7 +30,7 @@ struct uccl_conn_params {
 	uint32_t window;	/* chunks out of order that it can hold, a power of two */
 	uint32_t msg_limit;	/* message sequence numbers below this may be sent at once */
 	uint16_t paths;		/* paths it will send on */
-	uint16_t slots;		/* packets, whatever its slots are, that may be in flight towards it; 0: ask first */
+	uint16_t slots;		/* packets, whatever a slot is, that may be in flight towards it; 0: ask first */
 	uint64_t csn;		/* first chunk sequence number it will send */
 	uint8_t epoch;		/* of its direct writes */
 	uint8_t security;	/* enum uccl_security */

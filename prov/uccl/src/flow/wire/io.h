@@ -79,7 +79,7 @@ enum uccl_rx_kind {
 	UCCL_RX_PATH_ERR,  /* `path` of `peer` broke; the NIC made it anew */
 	UCCL_RX_WRITE_ON,  /* writes can go on `path` of `peer` (back ends with offer()) */
 	UCCL_RX_WRITE_OFF, /* no more; what was written last may be lost */
-	UCCL_RX_UNREACH,   /* somebody says that nothing listens at `src` (ICMP), quoting `data` of what we sent */
+	UCCL_RX_UNREACH,   /* an ICMP message says that nothing listens at `src`; it quotes `data`, which we sent */
 	UCCL_RX_TOO_LONG,  /* the same of a packet that was too long: the network carries `imm` bytes */
 	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
 	UCCL_RX_LINK,	   /* of the NIC itself: imm is an enum uccl_link */

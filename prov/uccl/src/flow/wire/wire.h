@@ -39,7 +39,7 @@ enum uccl_pkt_type {
 	/* sequenced: carries a chunk sequence number and is delivered exactly once */
 	UCCL_PKT_CHUNK = 16,   /* rtype and rec belong to msg */
 	UCCL_PKT_DESC = 17,    /* descriptor of the direct writes that follow it in CSN order */
-	UCCL_PKT_SEGMENT = 18, /* segment i of n of a chunk: of a train, of a write that is lost, of what is too long */
+	UCCL_PKT_SEGMENT = 18, /* segment i of n of a chunk: in a train, of a lost write, of a long chunk */
 };
 
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */

@@ -168,7 +168,7 @@ static inline void uccl_write_rx_take(struct uccl_write_rx *l, struct uccl_rx_de
 		*d = l->descs[--l->ndescs];
 }
 
-/* Chunk csn is here: what is known of it must not be taken for the one that has its place a window later. */
+/* Chunk csn is here. Forget what is known of it, because the chunk a window later uses the same entry. */
 static inline void uccl_write_rx_forget(struct uccl_write_rx *l, uint64_t csn)
 {
 	if (l->early)

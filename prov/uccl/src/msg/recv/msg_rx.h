@@ -218,7 +218,7 @@ static inline void msg_rx_nowhere(struct uccl_msg_rx *rx, uint64_t limit)
 	rx->place.iov = NULL;
 	rx->place.limit = limit;
 }
-/* Lanes brought these bytes, of what comes after CTS or of its unsolicited data. */
+/* Lanes brought these bytes: bytes that CTS asked for, or unsolicited data. */
 static inline void msg_rx_striped(struct uccl_msg_rx *rx, uint64_t from, uint64_t to, bool asked)
 {
 	rx->arrived.got += to - from;
@@ -248,7 +248,7 @@ static inline bool msg_rx_meets(uint8_t flags, uint64_t here, uint64_t eager)
 	return !(flags & UCCL_ENV_CM) || here >= eager;
 }
 
-/* Envelopes that came early and whose turn it now is; and what the peer may send. */
+/* Match envelopes that came early and whose turn has come. Then tell the peer how much more it may send. */
 void msg_rx_drain(struct uccl_peer *p, uint64_t now);
 /* A listed message meets the receive that takes it; it stays listed if no op can be had. */
 void msg_rx_match(struct uccl_msg_ep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);

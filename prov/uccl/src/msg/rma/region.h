@@ -52,12 +52,15 @@ void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const 
 bool msg_target_claim(struct uccl_msg_ep *m, const void *claimer);
 /* Does nothing if `claimer` has no claim. */
 void msg_target_release(struct uccl_msg_ep *m, const void *claimer);
-/* On `now`, what was read there: it becomes what is to be there, and `result`, unless NULL, what was. */
+/*
+ * `now` is what was read there. Replace it by the result of the operation, and copy what it was to `result`, unless
+ * NULL.
+ */
 void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *now, uint8_t *result);
 /* The request is done: tell the owner of the regions, and complete what remote data complete. */
 void msg_target_tell(struct uccl_msg_ep *m, struct uccl_peer *from, const struct uccl_req *req, void *const *regions,
 		     uint8_t nregions, bool has_data, uint64_t data);
-/* Nobody will hear of what was done there. */
+/* The owner of the region is not told of the operation. */
 void msg_target_forget(void **regions, uint8_t *count, const void *region);
 
 /*

@@ -46,23 +46,23 @@ struct uccl_reply {
 };
 
 /*
- * A reply with room for copies of what the request reads, or of its beginning (req NULL: an answer alone). NULL:
- * none can be had now.
+ * Get a reply with room for copies of what the request reads, or of the beginning of it. `req` NULL: an answer without
+ * data. NULL: no room now.
  */
 struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct uccl_req *req, uint32_t gen);
 void msg_reply_free(struct uccl_reply *r);
 /* 0, or enum uccl_refusal. */
 void msg_reply_answer(struct uccl_reply *r, int refusal);
-/* What the initiator takes back is taken back, or was complete. */
+/* Answer an ABORT: the operation is taken back (`taken`), or it was complete. */
 void msg_reply_aborted(struct uccl_reply *r, bool taken);
-/* No more of what the peer reads by this request is sent. False: nothing is on its way. */
+/* Send no more of what this request reads. False: nothing of it is on its way. */
 bool msg_reply_stop(struct uccl_peer *p, uint32_t id, uint32_t gen);
-/* What goes back for its reads can be found by their numbers, too: msg_rx_numbers(). */
+/* From now on replies to reads of this peer can be found by their numbers: msg_rx_numbers(). */
 void msg_reply_numbers(struct uccl_peer *p);
-/* Copy what is read, and send it. If it lies on a device, its owner hears of it when what is copied first is there. */
+/* Copy the data and send them. For data on a device, the owner of the region is told when the first copy is done. */
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at);
 void msg_reply_fetched(struct uccl_reply *r);
-/* RESP, or a buffer of what is read, is acknowledged. Whose it was, if that was the last of it; else NULL. */
+/* RESP, or a buffer of read data, is acknowledged. Returns the peer if this ends the reply; else NULL. */
 struct uccl_peer *msg_reply_acked(struct uccl_item *item);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_replies_free(struct uccl_peer *p);

@@ -25,7 +25,7 @@ struct uccl_serve {
 };
 
 enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now);
-/* What goes back to a peer is acknowledged: RESP, or a buffer of what it reads. */
+/* RESP, or a buffer of data that the peer reads, is acknowledged. */
 void msg_serve_acked(struct uccl_item *item, uint64_t now);
 /* Go on with the requests that wait for room, as far as there is any, one peer after the other. */
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now);

@@ -109,7 +109,7 @@ static inline void msg_tx_defer(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	m->tx.deferred = op;
 }
-/* The operation is the last of those begun; and later, it is none of them any more. */
+/* Append the operation to those that have begun; and take it out again. */
 static inline void msg_tx_begun(struct uccl_op *op)
 {
 	TAILQ_INSERT_TAIL(&op->peer->tx.sends, op, link);
@@ -134,9 +134,9 @@ static inline int msg_tx_taken(const struct uccl_op *op)
 }
 /* Everything did, or nothing will: 0 or a positive FI_Exxx. */
 void msg_tx_finish(struct uccl_op *op, int err);
-/* What waits for `p` waits for `first`, in the order in which all of it was posted. */
+/* Operations that wait for `p` now wait for `first`, in the order in which all of them were posted. */
 void msg_tx_join(struct uccl_peer *p, struct uccl_peer *first);
-/* The peer is gone: all of it ends with this FI_Exxx, but for what lanes still read. */
+/* The peer is gone. All operations end with this FI_Exxx, except those that lanes still read. */
 void msg_tx_stop(struct uccl_peer *p, int err);
 
 /* So many bytes of it go ahead of CTS; 0: that has come, or will not. */
