@@ -5,8 +5,6 @@
 #define EAGER 16
 /* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
 #define AHEAD (1u << 20)
-/* Lost bytes that are told without waiting for another reason: a grant. */
-#define LOST_STEP 16384
 /* No count of bytes runs ahead so far, nor reaches the end of its numbers: it is nonsense. */
 #define STEP_MAX ((uint64_t)1 << 48)
 #define COUNT_MAX ((uint64_t)1 << 62)
@@ -15,8 +13,7 @@ bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t l
 {
 	uint64_t demanded = c->demand_sent > c->used ? c->demand_sent - c->used : 0;
 
-	/* The receiver takes what was lost for under way, and grants no further, until it is told. */
-	if (c->lost - c->lost_sent >= LOST_STEP)
+	if (uccl_credit_owes_loss(c))
 		return true;
 	return backlog > demanded && demanded < AHEAD && backlog > left;
 }

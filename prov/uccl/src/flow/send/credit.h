@@ -43,6 +43,15 @@ struct uccl_credit {
 	struct uccl_pull pull;	/* the pacer's, for credit policies that have one */
 };
 
+/* Lost bytes that are told without waiting for another reason: a grant. */
+#define UCCL_CREDIT_LOST_STEP 16384
+
+/* The receiver takes what was lost for under way, and grants no further, until it is told. */
+static inline bool uccl_credit_owes_loss(const struct uccl_credit *c)
+{
+	return c->lost - c->lost_sent >= UCCL_CREDIT_LOST_STEP;
+}
+
 /* More bytes wait than `left` bytes of credit allow, and most of the credit that was asked for is used. PROTOCOL R60 */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
 /* A demand for `backlog` more bytes leaves; the next `left` of them are of one message. Returns the demand. */

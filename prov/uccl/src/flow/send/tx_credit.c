@@ -30,6 +30,9 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->credit.starved && (!f->cfg.policy.credit->pull || uccl_event_credit_free(f)))
 		return 0;
 	backlog = uccl_event_credit_backlog(f);
+	/* The usual end of a turn: nothing waits, and nothing was lost that adds up. */
+	if (!backlog && !f->credit.starved && !uccl_credit_owes_loss(&f->credit))
+		return 0;
 	left = uccl_sendq_left(&f->sendq, UCCL_DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
 	if ((f->credit.starved && now >= uccl_credit_tell_at(&f->credit, &f->loss.times) && !flow_silent(f)) ||
