@@ -72,6 +72,8 @@ uccl_sources = \
 	prov/uccl/src/api/offer/device.h \
 	prov/uccl/src/api/offer/hwloc.c \
 	prov/uccl/src/api/offer/hwloc.h \
+	prov/uccl/src/api/offer/joined.c \
+	prov/uccl/src/api/offer/joined.h \
 	prov/uccl/src/api/offer/named.c \
 	prov/uccl/src/api/offer/named.h \
 	prov/uccl/src/api/offer/near.c \

@@ -70,6 +70,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/api/offer/test_address \
 	prov/uccl/test/unit/api/offer/test_asked \
 	prov/uccl/test/unit/api/offer/test_hwloc \
+	prov/uccl/test/unit/api/offer/test_joined \
 	prov/uccl/test/unit/api/offer/test_named \
 	prov/uccl/test/unit/api/offer/test_near \
 	prov/uccl/test/unit/api/offer/test_nicattr \
@@ -219,6 +220,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/nic/test_ownfd \
 	prov/uccl/test/unit/nic/test_ports \
 	prov/uccl/test/unit/nic/test_rails \
+	prov/uccl/test/unit/nic/test_rails_udp \
 	prov/uccl/test/unit/nic/test_udp_bare \
 	prov/uccl/test/unit/nic/test_udp_live \
 	prov/uccl/test/unit/nic/test_verbs_fake \

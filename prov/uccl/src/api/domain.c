@@ -19,6 +19,7 @@
 #include "api/memory/mr.h"
 #include "api/offer/address.h"
 #include "api/offer/persona.h"
+#include "api/offer/place.h"
 #include "api/offer/source.h"
 #include "api/peers/avops.h"
 #include "api/transfer/atomic.h"
@@ -109,6 +110,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	rc = -FI_EINVAL;
 	if (!uccl_address_format_ok(d->addr_format) || uccl_params_read(&d->params, why, sizeof(why)))
 		goto fail;
+	uccl_place_auto(&d->params, d->name);
 	rc = uccl_source(info, &d->params, &d->addr);
 	if (rc) {
 		uccl_warn(FI_LOG_DOMAIN, "interface %s has no usable address\n", d->name);

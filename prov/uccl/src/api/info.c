@@ -323,18 +323,20 @@ static int keep_together(const struct query *q, struct uccl_candidate *c, int n)
 	return uccl_order_keep(c, n, &asked);
 }
 
-/* Find the interface that has source address i. */
+/* Find the interface that has source address i, or the joined ones of which the first has it. */
 static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *list, int n, struct uccl_ifaddr *one)
 {
-	if (!q->rdma)
-		return !uccl_ifaddr_find(&q->src[i], one);
+	unsigned int rank;
+
 	for (int k = 0; k < n; k++) {
-		if (memcmp(list[k].addr.ip, q->src[i].ip, sizeof(list[k].addr.ip)))
+		if (memcmp(list[k].addr.ip, q->src[i].ip, sizeof(list[k].addr.ip)) ||
+		    !(q->rdma || uccl_place_joined(&q->params, list[k].name)) ||
+		    !uccl_nicnames_allow(q->params.nic.names, list[k].name, &rank))
 			continue;
 		*one = list[k];
 		return true;
 	}
-	return false;
+	return !q->rdma && !uccl_ifaddr_find(&q->src[i], one);
 }
 
 /*
@@ -648,6 +650,7 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 		uccl_info(FI_LOG_CORE, "nothing is offered: %s\n", why);
 		goto out;
 	}
+	uccl_place_auto(&q->params, NULL);
 	if (!uccl_attr_match(hints, version, &q->params))
 		goto out;
 	if (uccl_params_want_keys(&q->params) && uccl_sodium_load())

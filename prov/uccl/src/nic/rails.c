@@ -2,7 +2,7 @@
 /*
  * Several NICs as one: packets go over all of them, and when one has no link over those that have. The first of them
  * is where peers know the endpoint; where it is on the others, connected sides tell each other. Direct writes go over
- * that one, as registrations belong to a NIC.
+ * that one, as registrations belong to a NIC; rails without them (sockets) send packets only.
  *
  * A label is one of a rail: l % n is the rail, l / n the label there. So the flow above sees paths like any others, and
  * leaves those that die, whichever end of them it was. Rail i of one side talks to rail i of the other.
@@ -21,18 +21,19 @@
 #include "nic/nic.h"
 
 #define TX_RUN 64 /* packets that are handed to a rail at once */
-#define RAILS_MAX 3 /* what one record has room for, and the first */
+#define RAILS_MAX UCCL_RAILS_MAX
 /* A record of places, for each rail but the first: kind (1), rail (1), port (2), scope (4), pad (2), 0 (6), ip (16). */
 #define PLACE_KIND 128
 #define PLACE_LEN 32
 
-_Static_assert((RAILS_MAX - 1) * PLACE_LEN <= UCCL_NIC_RECORD, "all places in one record");
+_Static_assert(PLACE_LEN <= UCCL_NIC_RECORD && RAILS_MAX <= 8, "a place in a record; a bit for each rail");
 
 struct rails_peer {
 	struct uccl_nic_peer *inner;	      /* of the first rail */
 	struct uccl_nic_addr place[RAILS_MAX]; /* as rails are numbered; */
-	bool known[RAILS_MAX];		      /* false: not sent yet, or refused */
-	bool sent, received;
+	bool known[RAILS_MAX];		      /* false: not told yet, or refused */
+	uint8_t told;			      /* the peer told of these, by bits */
+	int sent;			      /* we told of so many */
 	uint64_t id;
 	UT_hash_handle hh; /* by id */
 };
@@ -53,6 +54,7 @@ struct rails {
 	struct uccl_nic nic;
 	struct uccl_nic_ops ops;
 	int n;
+	bool writes; /* rails have direct writes */
 	struct uccl_nic *rail[RAILS_MAX]; /* the first is the one that peers know */
 	enum uccl_link link[RAILS_MAX], reported;
 	int turn; /* whose packets are taken first */
@@ -149,6 +151,17 @@ static enum uccl_link link_of_all(const struct rails *r)
 	return best;
 }
 
+/* A report on the way to a place of a peer: whose first place is that? */
+static void report_take(const struct rails *r, int rail, struct uccl_rx *v)
+{
+	for (const struct rails_peer *p = r->peers; p; p = p->hh.next)
+		if (p->known[rail] && !memcmp(p->place[rail].ip, v->src.ip, sizeof(v->src.ip)) &&
+		    p->place[rail].port == v->src.port) {
+			v->src = p->place[0];
+			return;
+		}
+}
+
 /* One event of a rail as one of all. False: there is nothing to report. */
 static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 {
@@ -171,8 +184,12 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 		if (alias)
 			memcpy(v->src.ip, alias->first, sizeof(alias->first));
 		return true;
-	case UCCL_RX_UNREACH:
 	case UCCL_RX_TOO_LONG:
+		/* Packets of one length leave by all rails. */
+		if (rail)
+			report_take(r, rail, v);
+		return true;
+	case UCCL_RX_UNREACH:
 	case UCCL_RX_GONE:
 		/* One way to the peer; it may have others. */
 		return !rail;
@@ -186,17 +203,18 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 static int rails_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct rails *r = rails_of(nic);
-	int i, total = 0;
+	int total = 0;
 
-	(void)places;
-	(void)nplaces;
 	r->turn++;
-	for (i = 0; i < r->n && total < n; i++) {
-		int rail = (r->turn + i) % r->n;
-
+	for (int i = 0; i < r->n && total < n; i++) {
+		int rail = (r->turn + i) % r->n, left = nplaces - total;
+		struct uccl_nic *one = r->rail[rail];
 		struct uccl_rx *in = v + total;
-		int got = r->rail[rail]->ops->rx(r->rail[rail], in, n - total, NULL, 0);
+		int got;
 
+		one->watched = nic->watched;
+		one->empty = nic->empty;
+		got = one->ops->rx(one, in, n - total, left > 0 ? places + total : NULL, left > 0 ? left : 0);
 		for (int k = 0; k < got; k++)
 			if (event_take(r, rail, &in[k]))
 				v[total++] = in[k];
@@ -307,6 +325,43 @@ static void rails_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	free(p);
 }
 
+/* The connection of kernels is the first rail's. */
+static bool rails_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct rails *r = rails_of(nic);
+
+	return r->rail[0]->ops->alive(r->rail[0], ((struct rails_peer *)peer)->inner);
+}
+
+static bool rails_held(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct rails *r = rails_of(nic);
+
+	return r->rail[0]->ops->held(r->rail[0], ((struct rails_peer *)peer)->inner);
+}
+
+/* Packets of any length may leave by any of them. */
+static uint32_t rails_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
+{
+	struct rails *r = rails_of(nic);
+	uint32_t most = UINT32_MAX, least = UINT32_MAX;
+
+	for (int i = 0; i < r->n; i++) {
+		most = (uint32_t)uccl_min(most, r->rail[i]->ops->path_mtu(r->rail[i], to, known));
+		least = (uint32_t)uccl_min(least, *known);
+	}
+	*known = (uint32_t)uccl_min(least, most);
+	return most;
+}
+
+static void rails_guard(struct uccl_nic *nic, const struct uccl_nic_guard *guard)
+{
+	struct rails *r = rails_of(nic);
+
+	for (int i = 0; i < r->n; i++)
+		r->rail[i]->ops->guard(r->rail[i], guard);
+}
+
 /* What the two sides say: where we are on the other rails, and then what the first one has to say. */
 
 static uint32_t rails_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint8_t *buf, uint32_t n)
@@ -316,9 +371,9 @@ static uint32_t rails_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, ui
 	struct uccl_nic_addr a;
 	uint32_t len = 0;
 
-	if (p->sent)
-		return r->rail[0]->ops->offer(r->rail[0], p->inner, buf, n);
-	for (int i = 1; i < r->n; i++, len += PLACE_LEN) {
+	for (; p->sent + 1 < r->n && len + PLACE_LEN <= uccl_min(n, UCCL_NIC_RECORD); len += PLACE_LEN) {
+		int i = ++p->sent;
+
 		r->rail[i]->ops->addr(r->rail[i], &a);
 		memset(buf + len, 0, PLACE_LEN);
 		buf[len] = PLACE_KIND;
@@ -328,32 +383,37 @@ static uint32_t rails_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, ui
 		uccl_put16(buf + len + 8, a.pad);
 		memcpy(buf + len + 16, a.ip, sizeof(a.ip));
 	}
-	p->sent = true;
-	return len;
+	return len || !r->writes ? len : r->rail[0]->ops->offer(r->rail[0], p->inner, buf, n);
 }
 
-static bool places_valid(const struct rails_peer *p, const uint8_t *buf, uint32_t len)
+/* Queue pairs have a number and a word; sockets do not. */
+static bool places_valid(const struct rails *r, const struct rails_peer *p, const uint8_t *buf, uint32_t len)
 {
 	static const uint8_t zero[16];
+	uint8_t told = p->told;
 
-	if (p->received || len % PLACE_LEN || len > (RAILS_MAX - 1) * PLACE_LEN)
+	if (len % PLACE_LEN || len > UCCL_NIC_RECORD)
 		return false;
-	for (uint32_t at = 0; at < len; at += PLACE_LEN)
-		if (buf[at] != PLACE_KIND || buf[at + 1] != at / PLACE_LEN + 1 || !uccl_get16(buf + at + 2) ||
-		    !uccl_get32(buf + at + 4) || !uccl_get16(buf + at + 8) || memcmp(buf + at + 10, zero, 6) ||
-		    !memcmp(buf + at + 16, zero, 16))
+	for (uint32_t at = 0; at < len; at += PLACE_LEN) {
+		uint8_t i = buf[at + 1];
+
+		if (buf[at] != PLACE_KIND || !i || i >= RAILS_MAX || told & 1u << i || !uccl_get16(buf + at + 2) ||
+		    !uccl_get32(buf + at + 4) == r->writes || !uccl_get16(buf + at + 8) == r->writes ||
+		    memcmp(buf + at + 10, zero, 6) || !memcmp(buf + at + 16, zero, 16))
 			return false;
+		told |= (uint8_t)(1u << i);
+	}
 	return true;
 }
 
 static void places_take(struct rails *r, struct rails_peer *p, const uint8_t *buf, uint32_t len)
 {
-	p->received = true;
 	for (uint32_t at = 0; at < len; at += PLACE_LEN) {
 		int i = buf[at + 1];
 
+		p->told |= (uint8_t)(1u << i);
 		if (i >= r->n)
-			break;
+			continue;
 		p->place[i].port = uccl_get16(buf + at + 2);
 		p->place[i].scope = uccl_get32(buf + at + 4);
 		p->place[i].pad = uccl_get16(buf + at + 8);
@@ -367,9 +427,9 @@ static int rails_accept(struct uccl_nic *nic, struct uccl_nic_peer *peer, const 
 	struct rails_peer *p = (struct rails_peer *)peer;
 	struct rails *r = rails_of(nic);
 
-	if (!len || buf[0] != PLACE_KIND)
+	if (r->writes && (!len || buf[0] != PLACE_KIND))
 		return r->rail[0]->ops->accept(r->rail[0], p->inner, buf, len);
-	if (!places_valid(p, buf, len))
+	if (!len || !places_valid(r, p, buf, len))
 		return -FI_EINVAL;
 	places_take(r, p, buf, len);
 	return 0;
@@ -477,11 +537,20 @@ static uint32_t rails_slots(struct uccl_nic *nic, uint32_t bytes)
 	return least;
 }
 
+/* Sums: a rail sets those that it keeps. */
 static void rails_count(struct uccl_nic *nic, struct uccl_stats *s)
 {
 	struct rails *r = rails_of(nic);
 
 	r->rail[0]->ops->count(r->rail[0], s);
+	for (int i = 1; i < r->n; i++) {
+		struct uccl_stats one = {0};
+
+		r->rail[i]->ops->count(r->rail[i], &one);
+#define X(counter) s->counter += one.counter;
+		UCCL_COUNTERS(X)
+#undef X
+	}
 }
 
 static uint64_t rails_backlog(struct uccl_nic *nic)
@@ -514,12 +583,15 @@ static void rails_close(struct uccl_nic *nic)
 	free(r);
 }
 
-static const struct uccl_nic_ops rails_ops = {
-	.tx = rails_tx,
-	.rx = rails_rx,
-	.slots = rails_slots,
-	.connect = rails_connect,
-	.disconnect = rails_disconnect,
+/* Of all rails. */
+#define RAILS_OPS                                                                                                      \
+	.tx = rails_tx, .rx = rails_rx, .slots = rails_slots, .connect = rails_connect,                                \
+	.disconnect = rails_disconnect, .offer = rails_offer, .accept = rails_accept, .count = rails_count,            \
+	.wait_fd = rails_wait_fd, .addr = rails_addr, .close = rails_close
+
+/* Of NICs with direct writes; */
+static const struct uccl_nic_ops write_ops = {
+	RAILS_OPS,
 	.fence = rails_fence,
 	.reg = rails_reg,
 	.reg_device = rails_reg_device,
@@ -528,21 +600,53 @@ static const struct uccl_nic_ops rails_ops = {
 	.source_put = rails_source_put,
 	.prepare = rails_prepare,
 	.finish = rails_finish,
-	.offer = rails_offer,
-	.accept = rails_accept,
 	.renew = rails_renew,
 	.backlog = rails_backlog,
-	.count = rails_count,
-	.wait_fd = rails_wait_fd,
-	.addr = rails_addr,
-	.close = rails_close,
 };
 
-/* Does the NIC have all that is handed on to it? Those of direct writes do. */
-static bool fits(const struct uccl_nic *nic)
+/* and of sockets. */
+static const struct uccl_nic_ops packet_ops = {
+	RAILS_OPS,
+	.path_mtu = rails_path_mtu,
+	.alive = rails_alive,
+	.held = rails_held,
+	.guard = rails_guard,
+};
+
+/* Does the NIC have all that is handed on to it? */
+static bool fits(const struct uccl_nic *nic, bool writes)
 {
-	return nic->ops->slots && nic->ops->connect && nic->ops->prepare && nic->ops->backlog && nic->ops->count &&
-	       nic->ops->wait_fd && nic->ops->fence && !nic->ops->path_mtu;
+	const struct uccl_nic_ops *o = nic->ops;
+
+	if (!o->slots || !o->connect || !o->count || !o->wait_fd || o->expiry)
+		return false;
+	return writes ? o->prepare && o->backlog && o->fence && !o->path_mtu
+		      : !o->prepare && o->path_mtu && o->alive && o->held && o->guard;
+}
+
+/* All that a peer may send could come by one rail. PROTOCOL R376 */
+static void queue_join(struct uccl_slot_queue *all, const struct uccl_slot_queue *q)
+{
+	uint8_t unit = (uint8_t)uccl_max(all->unit, q->unit);
+
+	all->units = uccl_min(all->units >> (unit - all->unit), q->units >> (unit - q->unit));
+	all->unit = unit;
+}
+
+static void caps_join(struct uccl_nic_caps *all, const struct uccl_nic_caps *c)
+{
+	all->mtu = (uint32_t)uccl_min(all->mtu, c->mtu);
+	all->marks &= c->marks;
+	all->write_brittle |= c->write_brittle;
+	all->labels = (uint16_t)uccl_min(all->labels, c->labels);
+	all->train_bytes = (uint32_t)uccl_min(all->train_bytes, c->train_bytes);
+	all->rx_slots = (uint32_t)uccl_min(all->rx_slots, c->rx_slots);
+	queue_join(&all->queue, &c->queue);
+	all->delay_ns = uccl_max(all->delay_ns, c->delay_ns);
+	all->rto_min_ns = uccl_max(all->rto_min_ns, c->rto_min_ns);
+	/* A sum of which a part is not known is none. */
+	all->link_bps = all->link_bps && c->link_bps ? all->link_bps + c->link_bps : 0;
+	all->link_real &= c->link_real;
 }
 
 int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **nic)
@@ -551,7 +655,7 @@ int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **n
 	int rc = r ? 0 : -FI_ENOMEM;
 
 	for (int i = 0; i < n; i++)
-		if (n < 2 || n > RAILS_MAX || !fits(rail[i]))
+		if (n < 2 || n > RAILS_MAX || !fits(rail[i], rail[0]->ops->prepare != NULL))
 			rc = -FI_EINVAL;
 	if (rc) {
 		for (int i = 0; i < n; i++)
@@ -561,22 +665,16 @@ int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **n
 	}
 	r->n = n;
 	r->wait_fd = -1;
-	r->ops = rails_ops;
+	r->writes = rail[0]->ops->prepare != NULL;
+	r->ops = r->writes ? write_ops : packet_ops;
 	r->ops.name = rail[0]->ops->name;
 	r->nic.ops = &r->ops;
 	r->nic.caps = rail[0]->caps;
+	r->nic.caps.rails = !r->writes;
 	for (int i = 0; i < n; i++) {
-		const struct uccl_nic_caps *c = &rail[i]->caps;
-
 		r->rail[i] = rail[i];
-		r->nic.caps.mtu = (uint32_t)uccl_min(r->nic.caps.mtu, c->mtu);
-		r->nic.caps.marks &= c->marks;
-		r->nic.caps.write_brittle |= c->write_brittle;
-		r->nic.caps.labels = (uint16_t)uccl_min(r->nic.caps.labels, c->labels);
-		r->nic.caps.rx_slots = (uint32_t)uccl_min(r->nic.caps.rx_slots, c->rx_slots);
-		r->nic.caps.delay_ns = uccl_max(r->nic.caps.delay_ns, c->delay_ns);
-		r->nic.caps.rto_min_ns = uccl_max(r->nic.caps.rto_min_ns, c->rto_min_ns);
-		r->nic.caps.link_bps += i ? c->link_bps : 0;
+		if (i)
+			caps_join(&r->nic.caps, &rail[i]->caps);
 	}
 	r->nic.caps.labels = (uint16_t)uccl_min(r->nic.caps.labels * n, UINT16_MAX);
 	*nic = &r->nic;

@@ -8,12 +8,11 @@
 #include <rdma/fi_errno.h>
 
 #include "api/offer/hwloc.h"
+#include "api/offer/joined.h"
 #include "api/offer/near.h"
 #include "api/offer/sysfs.h"
 #include "base/units.h"
 #include "nic/verbs/verbs_dev.h"
-
-#define RAILS_MAX 8 /* the back end refuses more than it has room for */
 
 bool uccl_place_rdma(const struct uccl_params *p)
 {
@@ -22,7 +21,46 @@ bool uccl_place_rdma(const struct uccl_params *p)
 
 bool uccl_place_joined(const struct uccl_params *p, const char *name)
 {
-	return name && strchr(name, '+') && uccl_place_rdma(p);
+	return name && strchr(name, '+') && strcmp(p->nic.backend, "xdp");
+}
+
+void uccl_place_auto(struct uccl_params *p, const char *opened)
+{
+	const struct uccl_hwloc *hwloc = uccl_hwloc_find();
+	struct uccl_ifaddr *list = NULL;
+	char name[UCCL_IFADDR_NAME] = "";
+	unsigned int *distance;
+	struct uccl_near near;
+	bool joined = false;
+	int n, kept = 0;
+
+	if (strcmp(p->nic.names, "auto"))
+		return;
+	*p->nic.names = '\0';
+	if (opened) {
+		if (uccl_place_joined(p, opened))
+			snprintf(p->nic.names, sizeof(p->nic.names), "%s", opened);
+		return;
+	}
+	if (strcmp(p->nic.backend, "udp"))
+		return;
+	n = uccl_ifaddr_list(&list);
+	distance = calloc((size_t)uccl_max(n, 1), sizeof(*distance));
+	uccl_near_here(UCCL_SYSFS, &near);
+	for (int i = 0; distance && i < n; i++) {
+		if (!uccl_sysfs_running(UCCL_SYSFS, list[i].name))
+			continue;
+		if (uccl_near_bound(&near))
+			distance[kept] = uccl_near_distance(&near, uccl_near_nic(UCCL_SYSFS, hwloc, list[i].name));
+		list[kept++] = list[i];
+	}
+	if (distance)
+		joined = uccl_joined_auto(list, distance, kept, name);
+	if (joined)
+		snprintf(p->nic.names, sizeof(p->nic.names), "%s", name);
+	if (n >= 0)
+		free(list);
+	free(distance);
 }
 
 /* The part of a name like "mlx5_0+mlx5_1" that begins here: its length. */
@@ -52,9 +90,10 @@ static void port_place(const struct uccl_verbs_port *port, struct uccl_ifaddr *o
 
 /*
  * One NIC of the name s[0..len), which joins several of list[0..n). 0: it does not, or one of them is not there. The
- * first of them is the place that peers know, so it has a link; others may get theirs later. PROTOCOL R252
+ * first of them is the place that peers know, so it has a link (`up`); others may get theirs later. PROTOCOL R252
  */
-static int rails_join(const struct uccl_verbs_port *list, int n, const char *s, size_t len, struct uccl_ifaddr *out)
+static int rails_join(const struct uccl_ifaddr *list, const bool *up, int n, const char *s, size_t len,
+		      struct uccl_ifaddr *out)
 {
 	const char *end = s + len;
 
@@ -67,40 +106,84 @@ static int rails_join(const struct uccl_verbs_port *list, int n, const char *s, 
 		for (i = 0; i < n; i++)
 			if (strlen(list[i].name) == rail_len(part) && !strncmp(list[i].name, part, rail_len(part)))
 				break;
-		if (i == n || (part == s && !list[i].up))
+		if (i == n || (part == s && !up[i]))
 			return 0;
-		if (part == s)
-			port_place(&list[i], out);
+		if (part == s) {
+			*out = list[i];
+			continue;
+		}
 		out->mtu = (uint32_t)uccl_min(out->mtu, list[i].mtu);
-		out->link_bps += part == s ? 0 : list[i].link_bps;
+		out->link_bps += list[i].link_bps;
+		out->link_real &= list[i].link_real;
+		out->link_nominal |= list[i].link_nominal;
 	}
 	memcpy(out->name, s, len);
 	out->name[len] = '\0';
 	return 1;
 }
 
+/* Add those that FI_UCCL_NIC joins to (*list)[0..n), of which it keeps those that are up. */
+static int rails_add(const struct uccl_params *p, struct uccl_ifaddr **list, const bool *up, int n)
+{
+	struct uccl_ifaddr *all = calloc((size_t)(n + rails_wanted(p)), sizeof(*all));
+	int kept = 0;
+
+	if (!all)
+		return -FI_ENOMEM;
+	for (int i = 0; i < n; i++)
+		if (up[i])
+			all[kept++] = (*list)[i];
+	for (const char *s = p->nic.names; *s;) {
+		size_t len = strcspn(s, ",");
+
+		kept += rails_join(*list, up, n, s, len, &all[kept]);
+		s += len + (s[len] == ',');
+	}
+	free(*list);
+	*list = all;
+	return kept;
+}
+
 static int rdma_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 {
 	struct uccl_verbs_port *ports;
-	int n = uccl_verbs_list(NULL, rails_wanted(p), &ports), all = 0;
+	int n = uccl_verbs_list(NULL, rails_wanted(p), &ports), all = -FI_ENOMEM;
+	bool *up;
 
 	*list = NULL;
 	if (n <= 0)
 		return n;
-	*list = calloc((size_t)(n + rails_wanted(p)), sizeof(**list));
-	for (int i = 0; *list && i < n; i++)
-		if (ports[i].up)
-			port_place(&ports[i], &(*list)[all++]);
-	for (const char *s = p->nic.names; *list && *s;) {
-		size_t len = strcspn(s, ",");
-
-		all += rails_join(ports, n, s, len, &(*list)[all]);
-		s += len + (s[len] == ',');
+	*list = calloc((size_t)n, sizeof(**list));
+	up = calloc((size_t)n, sizeof(*up));
+	for (int i = 0; *list && up && i < n; i++) {
+		port_place(&ports[i], &(*list)[i]);
+		up[i] = ports[i].up;
 	}
+	if (*list && up)
+		all = rails_add(p, list, up, n);
 	free(ports);
-	if (!*list)
-		return -FI_ENOMEM;
-	if (!all) {
+	free(up);
+	if (all <= 0) {
+		free(*list);
+		*list = NULL;
+	}
+	return all;
+}
+
+/* Interfaces with an address are up. */
+static int socket_list(const struct uccl_params *p, struct uccl_ifaddr **list)
+{
+	int n = uccl_ifaddr_list(list), all;
+	bool *up;
+
+	if (n <= 0 || !rails_wanted(p))
+		return n;
+	up = malloc((size_t)n * sizeof(*up));
+	if (up)
+		memset(up, true, (size_t)n * sizeof(*up));
+	all = up ? rails_add(p, list, up, n) : -FI_ENOMEM;
+	free(up);
+	if (all < 0) {
 		free(*list);
 		*list = NULL;
 	}
@@ -126,7 +209,7 @@ int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 {
 	if (uccl_place_rdma(p))
 		return rdma_list(p, list);
-	return strcmp(p->nic.backend, "xdp") ? uccl_ifaddr_list(list) : ether_list(list);
+	return strcmp(p->nic.backend, "xdp") ? socket_list(p, list) : ether_list(list);
 }
 
 static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
@@ -155,7 +238,7 @@ static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *at
 int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 {
 	struct uccl_nic_attr one = *attr;
-	struct uccl_nic *rail[RAILS_MAX];
+	struct uccl_nic *rail[UCCL_RAILS_MAX];
 	char name[UCCL_IFADDR_NAME];
 	int n = 0, rc = 0;
 
@@ -164,11 +247,12 @@ int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *att
 	one.ifname = name;
 	for (const char *s = attr->ifname; *s && !rc; s += rail_len(s) + (s[rail_len(s)] == '+')) {
 		snprintf(name, sizeof(name), "%.*s", (int)rail_len(s), s);
-		rc = n < RAILS_MAX ? rail_open(p, &one, &rail[n]) : -FI_EINVAL;
+		rc = n < UCCL_RAILS_MAX ? rail_open(p, &one, &rail[n]) : -FI_EINVAL;
 		n += !rc;
 		/* The address that was asked for is of the first, and peers know it alone. PROTOCOL R252 */
 		memset(&one.bind, 0, sizeof(one.bind));
 		one.linkless = true;
+		one.liveness = false;
 	}
 	if (!rc)
 		return uccl_nic_rails_open(rail, n, nic);

@@ -19,6 +19,12 @@ bool uccl_place_rdma(const struct uccl_params *p);
  */
 int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list);
 
+/*
+ * FI_UCCL_NIC=auto becomes the name that joins the best interfaces, or, of an open domain, its name `opened`; or none,
+ * if there are no two interfaces to join or the back end does not join any.
+ */
+void uccl_place_auto(struct uccl_params *p, const char *opened);
+
 /* True if this name joins several NICs ("mlx5_0+mlx5_1"). */
 bool uccl_place_joined(const struct uccl_params *p, const char *name);
 

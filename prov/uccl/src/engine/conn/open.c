@@ -94,6 +94,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	c->peer.flow.timer.at = UCCL_NEVER;
 	/* PROTOCOL R188 */
 	c->opened.ect = caps->marks && t->marks && e->cc->marks;
+	c->opened.places = caps->rails && t->rails;
 	c->peer.short_stripes = t->short_stripes;
 	c->peer.aborts = t->aborts;
 	/* Direct writes cost less than packets, and begin with CTS. */

@@ -13,6 +13,7 @@ struct conn_opened {
 	struct uccl_nic_peer *nic_peer;
 	struct uccl_seal *seal;		/* NULL: without security, or never connected */
 	uint32_t number;		/* in the trace; 0: never connected */
+	bool places;			/* both sides have rails without direct writes, and tell where they are */
 	bool ect;			/* packets allow marks (ECT): the peer reports them, our policy uses them */
 };
 

@@ -22,13 +22,19 @@ void conn_record_submit(struct conn *c, struct conn_record *r, uint8_t rtype, ui
 	engine_ready(c);
 }
 
+/* The peer's back end knows such records: both write, or both have rails. PROTOCOL R384 */
+static bool speaks(const struct conn *c)
+{
+	return c->peer.flow.cfg.write.bytes || c->opened.places;
+}
+
 void conn_say(struct conn *c)
 {
 	const struct uccl_nic *nic = c->e->nic;
 	struct conn_record *r;
 	uint32_t len;
 
-	if (!nic->ops->offer || !c->peer.open || !c->peer.flow.cfg.write.bytes)
+	if (!nic->ops->offer || !c->peer.open || !speaks(c))
 		return;
 	/* Without memory it is said later: there will be more events. */
 	while ((r = calloc(1, sizeof(*r)))) {
@@ -46,7 +52,7 @@ static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
 {
 	const struct uccl_nic *nic = c->e->nic;
 
-	if (!nic->ops->accept || !c->peer.flow.cfg.write.bytes)
+	if (!nic->ops->accept || !speaks(c))
 		return UCCL_DROP_STATE;
 	if (in->placed || nic->ops->accept(c->e->nic, c->opened.nic_peer, in->data, in->len))
 		return UCCL_DROP_RECORD;

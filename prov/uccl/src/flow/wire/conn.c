@@ -135,7 +135,7 @@ static void params_encode(uint8_t *p, const struct uccl_conn_params *v)
 	p[36] = v->brittle;
 	p[37] = v->unsolicited;
 	p[38] = (uint8_t)(v->lanes_unsolicited | v->aborts << 1);
-	p[39] = (uint8_t)(v->delays | v->renews << 1 | v->units << 2);
+	p[39] = (uint8_t)(v->delays | v->renews << 1 | v->units << 2 | v->rails << 7);
 	if (v->slot_unit)
 		p[39] |= (uint8_t)((v->slot_unit - UCCL_SLOT_UNIT_BASE) << 3);
 }
@@ -165,6 +165,7 @@ static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p
 	v->renews = p[39] >> 1 & 1;
 	v->units = p[39] >> 2 & 1;
 	v->slot_unit = p[39] >> 3 & 15 ? (uint8_t)(UCCL_SLOT_UNIT_BASE + (p[39] >> 3 & 15)) : 0;
+	v->rails = p[39] >> 7;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||

@@ -48,6 +48,7 @@ struct uccl_conn_params {
 	bool units;		/* it counts slots by what its peer says a slot is, */
 	uint8_t slot_unit;	/* and what its own slots are: see slot_unit.h */
 	bool aborts;		/* it takes back what its peer takes back */
+	bool rails;		/* it has several NICs as one, without direct writes, and tells where they are */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

@@ -1438,21 +1438,23 @@ TEST_IN(params__slot_unit, start, NULL)
 	}
 }
 
-/* PROTOCOL R340 R375 */
-TEST_IN(params__delays_and_renews, start, NULL)
+/* PROTOCOL R340 R375 R384 */
+TEST_IN(params__delays_renews_and_rails, start, NULL)
 {
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 8; i++) {
 		struct uccl_init in;
 		struct pkt init;
 
 		start(state);
 		conn[0].mine.delays = i & 1;
-		conn[0].mine.renews = i >> 1;
+		conn[0].mine.renews = i >> 1 & 1;
+		conn[0].mine.rails = i >> 2;
 		until_init(&init);
-		assert_int_equal(init.payload[UCCL_ADDR_LEN + 39], i);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + 39], (i & 3) | i >> 2 << 7);
 		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 		assert_int_equal(in.params.delays, i & 1);
-		assert_int_equal(in.params.renews, i >> 1);
+		assert_int_equal(in.params.renews, i >> 1 & 1);
+		assert_int_equal(in.params.rails, i >> 2);
 	}
 }
 
