@@ -20,6 +20,7 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -356,6 +357,21 @@ static int handshake_take(struct udp *u, struct udp_handshake_socket *d, struct 
 	return at;
 }
 
+/* All of them. Mostly none has anything: one call asks for all, as a read of each costs more. */
+static int handshake_take_all(struct udp *u, struct uccl_rx *v, int at, int n)
+{
+	struct pollfd p[UDP_HANDSHAKE_SOCKETS];
+
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
+		p[i] = (struct pollfd){.fd = u->handshake.socket[i].fd, .events = POLLIN};
+	if (poll(p, UDP_HANDSHAKE_SOCKETS, 0) <= 0)
+		return at;
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && at < n; i++)
+		if (p[i].revents)
+			at = handshake_take(u, &u->handshake.socket[i], v, at, n);
+	return at;
+}
+
 /* The handshake sockets enter the set of wait_fd, or leave it. */
 static int handshake_sockets_wake(struct udp *u, int op)
 {
@@ -450,8 +466,7 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
 	/* A sleeper is not woken a second time, and a caller that comes rarely gets all packets at once. */
 	if (woken || (idle && rest >= HANDSHAKE_LATE_NS)) {
 		u->handshake.polled_ns = now;
-		for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && at < n; i++)
-			at = handshake_take(u, &u->handshake.socket[i], v, at, n);
+		at = handshake_take_all(u, v, at, n);
 		if (woken)
 			handshake_sockets_woke(u, u->handshake.read != read);
 		return at;
