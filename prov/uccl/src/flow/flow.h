@@ -91,7 +91,7 @@ struct uccl_flow_cfg {
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
 	uint16_t slots_tx;	/* first grant of receive slots by the peer; 0: ask for them */
-	uint16_t slots_rx;	/* what we grant */
+	uint16_t slots_rx;	/* what we grant now: send/tx_packet.c */
 	struct uccl_grant *grant; /* decides on that, the owner's; NULL: it stays as it is */
 	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
 	bool tx_sync;		/* NIC: payload is free when tx returns, that of writes perhaps later (write.async) */

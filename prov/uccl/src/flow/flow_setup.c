@@ -100,7 +100,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_peer_limits_init(&f->limits, cfg->slots_tx, cfg->msg_limit_tx, cfg->wire.csn_tx);
 	uccl_flow_loss_init(&f->loss, cfg->rto_min_ns, cfg->first_rtt_ns, cfg->paths_tx);
 	/* Before the first answer they cost next to nothing, and many flows may begin at once. */
-	f->train.brief = cfg->train.shorten && cfg->link_bps;
+	uccl_train_init(&f->train, cfg->train.shorten && cfg->link_bps);
 	uccl_closing_init(&f->close);
 	f->share = 1;
 

@@ -220,12 +220,9 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	}
 	if (!sum)
 		return true;
-	to = sum > UINT32_MAX ? NULL : malloc(sum);
+	to = msg_tx_room_get(m, op, sum);
 	if (!to)
 		return false;
-	op->tx.bounce = to;
-	op->tx.bounce_len = (uint32_t)sum;
-	m->tx.copied_bytes += sum;
 	for (size_t i = 0; i < uccl_array_len(items); i++)
 		if (bytes[i]) {
 			/* The program hears of its end: nobody else needs its buffers. */

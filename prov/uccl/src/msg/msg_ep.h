@@ -205,7 +205,7 @@ struct uccl_ep_tx {
 	struct uccl_ids ids;		/* handles of operations */
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	uint32_t posts;			/* that had to wait: their order, the same for all names of a peer */
-	bool may_defer;			/* the engine's, for a call: what is sent leaves before it returns, */
+	bool may_defer;			/* engine/loop/calls.c: in this call what is sent leaves before it returns, */
 	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
 	struct uccl_heap timers;	/* of operations that are taken back: abort.c */
 	bool listing;			/* one was to be taken back: those that could be are in this: */

@@ -362,9 +362,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		conn_close_tell(c, now);
 	}
 	conn_disconnect(&c->opened, e->nic);
-	c->hs.state = UCCL_CONN_DEAD;
-	c->hs.at = UCCL_NEVER;
-	c->hs.tx_due = c->hs.ack_due = false;
+	uccl_conn_end(&c->hs);
 	uccl_heap_set(&e->heap, &c->state.hs_timer, UCCL_NEVER);
 	if ((c->state.closed && !c->state.reason) || e->drain.began_ns)
 		e->stats.peers_closed++;

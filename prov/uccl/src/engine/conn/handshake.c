@@ -226,8 +226,8 @@ static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uin
 		conn_fail(c, FI_EACCES, now);
 	conn_params(e, &mine);
 	uccl_conn_init(&hs, &init->from, &mine, engine_random64(&e->identity), engine_random64(&e->identity));
-	hs.token_remote = init->token;
-	hs.ack_due = true;
+	uccl_conn_token(&hs, init->token);
+	uccl_conn_ack(&hs);
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	if (!uccl_conn_tx(&hs, &e->identity.listener, &tx, buf, now))
 		return;
@@ -330,7 +330,7 @@ static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, cons
 
 	if (!c->state.final && !c->hs.mine.security && !c->hs.token_remote &&
 	    uccl_conn_check_ack(&c->hs, &c->e->identity.listener, h, payload, src, &init) == UCCL_DROP_COUNT) {
-		c->hs.token_remote = init.token;
+		uccl_conn_token(&c->hs, init.token);
 		conn_late_ack(c, h, now);
 	}
 	return UCCL_DROP_STATE;

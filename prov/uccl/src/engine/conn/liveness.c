@@ -336,7 +336,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 		if (c->handshake.unvalidated && c->peer.flow.loss.pto.backoff > 1 &&
 		    now - l->init_ack_ns >= INIT_ACK_AGAIN_NS) {
 			l->init_ack_ns = now;
-			c->hs.ack_due = true;
+			uccl_conn_ack(&c->hs);
 			conn_due(c);
 		}
 		if (conn_overdue(c, now)) {

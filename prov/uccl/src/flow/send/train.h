@@ -57,7 +57,7 @@ struct uccl_train_cfg {
 	bool pads_tx;		/* the peer takes padded packets. Needs segments_tx and bytes */
 };
 
-/* All zero at first, but `brief` as it is to be before anything was seen. */
+/* train.c writes it. All zero at first, and then uccl_train_init. */
 struct uccl_train {
 	uint8_t state;
 	uint8_t strikes;	/* trials that failed, or comparisons soon after one that did not */
@@ -73,6 +73,12 @@ struct uccl_train {
 	uint64_t at;		/* OFF: no trial before; ON: no comparison before */
 	uint64_t on_ns;		/* when a trial succeeded last; 0: never */
 };
+
+/* `brief`: trains are short until something of the network was seen. */
+static inline void uccl_train_init(struct uccl_train *t, bool brief)
+{
+	t->brief = brief;
+}
 
 /* A chunk leaves for the first time. */
 struct uccl_train_chunk {

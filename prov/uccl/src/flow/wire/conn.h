@@ -65,6 +65,7 @@ enum uccl_conn_state {
 	UCCL_CONN_DEAD,
 };
 
+/* conn.c writes it. */
 struct uccl_conn {
 	enum uccl_conn_state state;
 	struct uccl_addr remote;	/* an unknown incarnation is learnt; the key is mixed with the group's */
@@ -85,6 +86,26 @@ struct uccl_conn {
 	bool ack_due;			/* INIT_ACK wants to leave */
 	uint8_t cookie[UCCL_MAC_LEN];
 };
+
+/* The peer's token is known before the connection is open. */
+static inline void uccl_conn_token(struct uccl_conn *c, uint64_t token)
+{
+	c->token_remote = token;
+}
+
+/* INIT_ACK leaves (again). */
+static inline void uccl_conn_ack(struct uccl_conn *c)
+{
+	c->ack_due = true;
+}
+
+/* Nothing leaves any more. */
+static inline void uccl_conn_end(struct uccl_conn *c)
+{
+	c->state = UCCL_CONN_DEAD;
+	c->at = UCCL_NEVER;
+	c->tx_due = c->ack_due = false;
+}
 
 /* Endpoints that one of them tells others of: contexts of a scalable endpoint. Incarnations are in a row. */
 struct uccl_port_range {

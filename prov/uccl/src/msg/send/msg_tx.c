@@ -34,7 +34,12 @@ void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
 	/* One message at least always may. */
 	if (m->tx.copied_bytes && m->tx.copied_bytes + len > UCCL_COPIED_MAX)
 		return NULL;
-	op->tx.bounce = malloc(len);
+	return msg_tx_room_get(m, op, len);
+}
+
+void *msg_tx_room_get(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
+{
+	op->tx.bounce = len > UINT32_MAX ? NULL : malloc(len);
 	if (!op->tx.bounce)
 		return NULL;
 	op->tx.bounce_len = (uint32_t)len;

@@ -55,6 +55,8 @@ bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op);
 void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Memory for a copy of `len` bytes of payload; NULL: none now, as copies that are not acknowledged yet hold it. */
 void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
+/* The same without that limit, and never in the operation itself. NULL: no memory. */
+void *msg_tx_room_get(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
 /* The copy ends, and its room is given back. */
 void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Copies from a device to there are under way: it waits for them, or else they end now. */

@@ -267,7 +267,7 @@ struct uc {
 	struct uccl_nic nic;
 	struct uccl_nic *packets; /* the verbs-ud back end */
 	struct ud *ud;
-	struct uc_dev *dev;
+	struct uc_dev *dev; /* verbs_uc_dev.c */
 	TAILQ_ENTRY(uc) all; /* verbs_uc_dev.c: in uc_dev.endpoints */
 	uint32_t writers; /* flows with prepared writes */
 	TAILQ_HEAD(, uc_peer) peers; /* connected peers */
