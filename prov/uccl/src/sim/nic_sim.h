@@ -69,7 +69,7 @@ struct uccl_sim_nic_stats {
 	uint64_t fenced;  /* writes that a fence stopped */
 	uint64_t torn;
 	uint64_t placements, split; /* places offered with a packet; packets split */
-	uint64_t runs;		    /* likewise what came as one and met a place for a GRO batch */
+	uint64_t runs;		    /* GRO batches that met a place for them */
 	uint64_t misplaced;	    /* places to which something else came */
 	uint32_t slots_max;    /* most slots of the data queue in use at once */
 	uint32_t write_slots_max;

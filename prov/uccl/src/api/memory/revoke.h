@@ -12,7 +12,7 @@ struct uccl_mr_revoked;
 
 /* *r NULL: none yet. `from`: all rights of the peer at this place, else these bytes of all. 0, or -FI_ENOMEM. */
 int uccl_mr_revoked_add(struct uccl_mr_revoked **r, const struct uccl_nic_addr *from, uint64_t off, uint64_t len);
-/* May this peer touch some of these bytes no more? */
+/* Has this peer lost its rights to any of these bytes? */
 bool uccl_mr_is_revoked(const struct uccl_mr_revoked *r, const struct uccl_nic_addr *from, uint64_t off, uint64_t len);
 void uccl_mr_revoked_free(struct uccl_mr_revoked *r);
 

@@ -68,7 +68,7 @@ bool engine_tx_flush(struct uccl_engine *e);
  * has their payload back, so they must not be read any more. NICs that read later keep it until UCCL_RX_SENT.
  */
 void engine_tx_settle(struct uccl_engine *e);
-/* What the NIC has not taken yet of a buffer was or will be copied: it is read there. */
+/* Bytes of a buffer that the NIC has not taken yet move to a copy: from now on they are read there. */
 void engine_tx_moved(struct uccl_engine *e, struct iovec from, const uint8_t *to);
 /* Packets of this peer that the NIC has not taken yet must not leave any more: their payload goes back. */
 void engine_tx_forget(struct conn *c);

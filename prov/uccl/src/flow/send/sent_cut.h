@@ -65,7 +65,7 @@ static inline void uccl_sent_cut_landed(struct uccl_sent_cut *c, uint64_t map)
 	c->fly &= ~map;
 }
 
-/* The packets behind the last one that is missing, of the latest row. */
+/* Number of packets of the latest row behind its last missing one. */
 static inline uint32_t uccl_sent_cut_behind(const struct uccl_sent_cut *c)
 {
 	return c->segments.count ? uccl_segment_map_behind(c->run, c->fly) : 0;

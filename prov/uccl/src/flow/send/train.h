@@ -63,8 +63,8 @@ struct uccl_train {
 	uint8_t strikes;	/* trials that failed, or comparisons soon after one that did not */
 	bool changed;		/* trains ended or began again: for the owner, who takes it back */
 	bool closed;		/* TRIED: all of it has left */
-	bool brief;		/* they are short: queues stand, or nothing was seen of the network yet */
-	bool seen;		/* something was */
+	bool brief;		/* trains are short: queues stand, or nothing was seen of the network yet */
+	bool seen;		/* something of the network was seen */
 	uint16_t path;		/* TRIED */
 	uint32_t sent[2];	/* COMPARED: in trains, by themselves */
 	uint32_t lost[2];	/* likewise; ON and TRIED: [0] alone */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Who is behind a host's port, where endpoints have no ports of their own (RDMA NICs): ASK and ANSWER, UDP datagrams of
- * one length, beside the packets of endpoints (docs/protocol/connection.md, Names). Bytes alone; the sockets are in
+ * Endpoints of RDMA NICs have no ports. ASK and ANSWER find the endpoint behind a host's port: UDP datagrams of one
+ * length, beside the packets of endpoints (docs/protocol/connection.md, Names). Bytes alone; the sockets are in
  * api/offer/named.c.
  */
 #ifndef UCCL_FLOW_WIRE_NAME_H
@@ -12,7 +12,7 @@
 
 #define UCCL_NAME_LEN 72
 
-/* `nonce` is random, not 0: only who got the question can answer it. */
+/* `nonce` is random and not 0, so that only the receiver of the question can answer it. */
 void uccl_name_ask(uint8_t out[UCCL_NAME_LEN], uint64_t nonce);
 /*
  * Answer what came, `len` bytes of it, with this address; `out` may be `in`. Anything but UCCL_DROP_COUNT: it is no
