@@ -629,7 +629,7 @@ static void queue_join(struct uccl_slot_queue *all, const struct uccl_slot_queue
 {
 	uint8_t unit = (uint8_t)uccl_max(all->unit, q->unit);
 
-	all->units = uccl_min(all->units >> (unit - all->unit), q->units >> (unit - q->unit));
+	all->units = (uint32_t)uccl_min(all->units >> (unit - all->unit), q->units >> (unit - q->unit));
 	all->unit = unit;
 }
 
