@@ -52,6 +52,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		.labels = cfg->labels,
 		.first_label = cfg->wire.first_label % cfg->labels,
 		.first_stays = cfg->wire.first_stays,
+		.rails = cfg->wire.rails,
 		.budget = cfg->wire.budget,
 		.writes = cfg->write.bytes,
 		.write_later = cfg->write.later,

@@ -34,7 +34,7 @@ struct uccl_nic_caps {
 	uint32_t device_rx_slots;	/* device_rx_open(): most slots that the owner may hold at a time; 0: none */
 	uint64_t device_rx_bytes;	/* device_rx_open(): bytes of the memory */
 	uint64_t link_bps;	/* line rate, bits per second; 0: unknown */
-	bool rails;		/* several NICs as one: the two sides exchange records (offer) of their places */
+	uint8_t rails;		/* several NICs as one: so many, label l is of number l % rails; else 0 */
 	bool link_real;		/* link_bps is the rate of a physical link; a virtual interface may report any rate */
 	uint64_t delay_ns;	/* normal fabric delay of this kind of NIC, base of the delay target */
 	uint64_t rto_min_ns;	/* floor of the retransmission time-out */
@@ -173,7 +173,7 @@ struct uccl_nic_ops {
 	/*
 	 * The next five are for back ends whose two sides must agree before they write: all are set, or none. The two
 	 * sides exchange records. The open flow delivers each record once, in any order. NULL: writes can go at once.
-	 * Rails without direct writes (caps.rails) have offer() and accept() alone.
+	 * Rails without direct writes have offer() and accept() alone.
 	 */
 	/* This peer shall be granted a write to us: begin what is needed. 0: ready; -FI_EAGAIN: not yet, call again. */
 	int (*prepare)(struct uccl_nic *nic, struct uccl_nic_peer *peer);

@@ -670,13 +670,13 @@ int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **n
 	r->ops.name = rail[0]->ops->name;
 	r->nic.ops = &r->ops;
 	r->nic.caps = rail[0]->caps;
-	r->nic.caps.rails = !r->writes;
+	r->nic.caps.rails = (uint8_t)n;
 	for (int i = 0; i < n; i++) {
 		r->rail[i] = rail[i];
 		if (i)
 			caps_join(&r->nic.caps, &rail[i]->caps);
 	}
-	r->nic.caps.labels = (uint16_t)uccl_min(r->nic.caps.labels * n, UINT16_MAX);
+	r->nic.caps.labels = (uint16_t)(uccl_min(r->nic.caps.labels, UINT16_MAX / n) * n);
 	*nic = &r->nic;
 	return 0;
 }

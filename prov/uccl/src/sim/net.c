@@ -249,6 +249,8 @@ uint64_t uccl_sim_egress_half(const struct uccl_sim_net *net, uint8_t node)
 
 uint16_t uccl_sim_route_of(const struct uccl_sim_net *net, uint8_t src, uint8_t dst, uint16_t label)
 {
+	if (net->cfg.rails)
+		return label % net->cfg.routes;
 	return (uint16_t)(mix((uint64_t)src << 40 | (uint64_t)dst << 32 | label) % net->cfg.routes);
 }
 

@@ -106,6 +106,7 @@ struct uccl_sim_net_cfg {
 	uint64_t mark_bytes;  /* of a port: a packet that comes while this many bytes wait is marked; 0: none is */
 	double mark;	      /* share of all packets that are marked at random */
 	bool fifo;	      /* a route never reorders */
+	bool rails;	      /* label l goes by route l % routes */
 	struct uccl_sim_faults faults;
 };
 

@@ -925,6 +925,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.write_max = cfg->write_max,
 		.write_brittle = cfg->write_brittle,
 		.labels = cfg->labels,
+		.rails = net->cfg.rails ? net->cfg.routes : 0,
 		.tx_sync = cfg->tx_sync,
 		.train_bytes = cfg->train_bytes,
 		.marks = cfg->marks,

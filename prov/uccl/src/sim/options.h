@@ -44,6 +44,7 @@
 	X(spread_us, 5, "slower routes have up to this more")                                                          \
 	X(jitter_us, 1, "random delay of a packet")                                                                    \
 	X(routes, 8, "routes between two nodes")                                                                       \
+	X(rails, 0, "routes are rails of the NICs: labels take turns")                                                 \
 	X(fifo, 0, "routes never reorder, and the engine is told so")                                                  \
 	X(cc, 0, "congestion control: its name, or its place among them")                                              \
 	X(path, 0, "path choice: its name, or its place among them")                                                   \

@@ -231,6 +231,121 @@ static uint32_t run_hole_goodput(struct uccl_sim_world *w, const struct uccl_sim
 	return end(w);
 }
 
+/* --- flaps --- */
+
+/* Short packets that may go where nothing answers, each second. */
+#define FLAPS_QUESTIONS 24
+
+/* What is down now, and what came through and did not since a reset. */
+struct flaps {
+	bool down;
+	int route, src;	/* of which packets; -1: all */
+	uint64_t passed[2];	/* bytes from node 0 on each of two routes */
+	/* While one is down and the other works, from `known_ns` on: bytes, those lost in long packets, short ones. */
+	uint64_t known_ns, known_sum_ns, sent, vain, questions;
+};
+
+static uint32_t flaps_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	struct flaps *f = arg;
+	bool lost = f->down && (f->route < 0 || p->route == f->route) && (f->src < 0 || p->src == f->src);
+
+	(void)delay_ns;
+	if (f->down && f->route >= 0 && now >= f->known_ns) {
+		f->sent += p->len;
+		f->vain += lost && p->len > 512 ? p->len : 0;
+		f->questions += lost && p->len <= 512;
+	}
+	if (!p->src && !lost)
+		f->passed[p->route & 1] += p->len;
+	return lost ? UCCL_SIM_DROP : 0;
+}
+
+/* Down for so long, under load; whatever works carries it at once. */
+static void flap_down(struct uccl_sim_world *w, struct flaps *f, uint64_t ns)
+{
+	struct sim_msg *m[32];
+	uint64_t began = w->net.now, gap = uccl_max(ns / 32, MS);
+
+	f->down = true;
+	f->known_ns = began + 200 * MS;
+	stream(w, 0, 1, 32, 128 * 1024, gap, m);
+	uccl_sim_go(w, began + ns, false);
+	for (uint64_t i = 0; i < 32 && f->route >= 0 && !w->violations; i++)
+		if (began + i * gap + SEC < w->net.now && uccl_sim_msg_result(m[i]))
+			uccl_sim_violation(w, "route %d is down for %llu ms: message %llu waits", f->route,
+					   (unsigned long long)(ns / MS), (unsigned long long)i);
+	if (f->route >= 0 && w->net.now > f->known_ns)
+		f->known_sum_ns += w->net.now - f->known_ns;
+	f->down = false;
+	uccl_sim_go(w, uccl_max(w->net.now, began + 32 * gap), false);
+}
+
+/* It returned: soon it carries its part again. */
+static void flap_up(struct uccl_sim_world *w, struct flaps *f, uint64_t ns)
+{
+	uint64_t sum;
+
+	if (!uccl_sim_go(w, w->net.now + 3 * SEC, true))
+		uccl_sim_violation(w, "not everything is through 3 s after %llu ms without route %d",
+				   (unsigned long long)(ns / MS), f->route);
+	uccl_sim_go(w, w->net.now + SEC, false);
+	memset(f->passed, 0, sizeof(f->passed));
+	stream(w, 0, 1, 16, 1024 * 1024, 0, NULL);
+	uccl_sim_go(w, w->net.now + SEC, true);
+	sum = f->passed[0] + f->passed[1];
+	for (int route = 0; route < 2 && !w->violations; route++)
+		if (f->passed[route] * 20 < sum)
+			uccl_sim_violation(w, "%llu ms without route %d: of %llu bytes %d carries %llu then",
+					   (unsigned long long)(ns / MS), f->route, (unsigned long long)sum, route,
+					   (unsigned long long)f->passed[route]);
+}
+
+/*
+ * An hour in which two routes, ports of a host, fail in turn for 1 ms to 10 minutes: both ways, or one way only, so
+ * that one side hears of it later; for up to 10 s both at once. Nothing fails, what works carries all, what returns
+ * carries its part, and as soon as a route is known to be down next to nothing is sent there.
+ */
+static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
+{
+	static const struct {
+		int route, src;
+	} kinds[] = {{0, -1}, {1, -1}, {0, 0}, {1, 1}, {-1, -1}};
+	static const uint64_t ms[] = {1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 600000};
+	struct flaps f = {0};
+	uint64_t began;
+
+	(void)arg;
+	if (!begin(w, o, seed))
+		return end(w);
+	began = w->net.now;
+	w->net.script = flaps_script;
+	w->net.script_arg = &f;
+	stream(w, 0, 1, 16, 256 * 1024, 0, NULL);
+	uccl_sim_go(w, w->net.now + SEC, true);
+	while (w->net.now - began < 3600 * SEC && !w->violations)
+		for (size_t i = 0; i < uccl_array_len(ms); i++)
+			for (size_t k = 0; k < uccl_array_len(kinds) && !w->violations; k++) {
+				if (w->net.now - began + ms[i] * MS > 3610 * SEC ||
+				    (kinds[k].route < 0 && ms[i] > 10000))
+					continue;
+				f.route = kinds[k].route;
+				f.src = kinds[k].src;
+				flap_down(w, &f, ms[i] * MS);
+				flap_up(w, &f, ms[i] * MS);
+			}
+	if (w->work.failed)
+		uccl_sim_violation(w, "an operation failed though the network came back");
+	if (f.vain * 100 > f.sent)
+		uccl_sim_violation(w, "%llu of %llu bytes were sent in vain", (unsigned long long)f.vain,
+				   (unsigned long long)f.sent);
+	if (f.questions > FLAPS_QUESTIONS * f.known_sum_ns / SEC)
+		uccl_sim_violation(w, "%llu questions in %llu s", (unsigned long long)f.questions,
+				   (unsigned long long)(f.known_sum_ns / SEC));
+	uccl_sim_finish(w);
+	return end(w);
+}
+
 /* Trains of node 0 are lost, or parts of them: it is found out soon, unless there are hardly any. */
 static uint32_t trains(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
@@ -522,6 +637,8 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	/* One in 64 questions and answers comes through, and they become seldom: it may take seconds. */
 	{"hole-most", "seven of eight routes die", "routes=8 paths=16 rate_mbps=1000", .seeds = 5, .run = run_hole,
 	 .arg = &(const struct dying){-1, 0, 6, 12000}},
+	{"flaps", "an hour in which one of two routes, or both, fail in turn for 1 ms to 10 minutes",
+	 "routes=2 rails=1 paths=16 rate_mbps=1000 cc=nscc path=reps", .run = run_flaps},
 	{"mtu-half", "half of the routes lose what is longer than 1500 bytes", "routes=8 paths=16 rate_mbps=1000",
 	 .seeds = 5, .run = run_hole, .arg = &(const struct dying){-1, 1500, 3, 300}},
 	{"mtu-shrinks", "for a while longer packets are lost, on a route or in a direction",

@@ -236,6 +236,7 @@ static void net_config(const struct uccl_sim_options *o, struct uccl_sim_net_cfg
 		.mark_bytes = (uint64_t)(o->mark_kb * 1024),
 		.mark = o->mark,
 		.fifo = o->fifo > 0,
+		.rails = o->rails > 0,
 		.faults =
 			{
 				.loss = o->loss,

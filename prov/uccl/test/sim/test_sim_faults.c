@@ -23,6 +23,7 @@ int main(void)
 		HOLDS("hole-goodput", "nic=1,cc=timely"),
 		HOLDS_BOTH("hole-back"),
 		HOLDS_BOTH("hole-most"),
+		HOLDS_PACKET("flaps"),
 		HOLDS_BOTH("mtu-half"),
 		HOLDS_PACKET("trains"),
 		HOLDS_BOTH("mtu-shrinks"),

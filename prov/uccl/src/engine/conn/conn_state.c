@@ -52,7 +52,7 @@ void conn_params(struct uccl_engine *e, struct uccl_conn_params *p)
 		.units = true,
 		.slot_unit = e->nic->caps.queue.unit,
 		.aborts = true,
-		.rails = e->nic->caps.rails,
+		.rails = e->nic->caps.rails && !e->nic->caps.write_max,
 	};
 	if (p->security)
 		engine_random(&e->identity, p->key, sizeof(p->key));

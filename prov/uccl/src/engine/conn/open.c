@@ -54,6 +54,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		 * endpoint if the NIC can send from it (R370); else endpoints begin with different labels.
 		 */
 		.wire.first_stays = caps->two_way,
+		.wire.rails = caps->rails,
 		.wire.budget = caps->two_way ? e->share.tuples : NULL,
 		.wire.first_label = caps->two_way ? 0 : (uint16_t)(e->identity.listener.local.incarnation >> 16),
 		.wire.unit_tx = t->slot_unit,
@@ -94,7 +95,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	c->peer.flow.timer.at = UCCL_NEVER;
 	/* PROTOCOL R188 */
 	c->opened.ect = caps->marks && t->marks && e->cc->marks;
-	c->opened.places = caps->rails && t->rails;
+	c->opened.places = c->hs.mine.rails && t->rails;
 	c->peer.short_stripes = t->short_stripes;
 	c->peer.aborts = t->aborts;
 	/* Direct writes cost less than packets, and begin with CTS. */

@@ -64,6 +64,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 	memset(s, 0, sizeof(*s));
 	s->n = cfg->n;
 	s->labels = cfg->labels;
+	s->rails = (uint8_t)(cfg->n >= cfg->rails ? uccl_max(cfg->rails, 1) : 1);
 	s->first_stays = cfg->first_stays;
 	s->write_later = cfg->write_later;
 	s->kept_acked = UINT32_MAX; /* so path 0 is the first */
@@ -116,13 +117,16 @@ void uccl_paths_scan(struct uccl_paths *s, uint64_t now)
 
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
 {
+	/* One that left its rail would not be there when the rail works again. PROTOCOL R385 */
+	uint16_t stay = (uint16_t)((s->list[path].label % s->rails + s->rails - s->next_label % s->rails) % s->rails);
+
 	/* A firewall may let nothing through but what has this label. PROTOCOL R370 */
 	if (!path && s->first_stays && s->n > 1)
 		return;
-	s->list[path].label = s->next_label;
+	s->list[path].label = (uint16_t)((s->next_label + stay) % s->labels);
 	s->list[path].fresh_seq = s->list[path].next_seq;
 	uccl_path_asks_end(&s->list[path].asks);
-	s->next_label = (uint16_t)((s->next_label + 1) % s->labels);
+	s->next_label = (uint16_t)((s->list[path].label + 1) % s->labels);
 	s->list[path].counters.rerolls++;
 	s->stats->rerolled++;
 }

@@ -37,6 +37,7 @@ struct uccl_paths_cfg {
 	uint16_t n, labels;
 	uint16_t first_label;
 	bool first_stays;	/* path 0 keeps its label, unless it is the only one */
+	uint8_t rails;		/* label l is of rail l % rails; `labels` is a multiple; 0, 1: there is one */
 	struct uccl_tuple_budget *budget; /* of 5-tuples; NULL: no limit */
 	bool writes;		/* there may be direct writes, */
 	bool write_later;	/* but no path carries them before uccl_paths_set_writable */
@@ -61,6 +62,7 @@ struct uccl_paths {
 	struct uccl_path *list;
 	uint16_t *usable;	/* indices of those in service, as many as may be used */
 	uint16_t n, nusable;
+	uint8_t rails;		/* a path stays on its rail, if each has one; 1: none has to */
 	uint16_t labels, next_label;
 	bool first_stays;
 	bool write_later;

@@ -286,6 +286,7 @@ struct uccl_wire_cfg {
 	bool delays_tx; /* the peer knows UCCL_FLAG_DELAY */
 	bool renews;	/* acknowledgements renew the speculative window, each way */
 	bool first_stays;     /* path 0 keeps that label */
+	uint8_t rails;	      /* several NICs as one: label l leaves by number l % rails */
 	struct uccl_tuple_budget *budget; /* labels are 5-tuples, which share it; NULL: no limit */
 	uint8_t unit_tx, unit_rx; /* slots that the peer grants, and ours: see slot_unit.h */
 	uint16_t first_label; /* of path 0, modulo the NIC's labels; the other paths have those that follow */

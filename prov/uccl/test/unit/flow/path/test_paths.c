@@ -34,6 +34,7 @@ static void renew(struct uccl_paths *p, uint16_t path, bool stays, uint64_t now)
 }
 
 static bool brittle, first_stays; /* of the next paths */
+static uint8_t rails;
 static struct uccl_tuple_budget *budget; /* likewise */
 
 static void begin_n(uint16_t n, bool writes, bool later)
@@ -41,8 +42,9 @@ static void begin_n(uint16_t n, bool writes, bool later)
 	static const struct uccl_paths_ops ops = {.changed = changed, .renew = renew};
 	struct uccl_paths_cfg cfg = {
 		.n = n,
-		.labels = LABELS,
-		.first_label = LABELS - 2,
+		.labels = rails > 1 ? LABELS / rails * rails : LABELS,
+		.rails = rails,
+		.first_label = rails > 1 ? 0 : LABELS - 2,
 		.first_stays = first_stays,
 		.budget = budget,
 		.writes = writes,
@@ -367,6 +369,29 @@ TEST(spread__first_ones)
 }
 
 /* The first path keeps its label, the only one that some firewalls admit, unless it is the only path. PROTOCOL R370 */
+/* Another label of the same rail, if each rail has a path. PROTOCOL R385 */
+TEST(reroll__stays_on_its_rail)
+{
+	for (uint8_t n = 1; n <= 4; n++) {
+		rails = n;
+		begin_n(N, false, false);
+		for (int round = 0; round < 3 * N; round++)
+			for (uint16_t i = 0; i < N; i++) {
+				uint16_t label = s.list[i].label;
+
+				uccl_paths_reroll(&s, i);
+				assert_int_not_equal(s.list[i].label, label);
+				assert_int_equal(s.list[i].label % n, label % n);
+			}
+		end();
+		begin_n(1, false, false);
+		uccl_paths_reroll(&s, 0);
+		assert_int_equal(s.list[0].label, n > 1 ? 1 : LABELS - 1);
+		end();
+	}
+	rails = 0;
+}
+
 TEST(reroll__first_stays)
 {
 	first_stays = true;
