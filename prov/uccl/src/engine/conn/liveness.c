@@ -96,6 +96,9 @@ static bool conn_proven_dead(const struct conn *c, uint64_t now)
 		span = UNREACH_START_NS;
 	if (l->unreach >= UNREACH_REPORTS && l->unreach_last - l->unreach_ns >= span)
 		return true;
+	/* Its host refuses connections and packets. It sends few reports: the first one is enough. PROTOCOL R386 */
+	if (l->gone_ns && l->unreach)
+		return true;
 	return l->gone_ns && now - l->gone_ns >= GONE_SILENCE_NS;
 }
 
@@ -152,7 +155,7 @@ static void conn_suspect(struct conn *c, uint64_t now)
 		conn_in_doubt(c);
 		conn_probe(c, now);
 	}
-	engine_scan_at(c->e, c->liveness.suspect_at);
+	engine_scan_at(c->e, conn_proven_dead(c, now) ? now : c->liveness.suspect_at);
 }
 
 void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)

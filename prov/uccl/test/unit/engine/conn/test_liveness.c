@@ -47,6 +47,28 @@ LAN_TEST(report__not_enough, lan_new_open(2))
 	assert_false(lan_conn(l, 0, 1)->peer.open);
 }
 
+/* Its host refuses the liveness connection, too, in either order: one report is enough. PROTOCOL R386 */
+TEST(report__with_gone)
+{
+	for (int first = 0; first < 2; first++) {
+		struct lan *l = lan_new_open(2);
+		const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
+
+		lan_talk(l);
+		l->node[1].asleep = true;
+		for (int i = 0; i < 2; i++) {
+			assert_true(lan_conn(l, 0, 1)->peer.open);
+			if (i == first)
+				lan_event(l, 0, UCCL_RX_GONE, at);
+			else
+				lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
+			lan_pass(l, MS);
+		}
+		assert_false(lan_conn(l, 0, 1)->peer.open);
+		lan_free(l);
+	}
+}
+
 /* It was heard after the report: it lives, whatever was reported. PROTOCOL R48 */
 LAN_TEST(report__heard_since, lan_new_open(2))
 {
