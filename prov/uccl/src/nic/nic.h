@@ -25,7 +25,6 @@ struct uccl_nic_caps {
 	bool write_async;	/* the payload of writes may be reused only after UCCL_RX_SENT, despite tx_sync */
 	bool placements;	/* rx() can put payload to predicted places (its argument `places`) */
 	bool find_mtu;		/* the path MTU may be less than the NIC's, so the engine must discover it (RFC 8899) */
-	bool reliable;		/* the NIC itself retransmits (RC) */
 	bool marks;		/* packets are sent as ECN capable, and rx() says which ones were marked (RFC 3168) */
 	uint32_t train_bytes;	/* most bytes of a packet train (nic/gso.h); 0: no trains */
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */

@@ -400,7 +400,6 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->nic.caps = w->packets->caps;
 	w->nic.caps.write_max = uccl_verbs_write_max(&w->ud->port, attr->write_bytes);
 	w->nic.caps.write_brittle = uccl_verbs_write_brittle(&w->ud->port, type, attr->write_bytes);
-	w->nic.caps.reliable = type == IBV_QPT_RC;
 	w->nic.caps.write_async = true;
 	w->nic.caps.dereg_fences = true;
 	err = uccl_uc_dev_get(lib, clock, type, attr, w);

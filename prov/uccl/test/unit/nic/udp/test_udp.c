@@ -196,7 +196,7 @@ TEST(open__loopback_caps)
 
 	assert_string_equal(nic->ops->name, "udp");
 	assert_int_equal(nic->caps.mtu, 65507);
-	assert_true(nic->caps.tx_sync && nic->caps.placements && !nic->caps.reliable);
+	assert_true(nic->caps.tx_sync && nic->caps.placements);
 	assert_int_equal(nic->caps.write_max, 0);
 	assert_int_equal(nic->caps.labels, 512);
 	assert_int_equal(nic->caps.train_bytes, 65000);

@@ -274,7 +274,7 @@ TEST_IN(open__caps, begin, end)
 	assert_int_equal(n->caps.write_max, 0);
 	assert_int_equal(n->caps.labels, 64);
 	assert_true(n->caps.tx_sync);
-	assert_false(n->caps.placements || n->caps.reliable);
+	assert_false(n->caps.placements);
 	assert_true(n->caps.link_bps == 100000000000ull);
 	assert_in_range(n->caps.rx_slots, 900, 1100);
 	assert_int_equal(a.ip[15], 1);
