@@ -84,7 +84,7 @@ TEST(joined__bounded)
 {
 	n = 0;
 	for (int i = 0; i < 10; i++) {
-		char name[8];
+		char name[16];
 
 		snprintf(name, sizeof(name), "e%d", i);
 		add(name, 25, 10);
