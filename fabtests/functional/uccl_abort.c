@@ -337,6 +337,20 @@ static void all_end(struct conf_ep *e, struct conf_op *ops, bool stopped)
 	}
 }
 
+/* Post a send. A peer whose end is known already refuses it (`may_end`): then it has ended. */
+static void send_or_end(struct conf_ep *e, fi_addr_t to, uint32_t i, uint32_t len, uint32_t key, struct conf_op *op,
+			bool may_end)
+{
+	ssize_t rc;
+
+	*op = (struct conf_op){0};
+	while ((rc = fi_tsend(e->ep, many[i], len, NULL, to, key, op)) == -FI_EAGAIN)
+		conf_progress(e);
+	conf_check(!rc || (may_end && rc == -FI_ECONNABORTED), "fi_tsend: %s", fi_strerror((int)-rc));
+	op->done = rc != 0;
+	op->err = (int)-rc;
+}
+
 static void process_case(bool stopped)
 {
 	static struct conf_op ops[AT_ONCE];
@@ -355,13 +369,13 @@ static void process_case(bool stopped)
 	for (uint32_t round = 0; round < 3 * conf_factor; round++) {
 		for (uint32_t i = 0; i < AT_ONCE; i++) {
 			uint32_t len = 1 + random_below(EACH), key = round * AT_ONCE + i;
+			bool last = round + 1 == 3 * conf_factor;
 
-			/* The last ones find a silent peer. */
+			/* The last ones find a silent peer, or one whose end is known. */
 			if (i == AT_ONCE / 2)
-				kill(p.pid, stopped ? SIGSTOP : round + 1 < 3 * conf_factor ? SIGCONT : SIGKILL);
+				kill(p.pid, stopped ? SIGSTOP : last ? SIGKILL : SIGCONT);
 			conf_fill(many[i], len, key);
-			ops[i] = (struct conf_op){0};
-			conf_post(&e, (struct conf_ep *)NULL, fi_tsend(e.ep, many[i], len, NULL, to, key, &ops[i]));
+			send_or_end(&e, to, i, len, key, &ops[i], !stopped && last && i >= AT_ONCE / 2);
 			for (uint32_t n = random_below(4); n; n--)
 				conf_poll(&e);
 		}
