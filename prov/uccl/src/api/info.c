@@ -323,7 +323,7 @@ static int keep_together(const struct query *q, struct uccl_candidate *c, int n)
 	return uccl_order_keep(c, n, &asked);
 }
 
-/* Find the interface that has source address i, or the joined ones of which the first has it. */
+/* Find the interface with source address i, or the joined interfaces whose first one has that address. */
 static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *list, int n, struct uccl_ifaddr *one)
 {
 	unsigned int rank;

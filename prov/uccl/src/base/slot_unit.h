@@ -22,7 +22,7 @@ struct uccl_slot_queue {
 };
 
 /*
- * The memory that a packet of so many bytes takes in a socket's queue at most, as Linux counts it (sk_buff.truesize).
+ * The most memory that a packet of `len` bytes takes in a socket's queue, as Linux counts it (sk_buff.truesize).
  * Drivers of NICs give a packet a page at least. What was sent on this host lies in a block of a power of two up to 16
  * KiB, and in pages beyond that: some 400 bytes are for headers, and 256 for the sk_buff.
  */
@@ -31,7 +31,7 @@ static inline uint32_t uccl_slot_bytes(uint32_t len)
 	return (uint32_t)uccl_max(4096 + 768, uccl_min(2 * (uint64_t)len + 1024, (uint64_t)len + 8832));
 }
 
-/* The slots that a packet of so many bytes takes. */
+/* The slots that a packet of `len` bytes takes. `unit`: see uccl_slot_queue. */
 static inline uint32_t uccl_slot_count(uint8_t unit, uint32_t len)
 {
 	return unit ? (uccl_slot_bytes(len) + (1u << unit) - 1) >> unit : 1;

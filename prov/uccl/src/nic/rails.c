@@ -21,17 +21,16 @@
 #include "nic/nic.h"
 
 #define TX_RUN 64 /* packets that are handed to a rail at once */
-#define RAILS_MAX UCCL_RAILS_MAX
 /* A record of places, for each rail but the first: kind (1), rail (1), port (2), scope (4), pad (2), 0 (6), ip (16). */
 #define PLACE_KIND 128
 #define PLACE_LEN 32
 
-_Static_assert(PLACE_LEN <= UCCL_NIC_RECORD && RAILS_MAX <= 8, "a place in a record; a bit for each rail");
+_Static_assert(PLACE_LEN <= UCCL_NIC_RECORD && UCCL_RAILS_MAX <= 8, "a place in a record; a bit for each rail");
 
 struct rails_peer {
 	struct uccl_nic_peer *inner;	      /* of the first rail */
-	struct uccl_nic_addr place[RAILS_MAX]; /* as rails are numbered; */
-	bool known[RAILS_MAX];		      /* false: not told yet, or refused */
+	struct uccl_nic_addr place[UCCL_RAILS_MAX]; /* as rails are numbered; */
+	bool known[UCCL_RAILS_MAX];		      /* false: not told yet, or refused */
 	uint8_t told;			      /* the peer told of these, by bits */
 	int sent;			      /* we told of so many */
 	uint64_t id;
@@ -47,7 +46,7 @@ struct rails_alias {
 
 /* Memory of a device that all rails can read, as each of them knows it. */
 struct rails_source {
-	void *of[RAILS_MAX];
+	void *of[UCCL_RAILS_MAX];
 };
 
 struct rails {
@@ -55,8 +54,8 @@ struct rails {
 	struct uccl_nic_ops ops;
 	int n;
 	bool writes; /* rails have direct writes */
-	struct uccl_nic *rail[RAILS_MAX]; /* the first is the one that peers know */
-	enum uccl_link link[RAILS_MAX], reported;
+	struct uccl_nic *rail[UCCL_RAILS_MAX]; /* the first is the one that peers know */
+	enum uccl_link link[UCCL_RAILS_MAX], reported;
 	int turn; /* whose packets are taken first */
 	struct rails_peer *peers;
 	struct rails_alias *aliases;
@@ -397,7 +396,7 @@ static bool places_valid(const struct rails *r, const struct rails_peer *p, cons
 	for (uint32_t at = 0; at < len; at += PLACE_LEN) {
 		uint8_t i = buf[at + 1];
 
-		if (buf[at] != PLACE_KIND || !i || i >= RAILS_MAX || told & 1u << i || !uccl_get16(buf + at + 2) ||
+		if (buf[at] != PLACE_KIND || !i || i >= UCCL_RAILS_MAX || told & 1u << i || !uccl_get16(buf + at + 2) ||
 		    !uccl_get32(buf + at + 4) == r->writes || !uccl_get16(buf + at + 8) == r->writes ||
 		    memcmp(buf + at + 10, zero, 6) || !memcmp(buf + at + 16, zero, 16))
 			return false;
@@ -655,7 +654,7 @@ int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **n
 	int rc = r ? 0 : -FI_ENOMEM;
 
 	for (int i = 0; i < n; i++)
-		if (n < 2 || n > RAILS_MAX || !fits(rail[i], rail[0]->ops->prepare != NULL))
+		if (n < 2 || n > UCCL_RAILS_MAX || !fits(rail[i], rail[0]->ops->prepare != NULL))
 			rc = -FI_EINVAL;
 	if (rc) {
 		for (int i = 0; i < n; i++)

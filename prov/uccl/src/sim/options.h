@@ -28,7 +28,7 @@
 	X(liveness, 1, "NIC tells of closed peers (GONE)")                                                             \
 	X(icmp, 1, "NIC tells of closed ports (UNREACH)")                                                              \
 	X(slots, 256, "receive slots of a NIC's queue")                                                                \
-	X(slot_unit, 0, "2^x: the queue is of bytes, as a socket's: a slot is so many; 0: a packet takes one slot")    \
+	X(slot_unit, 0, "x: a slot of the queue is 2^x bytes, as of a socket; 0: a packet takes one slot") \
 	X(tx_depth, 256, "sends a NIC may have under way")                                                             \
 	X(read_us, 5, "a NIC reads and reports sends up to this late")                                                 \
 	X(fence_us, 100, "a fence takes up to this long")                                                              \

@@ -26,7 +26,6 @@ bool uccl_place_joined(const struct uccl_params *p, const char *name)
 
 void uccl_place_auto(struct uccl_params *p, const char *opened)
 {
-	const struct uccl_hwloc *hwloc = uccl_hwloc_find();
 	struct uccl_ifaddr *list = NULL;
 	char name[UCCL_IFADDR_NAME] = "";
 	unsigned int *distance;
@@ -51,7 +50,8 @@ void uccl_place_auto(struct uccl_params *p, const char *opened)
 		if (!uccl_sysfs_running(UCCL_SYSFS, list[i].name))
 			continue;
 		if (uccl_near_bound(&near))
-			distance[kept] = uccl_near_distance(&near, uccl_near_nic(UCCL_SYSFS, hwloc, list[i].name));
+			distance[kept] = uccl_near_distance(
+				&near, uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), list[i].name));
 		list[kept++] = list[i];
 	}
 	if (distance)
@@ -90,7 +90,8 @@ static void port_place(const struct uccl_verbs_port *port, struct uccl_ifaddr *o
 
 /*
  * One NIC of the name s[0..len), which joins several of list[0..n). 0: it does not, or one of them is not there. The
- * first of them is the place that peers know, so it has a link (`up`); others may get theirs later. PROTOCOL R252
+ * first of them is the place that peers know, so it has a link (`up`; NULL: all have one); others may get theirs later.
+ * PROTOCOL R252
  */
 static int rails_join(const struct uccl_ifaddr *list, const bool *up, int n, const char *s, size_t len,
 		      struct uccl_ifaddr *out)
@@ -106,7 +107,7 @@ static int rails_join(const struct uccl_ifaddr *list, const bool *up, int n, con
 		for (i = 0; i < n; i++)
 			if (strlen(list[i].name) == rail_len(part) && !strncmp(list[i].name, part, rail_len(part)))
 				break;
-		if (i == n || (part == s && !up[i]))
+		if (i == n || (part == s && up && !up[i]))
 			return 0;
 		if (part == s) {
 			*out = list[i];
@@ -122,7 +123,7 @@ static int rails_join(const struct uccl_ifaddr *list, const bool *up, int n, con
 	return 1;
 }
 
-/* Add those that FI_UCCL_NIC joins to (*list)[0..n), of which it keeps those that are up. */
+/* Drop from (*list)[0..n) the NICs that are not `up` (NULL: all are), and add the NICs that FI_UCCL_NIC joins. */
 static int rails_add(const struct uccl_params *p, struct uccl_ifaddr **list, const bool *up, int n)
 {
 	struct uccl_ifaddr *all = calloc((size_t)(n + rails_wanted(p)), sizeof(*all));
@@ -131,7 +132,7 @@ static int rails_add(const struct uccl_params *p, struct uccl_ifaddr **list, con
 	if (!all)
 		return -FI_ENOMEM;
 	for (int i = 0; i < n; i++)
-		if (up[i])
+		if (!up || up[i])
 			all[kept++] = (*list)[i];
 	for (const char *s = p->nic.names; *s;) {
 		size_t len = strcspn(s, ",");
@@ -174,15 +175,10 @@ static int rdma_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 static int socket_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 {
 	int n = uccl_ifaddr_list(list), all;
-	bool *up;
 
 	if (n <= 0 || !rails_wanted(p))
 		return n;
-	up = malloc((size_t)n * sizeof(*up));
-	if (up)
-		memset(up, true, (size_t)n * sizeof(*up));
-	all = up ? rails_add(p, list, up, n) : -FI_ENOMEM;
-	free(up);
+	all = rails_add(p, list, NULL, n);
 	if (all < 0) {
 		free(*list);
 		*list = NULL;

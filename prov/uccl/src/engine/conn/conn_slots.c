@@ -81,7 +81,7 @@ void conn_slots_known(struct conn *c)
 	c->hs.mine.slots = (uint16_t)c->slots.grant.slots;
 }
 
-/* The peer's packets have at most so many bytes: those of the parameters, so both sides know it. PROTOCOL R376 */
+/* Slots of the longest packet of the peer. Both sides know its length from the parameters. PROTOCOL R376 */
 static uint32_t packet_slots(const struct conn *c, uint8_t unit)
 {
 	return uccl_slot_count(unit, (uint32_t)uccl_min(c->hs.mine.mtu, c->hs.theirs.mtu));
