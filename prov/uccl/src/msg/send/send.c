@@ -259,6 +259,12 @@ static struct send_plan send_decide(const struct uccl_op *op)
 	} else {
 		plan.ahead = unsolicited_bytes(op, plan.first);
 		plan.protocol = plan.ahead > plan.first ? SEND_UNSOLICITED : SEND_RENDEZVOUS;
+		/*
+		 * CTS comes before its turn does. A short envelope leaves at once, and not between payload whose
+		 * place the receiver predicts. PROTOCOL R263
+		 */
+		if (plan.protocol == SEND_RENDEZVOUS && uccl_sendq_waits(&p->flow.sendq))
+			plan.first = plan.ahead = 0;
 	}
 	return plan;
 }

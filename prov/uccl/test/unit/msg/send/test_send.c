@@ -39,8 +39,9 @@ TEST(send__sizes)
 DUO_TEST(send__eager_limit, duo_open())
 {
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	duo_run(d, SECOND / 2);
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
-	duo_run(d, SECOND);
+	duo_run(d, SECOND / 2);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	assert_null(duo_next(d, 0));
 	/* The first chunk of the second is all that came. */
@@ -56,6 +57,25 @@ static enum duo_verdict hold_cts(struct duo *d, const struct duo_pkt *p)
 static enum duo_verdict hold_data(struct duo *d, const struct duo_pkt *p)
 {
 	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA ? DUO_HOLD : DUO_PASS;
+}
+
+/* Behind payload that waits the envelope has none: it leaves at once, and CTS comes in time. PROTOCOL R263 */
+DUO_TEST(send__no_payload_behind_others, duo_open())
+{
+	duo_fill(src, 80000, 3);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(duo_send(d, 0, 0, src + i * 40000, 40000, 0, DUO_CTX(i)), 0);
+	duo_run(d, SECOND / 10);
+	assert_int_equal(d->side[1].m.unexpected.bytes, DUO_CHUNK);
+	for (int i = 0; i < 2; i++)
+		duo_recv(d, 1, 0, dst + i * 40000, 40000, 0, 0, DUO_CTX(i));
+	duo_run(d, SECOND);
+	for (int i = 0; i < 2; i++) {
+		duo_expect_from(d, 0, DUO_CTX(i), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(i), 0, 40000);
+	}
+	assert_memory_equal(dst, src, 80000);
+	duo_quiet(d);
 }
 
 /* So many of its bytes are unsolicited: full packets behind the envelope's, four times the eager limit at most. */
