@@ -61,6 +61,13 @@ enum uccl_windows {
 
 struct uccl_xsk_set;
 
+/* Whether to keep a kernel-held liveness connection to every peer. */
+enum uccl_nic_liveness {
+	UCCL_LIVENESS_OFF,
+	UCCL_LIVENESS_ON,   /* if its port is taken, the NIC opens without, and a line for people says so */
+	UCCL_LIVENESS_MUST, /* if bind.port is taken for it, -FI_EADDRINUSE: the caller tries another one */
+};
+
 /* How to open a back end. Strings are borrowed for the call. */
 struct uccl_nic_attr {
 	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
@@ -73,7 +80,7 @@ struct uccl_nic_attr {
 	uint64_t nodes;			/* NUMA nodes near the NIC, one bit each, for its memory; 0: unknown */
 	struct uccl_ports ports;	/* range for the ports of all sockets but bind.port; all zero: any */
 	uint16_t labels;		/* most entropy labels, if labels cost ports; 0: what the back end has */
-	bool liveness;			/* keep a kernel-held liveness connection to every peer */
+	enum uccl_nic_liveness liveness;
 	bool timestamps;		/* fill uccl_rx.age_ns */
 	bool ecn;			/* send packets as ECN capable, if the back end can */
 	enum uccl_xdp_mode xdp_mode;

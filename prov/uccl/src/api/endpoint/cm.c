@@ -70,7 +70,7 @@ void uccl_cm_asked(struct uccl_ep *ep, uint64_t number, const struct uccl_addr *
 	cm->peer = *peer;
 	cm->name = *listener;
 	src.port = 0;	/* the listener has that one */
-	uccl_ep_set_src(ep, &src, false);
+	uccl_ep_set_src(ep, &src, false, false);
 }
 
 bool uccl_cm_name(const struct uccl_ep *ep, struct uccl_addr *out)

@@ -290,7 +290,7 @@ static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 		return -FI_EOPBADSTATE;
 	rc = uccl_ep_src_from_name(&src, ep->attr.addr_format, addr, addrlen);
 	if (!rc)
-		uccl_ep_set_src(ep, &src, false);
+		uccl_ep_set_src(ep, &src, false, false);
 	return rc;
 }
 
@@ -394,7 +394,7 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t dirs,
 		return -FI_EINVAL;
 	}
 	uccl_ep_configure(ep, info, dirs);
-	uccl_ep_set_src(ep, &src, false);
+	uccl_ep_set_src(ep, &src, false, false);
 	ep->self.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->self.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);

@@ -159,7 +159,7 @@ static int give_address(struct pep *p, struct uccl_ep *ep)
 		src = &p->ep->run.src;
 		if (p->ep->driver.engine && !uccl_engine_addr(p->ep->driver.engine)->nic.pad)
 			src = &uccl_engine_addr(p->ep->driver.engine)->nic;
-		uccl_ep_set_src(ep, src, false);
+		uccl_ep_set_src(ep, src, false, false);
 		uccl_ep_stop(p->ep);
 		p->given = true;
 		rc = 0;

@@ -48,7 +48,8 @@ static bool outside(const struct uccl_ports *range, const struct uccl_ep *ep)
 	return uccl_ports_limited(range) && ep->run.src_port_range && ep->run.src.port > range->last;
 }
 
-static int start_one(struct uccl_sep *sep, unsigned int i)
+/* `last`: no other ports are tried, so an endpoint that must go without liveness is better than none. */
+static int start_one(struct uccl_sep *sep, unsigned int i, bool last)
 {
 	struct uccl_nic_addr src = sep->src;
 	struct uccl_addr id = sep->addr;
@@ -60,7 +61,7 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 	/* On RDMA NICs no ports are consecutive: the first context knows the addresses of the others. */
 	if (i)
 		src.port = id.nic.pad ? 0 : id.nic.port;
-	uccl_ep_set_src(ep, &src, !sep->src.port);
+	uccl_ep_set_src(ep, &src, !sep->src.port, !sep->src.port && !last);
 	if (i && outside(&sep->domain->params.nic.ports, ep))
 		return -FI_EADDRINUSE;
 	uccl_driver_lock(&ep->driver);
@@ -101,7 +102,7 @@ static int start_all(struct uccl_sep *sep)
 	for (int tries = 0; tries < START_TRIES; tries++) {
 		rc = 0;
 		for (unsigned int i = 0; i < sep->n && !rc; i++)
-			rc = start_one(sep, i);
+			rc = start_one(sep, i, tries == START_TRIES - 1);
 		if (!rc) {
 			addresses_publish(sep);
 			return 0;

@@ -96,7 +96,8 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.windows = uccl_params_windows(p),
 		.budget = &qp_budget,
 		.ports = p->nic.ports,
-		.liveness = p->conn.peer_liveness,
+		.liveness = !p->conn.peer_liveness ? UCCL_LIVENESS_OFF :
+			    ep->run.src_port_again ? UCCL_LIVENESS_MUST : UCCL_LIVENESS_ON,
 		.timestamps = true,
 		.ecn = p->nic.ecn,
 		.data_class = tos(p->nic.dscp),
@@ -126,7 +127,10 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 
 		uccl_address_place_text(&ep->run.src, place, sizeof(place));
 		/* The back end's own line names the cause, if it knows one. */
-		UCCL_API_LOG(told == uccl_notice_warnings() ? FI_LOG_WARN : FI_LOG_INFO, FI_LOG_EP_CTRL,
+		UCCL_API_LOG(told == uccl_notice_warnings() && !(rc == -FI_EADDRINUSE && ep->run.src_port_again) ?
+				     FI_LOG_WARN :
+				     FI_LOG_INFO,
+			     FI_LOG_EP_CTRL,
 			     "cannot open an endpoint at %s on interface %s: %s\n", place, ep->domain->name,
 			     uccl_lib.strerror(-rc));
 		return rc;
@@ -312,10 +316,11 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	return rc;
 }
 
-void uccl_ep_set_src(struct uccl_ep *ep, const struct uccl_nic_addr *src, bool range)
+void uccl_ep_set_src(struct uccl_ep *ep, const struct uccl_nic_addr *src, bool range, bool again)
 {
 	ep->run.src = *src;
 	ep->run.src_port_range = range;
+	ep->run.src_port_again = again;
 }
 
 int uccl_ep_src_from_name(struct uccl_nic_addr *src, uint32_t addr_format, const void *addr, size_t addrlen)

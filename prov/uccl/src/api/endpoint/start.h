@@ -12,8 +12,11 @@
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity);
 void uccl_ep_stop(struct uccl_ep *ep);
 
-/* Set the address to bind, before the engine opens. `range`: the provider chose its port, one of consecutive ports. */
-void uccl_ep_set_src(struct uccl_ep *ep, const struct uccl_nic_addr *src, bool range);
+/*
+ * Set the address to bind, before the engine opens. `range`: the provider chose its port, one of consecutive ports.
+ * `again`: the caller tries another port if this one is taken for data or for liveness, so no line for people says so.
+ */
+void uccl_ep_set_src(struct uccl_ep *ep, const struct uccl_nic_addr *src, bool range, bool again);
 /* fi_setname(3): change *src to `addr`. A wildcard changes only the port. -FI_EINVAL: no address of this format. */
 int uccl_ep_src_from_name(struct uccl_nic_addr *src, uint32_t addr_format, const void *addr, size_t addrlen);
 /* From now on the endpoint's address cannot be asked for (run.named). */

@@ -100,6 +100,7 @@ struct uccl_ep_cache {
 struct uccl_ep_run {
 	struct uccl_nic_addr src;	/* address to bind; port 0: any. RDMA NICs: pad 0, port for `named` */
 	bool src_port_range;		/* the provider chose the port, one of consecutive ports */
+	bool src_port_again;		/* if it is taken, another one is tried */
 	struct uccl_xsk_set *queues;	/* AF_XDP queues of its NIC and its lanes */
 	struct uccl_live *live;		/* file for uccl_top */
 	struct uccl_named *named;	/* responder at src.port that tells its address (RDMA NICs) */

@@ -231,7 +231,7 @@ static int place_choose(const struct uccl_nic_attr *attr, struct uccl_nic_addr *
 }
 
 /* Bind the receive socket, and with it the liveness listener to the same port. */
-static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool liveness)
+static int ports_open(struct udp *u, const struct uccl_nic_addr *at, enum uccl_nic_liveness liveness)
 {
 	struct uccl_ports_walk walk = uccl_ports_walk();
 	struct sockaddr_storage sa;
@@ -246,7 +246,7 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 			UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: no port is free for UDP and TCP both, so the "
 						"end of a peer's process is noticed late; give a larger range",
 				 u->ports.first, u->ports.last);
-			return ports_open(u, at, false);
+			return ports_open(u, at, UCCL_LIVENESS_OFF);
 		}
 		if (u->rx_fd < 0)
 			return u->rx_fd;
@@ -264,6 +264,11 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 		err = uccl_udp_live_open(&bound, id, &u->ports, &u->live);
 		if (!err)
 			return 0;
+		if (err == -FI_EADDRINUSE && at->port && liveness == UCCL_LIVENESS_MUST) {
+			uccl_own_close(u->rx_fd);
+			u->rx_fd = -1;
+			return err;
+		}
 		if (err != -FI_EADDRINUSE || at->port ||
 		    (tries == UDP_PORT_TRIES && !uccl_ports_limited(&u->ports))) {
 			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: %s, so the end of a peer's process is noticed late; free "

@@ -2,8 +2,13 @@
 /* Scalable endpoints over the real engine, on loopback. */
 #include "../world.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <rdma/fi_rma.h>
 
+#include "api/lib/notice.h"
 #include "flow/wire/addr.h"
 #include "../../tests.h"
 
@@ -181,6 +186,36 @@ TEST(context__ports_in_range)
 	for (int i = 0; i < CTX; i++)
 		send_one(&p, i, CTX - 1 - i, 3000);
 	pair_close(&p);
+}
+
+/*
+ * Ports of a row that others have, for data or for liveness, are no fault: another row is taken, and people read
+ * nothing. Of the first ports of the range another program has every second one.
+ */
+TEST(context__ports_taken)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	unsigned int warnings = uccl_notice_warnings();
+	int fd[12];
+
+	for (int i = 0; i < 12; i++) {
+		fd[i] = socket(AF_INET, (i & 2 ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
+		at.sin_port = htons((uint16_t)(31301 + 2 * i));
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&at, sizeof(at)), 0);
+		if (i & 2)
+			assert_int_equal(listen(fd[i], 1), 0);
+	}
+	setenv("FI_UCCL_PORTS", "31300-31449", 1);
+	for (int i = 0; i < 10; i++) {
+		struct pair p;
+
+		pair_open(&p);
+		pair_close(&p);
+	}
+	unsetenv("FI_UCCL_PORTS");
+	assert_int_equal(uccl_notice_warnings(), warnings);
+	for (int i = 0; i < 12; i++)
+		close(fd[i]);
 }
 
 /* The first contexts find ports, the last do not: 2 * CTX in a row are wanted. */

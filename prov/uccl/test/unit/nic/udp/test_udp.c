@@ -237,6 +237,14 @@ TEST(open__fixed_port)
 	nic->ops->close(nic);
 }
 
+static char said[2048];
+
+static void note(int level, const char *func, int line, const char *text)
+{
+	if (level == UCCL_LOG_WARN)
+		snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", text);
+}
+
 /* A TCP listener of somebody else at our fixed port costs liveness only. */
 TEST(open__fixed_port_without_tcp)
 {
@@ -264,6 +272,13 @@ TEST(open__fixed_port_without_tcp)
 	assert_int_equal(nic->ops->connect(nic, &attr.bind, 1, 1, &peer), 0);
 	nic->ops->disconnect(nic, peer);
 	nic->ops->close(nic);
+	/* A caller that tries another port wants liveness, and there is nothing to tell people. */
+	attr.liveness = UCCL_LIVENESS_MUST;
+	said[0] = '\0';
+	uccl_log_set(note, UCCL_LOG_WARN);
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_EADDRINUSE);
+	uccl_log_set(NULL, 0);
+	assert_string_equal(said, "");
 	close(fd);
 }
 
@@ -299,14 +314,6 @@ static bool in_range(const struct uccl_ports *r, int fd)
 
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
 	return ntohs(sa.sin_port) >= r->first && ntohs(sa.sin_port) <= r->last;
-}
-
-static char said[2048];
-
-static void note(int level, const char *func, int line, const char *text)
-{
-	if (level == UCCL_LOG_WARN)
-		snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", text);
 }
 
 static void send_labels(struct uccl_nic *from, struct uccl_nic *to, int labels)
