@@ -31,6 +31,7 @@
 #include "api/offer/source.h"
 #include "api/offer/sysfs.h"
 #include "nic/ifaddr.h"
+#include "nic/nic.h"
 
 /* Most addresses of one name that are used. */
 #define RESOLVE_MAX 16
@@ -438,7 +439,12 @@ static bool warn_unknown_names(const struct uccl_params *p, const struct uccl_if
 		for (int i = 0; i < n && !known; i++)
 			known = uccl_nicname_matches(&one, list[i].name);
 		warned |= !known;
-		if (!known)
+		if (!known && strchr(one.text, '+'))
+			uccl_warn(FI_LOG_CORE,
+				  "FI_UCCL_NIC: %s cannot be joined%s: that takes 2 to %d different interfaces of "
+				  "those that are up here with an address: %s\n",
+				  one.text, used, UCCL_RAILS_MAX, names);
+		else if (!known)
 			uccl_warn(FI_LOG_CORE,
 				  "FI_UCCL_NIC: no interface %s with an address is up here%s; those that are: %s\n",
 				  one.text, used, names);

@@ -88,6 +88,25 @@ static void port_place(const struct uccl_verbs_port *port, struct uccl_ifaddr *o
 	out->link_bps = port->link_bps;
 }
 
+/* A name of two rails and more, as many as can be joined, none of which has no name or is named twice. */
+static bool rails_distinct(const char *s, size_t len)
+{
+	const char *end = s + len;
+	int parts = 0;
+
+	for (const char *part = s;; part += rail_len(part) + 1, parts++) {
+		size_t n = rail_len(part);
+
+		for (const char *before = s; before < part; before += rail_len(before) + 1)
+			if (rail_len(before) == n && !strncmp(before, part, n))
+				return false;
+		if (!n)
+			return false;
+		if (part + n == end)
+			return parts > 0 && parts < UCCL_RAILS_MAX;
+	}
+}
+
 /*
  * One NIC of the name s[0..len), which joins several of list[0..n). 0: it does not, or one of them is not there. The
  * first of them is the place that peers know, so it has a link (`up`; NULL: all have one); others may get theirs later.
@@ -98,7 +117,7 @@ static int rails_join(const struct uccl_ifaddr *list, const bool *up, int n, con
 {
 	const char *end = s + len;
 
-	if (!memchr(s, '+', len) || len >= sizeof(out->name))
+	if (len >= sizeof(out->name) || !rails_distinct(s, len))
 		return 0;
 	memset(out, 0, sizeof(*out));
 	for (const char *part = s; part < end; part += rail_len(part) + 1) {

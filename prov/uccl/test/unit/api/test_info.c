@@ -733,6 +733,7 @@ static const char *source_text(void)
  */
 TEST(getinfo__host_with_containers)
 {
+	static const char *const not_joined[] = { "nic0+", "+nic0", "+", "nic0+nic0", "nic0++docker0", "nic0+eth7" };
 	int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 	bool ready = !unshare(CLONE_NEWNET) &&
 		     !system("ip link set lo up && ip link add nic0 type bridge && ip link set nic0 up && "
@@ -766,6 +767,13 @@ TEST(getinfo__host_with_containers)
 		world_listen(FI_LOG_WARN);
 		assert_string_equal(offered("nic0,eth?", NULL), "nic0");
 		assert_non_null(strstr(world_heard(), "no interface eth? with an address is up here; nic0 is used"));
+		assert_string_equal(offered("nic0+docker0", NULL), "nic0+docker0");
+		for (size_t i = 0; i < uccl_array_len(not_joined); i++) {
+			world_listen(FI_LOG_WARN);
+			assert_string_equal(offered(not_joined[i], NULL), "nothing");
+			assert_non_null(strstr(world_heard(), not_joined[i]));
+			assert_non_null(strstr(world_heard(), "cannot be joined: that takes 2 to 8 different"));
+		}
 	}
 	if (home >= 0)
 		assert_int_equal(setns(home, CLONE_NEWNET) && ready, 0);
