@@ -42,33 +42,40 @@ static int file_open(const char *name)
 	return -1;
 }
 
-/* The file of this process: a folder (DIR/) gets one whose name says the rank. */
-static void stats_name(char *name, size_t size, const char *where, const struct uccl_process *me)
+/* A folder: one that is there, or DIR/, which may have to be made. */
+static bool is_folder(const char *where)
 {
 	size_t len = strlen(where);
+	struct stat st;
 
-	if (!len || where[len - 1] != '/') {
+	return (len && where[len - 1] == '/') || (!stat(where, &st) && S_ISDIR(st.st_mode));
+}
+
+/* The file of this process: a folder gets one whose name says the rank. */
+static void stats_name(char *name, size_t size, const char *where, const struct uccl_process *me)
+{
+	if (!is_folder(where)) {
 		snprintf(name, size, "%s.%" PRId64, where, me->pid);
 		return;
 	}
 	/* Other processes of the job make it at the same time. If it cannot be made, open() tells why. */
 	(void)mkdir(where, 0700);
 	if (me->rank < 0)
-		snprintf(name, size, "%s%s.%" PRId64, where, me->host, me->pid);
+		snprintf(name, size, "%s/%s.%" PRId64, where, me->host, me->pid);
 	else
-		snprintf(name, size, "%srank-%" PRId64 ".%s.%" PRId64, where, me->rank, me->host, me->pid);
+		snprintf(name, size, "%s/rank-%" PRId64 ".%s.%" PRId64, where, me->rank, me->host, me->pid);
 }
 
 /* True if a file can be made there; otherwise errno says why not. */
 static bool folder_is_writable(const char *where)
 {
-	const char *slash = strrchr(where, '/');
+	const char *slash = is_folder(where) ? where + strlen(where) : strrchr(where, '/');
 	size_t len = slash ? (size_t)(slash - where) : 0;
 	char folder[UCCL_PARAM_TEXT];
 
 	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)uccl_max(len, (size_t)1) : 1, slash ? where : ".");
 	/* Other processes of the job make DIR/ at the same time. */
-	if (slash && !slash[1])
+	if (is_folder(where))
 		(void)mkdir(folder, 0700);
 	return !faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS);
 }

@@ -258,6 +258,13 @@ TEST(write__folder)
 	snprintf(name, sizeof(name), "%s/rank-12.%s.%d", where, host, (int)getpid());
 	slurp(name);
 	assert_int_equal(counter("rank"), 12);
+	/* One that is there needs no slash. */
+	close_with(where);
+	snprintf(name, sizeof(name), "%s/%s.%d", where, host, (int)getpid());
+	slurp(name);
+	world_listen(FI_LOG_WARN);
+	uccl_stats_check(where);
+	assert_string_equal(world_heard(), "");
 	assert_int_equal(rmdir(where), 0);
 }
 
