@@ -110,17 +110,32 @@ static void progress(void *arg)
 		completions(s);
 }
 
-static void message_post(struct serving *s, int i, struct context *c, char *buf, size_t size, bool send)
+static void receive(struct serving *s, int i, struct context *c, char *buf, size_t size)
 {
-	struct endpoint *e = &s->ep[s->client ? i : 0];
 	void *desc = s->message_mr ? fi_mr_desc(s->message_mr) : NULL;
 	ssize_t rc;
 
 	c->done = false;
-	while ((rc = send ? fi_send(e->ep, buf, size, desc, s->peer[i], c) :
-			    fi_recv(e->ep, buf, size, desc, FI_ADDR_UNSPEC, c)) == -FI_EAGAIN)
+	while ((rc = fi_recv(s->ep[s->client ? i : 0].ep, buf, size, desc, FI_ADDR_UNSPEC, c)) == -FI_EAGAIN)
 		completions(s);
-	check(send ? "fi_send" : "fi_recv", rc);
+	check("fi_recv", rc);
+}
+
+/*
+ * Programs that wait for an answer, such as Mercury, want their buffer back and no other word of delivery. (Writes are
+ * completed by delivery, because a note follows them.)
+ */
+static void message_send(struct serving *s, int i, struct context *c, char *buf, size_t size)
+{
+	void *desc = s->message_mr ? fi_mr_desc(s->message_mr) : NULL;
+	struct iovec iov = {.iov_base = buf, .iov_len = size};
+	struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = s->peer[i], .context = c};
+	ssize_t rc;
+
+	c->done = false;
+	while ((rc = fi_sendmsg(s->ep[s->client ? i : 0].ep, &msg, FI_COMPLETION | FI_INJECT_COMPLETE)) == -FI_EAGAIN)
+		completions(s);
+	check("fi_sendmsg", rc);
 }
 
 /* ---- requests and answers */
@@ -128,7 +143,7 @@ static void message_post(struct serving *s, int i, struct context *c, char *buf,
 /* The server's receives take requests of all sizes, and notes. */
 static void receive_post(struct serving *s, int slot)
 {
-	message_post(s, slot, &s->rx[slot], request_of(s, slot), s->size_max, false);
+	receive(s, slot, &s->rx[slot], request_of(s, slot), s->size_max);
 }
 
 /* The server takes requests in any order. Which client it was stands in the first bytes. */
@@ -144,7 +159,7 @@ static void answer(struct serving *s, int slot, size_t size)
 		completions(s);
 	memcpy(answer_of(s, (int)from), request, size);
 	receive_post(s, slot);
-	message_post(s, (int)from, &s->tx[from], answer_of(s, (int)from), size, true);
+	message_send(s, (int)from, &s->tx[from], answer_of(s, (int)from), size);
 }
 
 /* Until the client says on the TCP connection that it is done. */
@@ -166,8 +181,8 @@ static void request_send(struct serving *s, int i, size_t size)
 	uint32_t from = (uint32_t)i;
 
 	memcpy(request_of(s, i), &from, sizeof(from));
-	message_post(s, i, &s->rx[i], answer_of(s, i), size, false);
-	message_post(s, i, &s->tx[i], request_of(s, i), size, true);
+	receive(s, i, &s->rx[i], answer_of(s, i), size);
+	message_send(s, i, &s->tx[i], request_of(s, i), size);
 	s->since_ns[i] = now_ns();
 }
 
