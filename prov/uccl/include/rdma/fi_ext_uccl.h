@@ -37,6 +37,22 @@
 #define FI_OPT_UCCL_OP_TIMEOUT ((int)((1u << 31) | 0x7563))
 
 /*
+ * fi_setopt, fi_getopt: an int, 0 or 1; 0 at first. 1: the event queue that is bound to a connectionless endpoint tells
+ * of the end of each peer in its address vector, as an error entry (fi_eq_readerr): `fid` is the endpoint, `context`
+ * its context, `data` the fi_addr_t of the peer, and `err` what became of it:
+ *
+ *	FI_ESHUTDOWN		it closed its endpoint
+ *	FI_ECONNABORTED		its process ended, or said that it lost us
+ *	FI_ECONNRESET		another process was the first to answer at its place
+ *	FI_ETIMEDOUT		it was silent for FI_UCCL_PEER_TIMEOUT
+ *	another			why there never was a connection, as operations report it
+ *
+ * A peer that is only paused has no entry. Operations to that peer end as usual, and the endpoint goes on. 4096 such
+ * entries are kept; later ones are lost until some are read.
+ */
+#define FI_OPT_UCCL_PEER_EVENTS ((int)((1u << 31) | 0x7564))
+
+/*
  * Statistics of an endpoint. A program may read them at any time after fi_enable:
  *
  *   struct fi_uccl_ops_ep *ops;

@@ -49,6 +49,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	uccl_mac(e->msg_ep.range_key, "range", 5, e->identity.listener.secret);
 	e->msg_ep.target.ops = attr->target;
 	e->msg_ep.target.arg = attr->target_arg;
+	e->peer_log.ended = attr->ended;
+	e->peer_log.ended_arg = attr->ended_arg;
 	e->msg_ep.posted.room = attr->room;
 	e->msg_ep.posted.room_arg = attr->room_arg;
 	e->msg_ep.posted.data_takes = attr->data_takes;

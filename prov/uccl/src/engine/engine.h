@@ -47,6 +47,9 @@ struct uccl_engine_attr {
 	bool (*room)(void *arg);
 	void *room_arg;
 	bool data_takes;			/* see uccl_msg_ep.data_takes */
+	/* A peer has ended, for this reason: a positive FI_Exxx. Not to call the engine. NULL: nobody wants to know. */
+	void (*ended)(void *arg, const struct uccl_peer *p, int err);
+	void *ended_arg;
 	struct uccl_tuple_budget *budget;	/* of flows whose labels are 5-tuples; outlives them. NULL: no limit */
 	const char *interface;			/* its name, for messages; borrowed until close; NULL: none */
 	/* This engine is lane `lane_number` of another engine, to which the channel leads. NULL: it is no lane. */

@@ -113,7 +113,7 @@ static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
 	return 0;
 }
 
-/* Events of connections. A connectionless endpoint has only those of joined groups of collectives. */
+/* Events of connections. A connectionless endpoint has those of joined groups of collectives, and of ends of peers. */
 int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
 {
 	if (ep->bound.eq)
@@ -195,7 +195,9 @@ void uccl_ep_drop_refs(struct uccl_ep *ep)
 		atomic_fetch_sub(&ep->bound.av->refs, 1);
 	if (ep->bound.srx)
 		uccl_srx_leave(ep);
-	if (ep->bound.eq)
+	if (ep->bound.eq) {
+		uccl_eq_forget(ep->bound.eq, &ep->self.fid.fid);
 		atomic_fetch_sub(&ep->bound.eq->refs, 1);
+	}
 	atomic_fetch_sub(&ep->domain->refs, 1);
 }

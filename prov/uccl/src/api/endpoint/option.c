@@ -144,7 +144,7 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
 	bool cuda = name == OPT_CUDA_API_PERMITTED && ep->attr.hmem, value;
-	int p2p = ep->attr.direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
+	int p2p = ep->attr.direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED, events = ep->attr.peer_events;
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
@@ -152,6 +152,8 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 		return uccl_ep_give_size(optval, optlen, ep->attr.min_multi);
 	if (name == FI_OPT_UCCL_OP_TIMEOUT)
 		return give(optval, optlen, &ep->attr.op_timeout_ns, sizeof(ep->attr.op_timeout_ns));
+	if (name == FI_OPT_UCCL_PEER_EVENTS)
+		return give(optval, optlen, &events, sizeof(events));
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
 		return give(optval, optlen, &cuda, sizeof(cuda));
 	if (name == FI_OPT_FI_HMEM_P2P && ep->attr.hmem)
@@ -161,6 +163,20 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 	if (opt_size(ep, name))
 		return uccl_ep_give_size(optval, optlen, opt_size(ep, name));
 	return uccl_persona_getopt(name, &value) ? -FI_ENOPROTOOPT : give(optval, optlen, &value, sizeof(value));
+}
+
+static int take_peer_events(struct uccl_ep *ep, const void *optval, size_t optlen)
+{
+	int yes;
+
+	if (optlen != sizeof(yes))
+		return -FI_EINVAL;
+	memcpy(&yes, optval, sizeof(yes));
+	/* A connected endpoint has FI_SHUTDOWN. */
+	if (yes != !!yes || (yes && ep->cm))
+		return -FI_EINVAL;
+	ep->attr.peer_events = yes;
+	return 0;
 }
 
 static int take_op_timeout(struct uccl_ep *ep, const void *optval, size_t optlen)
@@ -186,6 +202,8 @@ int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t op
 		return -FI_ENOPROTOOPT;
 	if (name == FI_OPT_UCCL_OP_TIMEOUT)
 		return take_op_timeout(ep, optval, optlen);
+	if (name == FI_OPT_UCCL_PEER_EVENTS)
+		return take_peer_events(ep, optval, optlen);
 	if (name == OPT_CUDA_API_PERMITTED)
 		return take_cuda(ep, optval, optlen);
 	if (name == OPT_SHARED_MEMORY_PERMITTED)

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "api/event/cq.h"
+#include "api/event/eq.h"
 #include "api/lib/lib.h"
 #include "api/lib/sodium.h"
 #include "api/object/domain.h"
@@ -16,6 +17,7 @@
 #include "api/offer/param.h"
 #include "api/offer/place.h"
 #include "api/offer/sysfs.h"
+#include "api/peers/av.h"
 #include "api/transfer/target.h"
 #include "api/watch/live.h"
 #include "api/watch/stats.h"
@@ -171,6 +173,20 @@ static bool ep_room(void *arg)
 	return !ep->bound.rx_cq || !uccl_cq_full(ep->bound.rx_cq);
 }
 
+/* The program's event queue tells of the end of a peer that is in its address vector. */
+static void ep_peer_ended(void *arg, const struct uccl_peer *p, int err)
+{
+	struct uccl_ep *ep = arg;
+	fi_addr_t at = uccl_peer_user(p);
+
+	if (!ep->attr.peer_events || !ep->bound.eq || !ep->bound.av)
+		return;
+	if (at == FI_ADDR_NOTAVAIL)
+		at = uccl_av_find(ep->bound.av, uccl_peer_addr(p));
+	if (at != FI_ADDR_NOTAVAIL)
+		uccl_eq_push_peer(ep->bound.eq, &ep->self.fid.fid, at, uccl_peer_closed(p) ? FI_ESHUTDOWN : err);
+}
+
 /* Open the responder at the port that the program chose for an endpoint of an RDMA NIC. */
 static int named_open(struct uccl_ep *ep)
 {
@@ -259,6 +275,8 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.room = ep_room,
 		.room_arg = ep,
 		.data_takes = ep->attr.data_takes,
+		.ended = ep_peer_ended,
+		.ended_arg = ep,
 		.identity = identity,
 		.connected = ep->cm,
 		.group = ep->attr.group,

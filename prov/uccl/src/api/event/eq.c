@@ -16,9 +16,10 @@
 struct uccl_event {
 	STAILQ_ENTRY(uccl_event) link;
 	bool error;
+	bool peer;		/* the end of a peer */
 	uint32_t event;
 	size_t len;
-	const struct fid *cm;	/* of a connection of this endpoint */
+	const struct fid *cm;	/* of a connection or a peer of this endpoint */
 	struct fi_info *info;	/* FI_CONNREQ: the reader's when it is read */
 	struct fi_eq_err_entry err;
 	uint8_t data[];		/* of an error: err_data */
@@ -102,6 +103,36 @@ int uccl_eq_push_cm_error(struct uccl_eq *eq, struct fid *fid, int err, const vo
 	return event_put(eq, ev);
 }
 
+void uccl_eq_push_peer(struct uccl_eq *eq, struct fid *fid, fi_addr_t peer, int err)
+{
+	struct uccl_event *ev = calloc(1, sizeof(*ev));
+	bool room;
+
+	pthread_mutex_lock(&eq->lock);
+	room = ev && eq->npeers < UCCL_EQ_PEERS;
+	eq->npeers += room;
+	pthread_mutex_unlock(&eq->lock);
+	if (!room) {
+		free(ev);
+		return;
+	}
+	ev->error = ev->peer = true;
+	ev->cm = fid;
+	ev->err = (struct fi_eq_err_entry){
+		.fid = fid, .context = fid->context, .data = peer, .err = err, .prov_errno = err};
+	event_put(eq, ev);
+}
+
+/* The first event is not in the queue any more. */
+static struct uccl_event *event_take(struct uccl_eq *eq)
+{
+	struct uccl_event *ev = STAILQ_FIRST(&eq->events);
+
+	STAILQ_REMOVE_HEAD(&eq->events, link);
+	eq->npeers -= ev->peer;
+	return ev;
+}
+
 void uccl_eq_forget(struct uccl_eq *eq, const struct fid *fid)
 {
 	STAILQ_HEAD(, uccl_event) kept = STAILQ_HEAD_INITIALIZER(kept);
@@ -109,11 +140,12 @@ void uccl_eq_forget(struct uccl_eq *eq, const struct fid *fid)
 
 	pthread_mutex_lock(&eq->lock);
 	while ((ev = STAILQ_FIRST(&eq->events))) {
-		STAILQ_REMOVE_HEAD(&eq->events, link);
-		if (ev->cm == fid)
-			event_free(ev);
-		else
+		if (ev->cm == fid) {
+			event_free(event_take(eq));
+		} else {
+			STAILQ_REMOVE_HEAD(&eq->events, link);
 			STAILQ_INSERT_TAIL(&kept, ev, link);
+		}
 	}
 	STAILQ_CONCAT(&eq->events, &kept);
 	pthread_mutex_unlock(&eq->lock);
@@ -186,9 +218,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 		give_err_data(eq, ev, buf);
 		rc = sizeof(*buf);
 		if (!(flags & FI_PEEK)) {
-			STAILQ_REMOVE_HEAD(&eq->events, link);
 			event_free(eq->last_err);
-			eq->last_err = ev;
+			eq->last_err = event_take(eq);
 		}
 	}
 	pthread_mutex_unlock(&eq->lock);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Event queues: results of insertions into address vectors, events of connections, and entries of fi_eq_write(3). */
+/*
+ * Event queues: results of insertions into address vectors, events of connections, ends of peers, and entries of
+ * fi_eq_write(3).
+ */
 #ifndef UCCL_API_EQ_H
 #define UCCL_API_EQ_H
 
@@ -24,6 +27,7 @@ struct uccl_eq {
 	struct uccl_waitobj wait;
 	pthread_mutex_t lock;
 	STAILQ_HEAD(, uccl_event) events;
+	uint32_t npeers;	/* events of peers among them */
 	struct uccl_event *last_err; /* the error read last; its err_data is valid until the next one is read */
 };
 
@@ -45,6 +49,12 @@ int uccl_eq_push_cm(struct uccl_eq *eq, uint32_t event, struct fid *fid, struct 
 		    size_t len);
 /* A connection failed with err (positive FI_Exxx). */
 int uccl_eq_push_cm_error(struct uccl_eq *eq, struct fid *fid, int err, const void *data, size_t len);
+/*
+ * A peer of the endpoint `fid`, at this address, has ended for this reason (positive FI_Exxx). Lost if UCCL_EQ_PEERS
+ * such events are unread, or if there is no memory.
+ */
+#define UCCL_EQ_PEERS 4096
+void uccl_eq_push_peer(struct uccl_eq *eq, struct fid *fid, fi_addr_t peer, int err);
 /* The object `fid` closes: remove its unread events. */
 void uccl_eq_forget(struct uccl_eq *eq, const struct fid *fid);
 

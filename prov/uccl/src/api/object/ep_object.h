@@ -67,6 +67,7 @@ struct uccl_ep_attr {
 	bool can_send, can_recv;	/* it may send, and receive, messages */
 	bool can_rma;			/* it may begin RMA or atomics */
 	bool rx_shared;			/* the program will bind a shared receive context */
+	bool peer_events;		/* FI_OPT_UCCL_PEER_EVENTS */
 	uint32_t addr_format;
 	size_t msg_max;			/* longest message that it may send, bytes */
 	size_t inject_max, min_multi;	/* bytes: longest injected message; FI_OPT_MIN_MULTI_RECV */

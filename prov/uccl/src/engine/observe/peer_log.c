@@ -140,6 +140,8 @@ void conn_end_reported(struct conn *c, int err, uint64_t now)
 	else
 		UCCL_LOG(level, "no connection to peer %s port %u from %s, tried for %llu s: %s", ip,
 			 c->peer.addr.nic.port, here, (unsigned long long)s, end_text(c, err, text, sizeof(text)));
+	if (c->e->peer_log.ended)
+		c->e->peer_log.ended(c->e->peer_log.ended_arg, &c->peer, err);
 }
 
 void conn_silent_reported(struct conn *c, uint64_t silent_ns, enum silent_process process)

@@ -9,12 +9,15 @@
 struct conn;
 struct uccl_engine;
 struct uccl_nic_addr;
+struct uccl_peer;
 
 /* A part of the engine. */
 struct engine_peer_log {
 	bool mtu_reported;		/* a warning said that the network carries shorter packets */
 	bool trains_reported;		/* a warning said that trains are lost */
 	uint64_t version_ns;		/* when a peer of another version was last named; 0: never */
+	void (*ended)(void *arg, const struct uccl_peer *p, int err); /* uccl_engine_attr */
+	void *ended_arg;
 };
 
 /* The peer ended, for this reason (FI_Exxx). */

@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
+#include "api/event/eq.h"
+#include "api/peers/lookup.h"
 #include "../../tests.h"
 
 #include <poll.h>
 #include <pthread.h>
+
+/* Has this endpoint heard that its peer closed? */
+static bool heard_close(struct node *n, fi_addr_t at)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(&n->ep->fid)->ep;
+	struct uccl_peer *p;
+	bool closed;
+
+	uccl_driver_lock(&ep->driver);
+	closed = !uccl_ep_peer_lookup(ep, at, false, &p) && uccl_peer_closed(p);
+	uccl_driver_unlock(&ep->driver);
+	return closed;
+}
 
 static struct fid_eq *eq_open(struct world *w, enum fi_wait_obj wait, uint64_t flags)
 {
@@ -110,6 +125,92 @@ WORLD_TEST(sread__woken, world, w)
 	assert_int_equal(got.data, 42);
 	pthread_join(thread, NULL);
 	assert_int_equal(fi_close(&eq->fid), 0);
+}
+
+/* An endpoint whose queue of events tells of peers, if `yes`. */
+static void teller_open(struct node *n, struct world *w, struct fid_eq *eq, int yes)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	int is = 2, wrong = 2;
+	size_t len = sizeof(is);
+
+	assert_int_equal(fi_endpoint(w->domain, w->info, &n->ep, n), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &n->cq, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &av_attr, &n->av, NULL), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &eq->fid, 0), 0);
+	assert_int_equal(fi_enable(n->ep), 0);
+	assert_int_equal(fi_getopt(&n->ep->fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_PEER_EVENTS, &is, &len), 0);
+	assert_int_equal(is, 0);
+	assert_int_equal(fi_setopt(&n->ep->fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_PEER_EVENTS, &wrong, sizeof(wrong)),
+			 -FI_EINVAL);
+	assert_int_equal(fi_setopt(&n->ep->fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_PEER_EVENTS, &yes, 1), -FI_EINVAL);
+	assert_int_equal(fi_setopt(&n->ep->fid, FI_OPT_ENDPOINT, FI_OPT_UCCL_PEER_EVENTS, &yes, sizeof(yes)), 0);
+}
+
+/* A peer that closes its endpoint is told of once, if the program wants that. */
+WORLD_TEST(readerr__end_of_a_peer, world, w)
+{
+	for (int yes = 0; yes < 2; yes++) {
+		struct fid_eq *eq = eq_open(w, FI_WAIT_NONE, 0);
+		struct fi_eq_err_entry err = {0};
+		uint64_t end = uccl_clock() + PATIENCE_NS;
+		struct node a, b;
+		uint32_t event;
+		fi_addr_t to;
+		char c = 1;
+
+		teller_open(&a, w, eq, yes);
+		node_open(&b, w);
+		to = node_insert(&a, &b);
+		assert_int_equal(fi_recv(b.ep, &c, 1, NULL, FI_ADDR_UNSPEC, &b), 0);
+		world_post(fi_send(a.ep, &c, 1, NULL, to, &a), &a, &b);
+		node_expect(&b, &a, &b, FI_RECV | FI_MSG);
+		assert_int_equal(fi_eq_read(eq, &event, NULL, 0, 0), -FI_EAGAIN);
+		node_close(&b);
+		while (!heard_close(&a, to) && uccl_clock() < end)
+			(void)fi_cq_read(a.cq, NULL, 0);
+		assert_int_equal(fi_eq_read(eq, &event, NULL, 0, 0), yes ? -FI_EAVAIL : -FI_EAGAIN);
+		if (yes) {
+			assert_int_equal(fi_eq_readerr(eq, &err, 0), sizeof(err));
+			assert_ptr_equal(err.fid, &a.ep->fid);
+			assert_ptr_equal(err.context, &a);
+			assert_int_equal(err.data, to);
+			assert_int_equal(err.err, FI_ESHUTDOWN);
+		}
+		assert_int_equal(fi_eq_read(eq, &event, NULL, 0, 0), -FI_EAGAIN);
+		(void)fi_cq_readerr(a.cq, &(struct fi_cq_err_entry){0}, 0);
+		fi_close(&a.ep->fid);
+		world_closes(&a.cq->fid, &a.av->fid, &eq->fid);
+	}
+}
+
+/* What nobody reads is bounded, and goes with the endpoint. */
+WORLD_TEST(push_peer__bounded, world, w)
+{
+	struct fid_eq *eq = eq_open(w, FI_WAIT_NONE, 0);
+	struct fi_eq_err_entry err = {0};
+	struct uccl_eq *q = uccl_eq_of(&eq->fid);
+	uint64_t n = 0;
+	struct node a;
+
+	teller_open(&a, w, eq, 1);
+	for (uint64_t i = 0; i < UCCL_EQ_PEERS + 5; i++)
+		uccl_eq_push_peer(q, &a.ep->fid, i, FI_ETIMEDOUT);
+	assert_int_equal(fi_eq_readerr(eq, &err, 0), sizeof(err));
+	assert_int_equal(err.data, 0);
+	uccl_eq_push_peer(q, &a.ep->fid, 7, FI_ETIMEDOUT);
+	for (; fi_eq_readerr(eq, &err, 0) > 0; n++)
+		;
+	assert_int_equal(n, UCCL_EQ_PEERS);
+	assert_int_equal(err.data, 7);
+	uccl_eq_push_peer(q, &a.ep->fid, 8, FI_ETIMEDOUT);
+	assert_int_equal(fi_close(&a.ep->fid), 0);
+	assert_int_equal(fi_eq_readerr(eq, &err, 0), -FI_EAGAIN);
+	assert_int_equal(q->npeers, 0);
+	world_closes(&a.cq->fid, &a.av->fid, &eq->fid);
 }
 
 WORLD_TEST(trywait__fd, world, w)
