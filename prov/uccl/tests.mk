@@ -2,6 +2,10 @@
 # The lists between the two marks are written by contrib/check-sources --update.
 # BEGIN LISTS
 uccl_sim_sources = \
+	prov/uccl/src/sim/aborted.c \
+	prov/uccl/src/sim/aborted.h \
+	prov/uccl/src/sim/buffer.c \
+	prov/uccl/src/sim/buffer.h \
 	prov/uccl/src/sim/check.c \
 	prov/uccl/src/sim/check.h \
 	prov/uccl/src/sim/fabric.c \
@@ -40,6 +44,8 @@ uccl_sim_sources = \
 	prov/uccl/src/sim/options.h \
 	prov/uccl/src/sim/owner.c \
 	prov/uccl/src/sim/owner.h \
+	prov/uccl/src/sim/remote.c \
+	prov/uccl/src/sim/remote.h \
 	prov/uccl/src/sim/scenario.c \
 	prov/uccl/src/sim/scenario.h \
 	prov/uccl/src/sim/state.h \
@@ -305,6 +311,7 @@ uccl_lane_tests = \
 	prov/uccl/test/unit/progress/test_lane_set
 
 uccl_sim_tests = \
+	prov/uccl/test/sim/test_sim_aborts \
 	prov/uccl/test/sim/test_sim_death \
 	prov/uccl/test/sim/test_sim_faults \
 	prov/uccl/test/sim/test_sim_loss \

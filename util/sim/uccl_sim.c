@@ -4,9 +4,11 @@
  * bit for bit; what fails prints the options that were drawn, and how to see it again.
  */
 #include <getopt.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../tool/tool.h"
 #include "base/log.h"
@@ -49,7 +51,16 @@ static void usage(void)
 	     "  -v            print disasters and the log; -vv also every packet; -s counters at the end");
 }
 
+/* Operations that were taken back in all runs: what the processes that run them share. */
+struct aborts {
+	_Atomic uint64_t ended, cancelled, prompt, late;
+};
+
+/* Fewer say nothing of the slowest hundredth. */
+#define ABORTS_JUDGED 2000
+
 struct args {
+	struct aborts *aborts;
 	const char *scenario;
 	char forced[1024];
 	uint64_t from, to, jobs;
@@ -140,10 +151,13 @@ static void print_stats(const struct uccl_sim_world *w)
 	const struct uccl_sim_stats *s = &w->net.stats;
 
 	printf("  %llu events, %llu packets, %llu bytes, %.3f s of virtual time; %u messages: %u received, %u failed, "
-	       "%u truncated; %u receives cancelled, %u sends taken back\n",
+	       "%u truncated; %u receives cancelled; %u reads, writes and atomics; %llu operations taken back, %llu "
+	       "cancelled; of %llu whose peer makes progress %llu ended later than in 2 RTT + 1 ms\n",
 	       (unsigned long long)s->events, (unsigned long long)s->sent, (unsigned long long)s->bytes,
 	       (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9, w->work.nmsgs, w->work.received, w->work.failed,
-	       w->work.truncated, w->work.cancelled, w->work.aborted);
+	       w->work.truncated, w->work.cancelled, w->remotes.n, (unsigned long long)w->aborts.ended,
+	       (unsigned long long)w->aborts.cancelled, (unsigned long long)w->aborts.prompt,
+	       (unsigned long long)w->aborts.late);
 	printf("  lost: %llu random, %llu holes, %llu queues, %llu checksum, %llu script, %llu closed; %llu doubled, "
 	       "%llu delayed, %llu torn; %llu writes, %llu fenced, %llu bad keys, %llu slot drops\n",
 	       (unsigned long long)s->lost_random, (unsigned long long)s->lost_hole, (unsigned long long)s->lost_queue,
@@ -198,6 +212,12 @@ static uint32_t run_seed(const void *arg, uint64_t seed)
 		trace = w.net.trace;
 		if (a->stats && !i)
 			print_stats(&w);
+		if (!i) {
+			a->aborts->ended += w.aborts.ended;
+			a->aborts->cancelled += w.aborts.cancelled;
+			a->aborts->prompt += w.aborts.prompt;
+			a->aborts->late += w.aborts.late;
+		}
 		uccl_sim_world_close(&w);
 	}
 	if (bad && !single)
@@ -207,6 +227,21 @@ static uint32_t run_seed(const void *arg, uint64_t seed)
 		       bad ? " FAILED" : "");
 	fflush(stdout);
 	return bad;
+}
+
+/* I21: 99 of 100 end in time. */
+static bool aborts_sum(const void *arg)
+{
+	const struct aborts *t = ((const struct args *)arg)->aborts;
+	bool late = t->prompt >= ABORTS_JUDGED && t->late * 100 > t->prompt;
+
+	if (t->ended)
+		printf("%llu operations were taken back, %llu were cancelled; of %llu whose peer makes progress %llu "
+		       "ended later than in 2 RTT + 1 ms (%.2f %%)%s\n",
+		       (unsigned long long)t->ended, (unsigned long long)t->cancelled, (unsigned long long)t->prompt,
+		       (unsigned long long)t->late, t->prompt ? 100.0 * (double)t->late / (double)t->prompt : 0,
+		       late ? ": I21: FAILED" : "");
+	return !late;
 }
 
 static void seed_died(const void *arg, uint64_t seed, const char *why)
@@ -298,11 +333,17 @@ int main(int argc, char **argv)
 		uccl_log_set(log_line, UCCL_LOG_DEBUG);
 	if (a.scenario)
 		return run_scenario(&a);
+	a.aborts = mmap(NULL, sizeof(*a.aborts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (a.aborts == MAP_FAILED) {
+		perror("--seeds");
+		return 1;
+	}
 	return uccl_sim_range_run(&(struct uccl_sim_range){.from = a.from,
 							   .to = a.to,
 							   .jobs = a.jobs,
 							   .minutes = a.minutes,
 							   .run = run_seed,
 							   .died = seed_died,
+							   .sum = aborts_sum,
 							   .arg = &a});
 }

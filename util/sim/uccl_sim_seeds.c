@@ -128,6 +128,7 @@ int uccl_sim_range_run(const struct uccl_sim_range *r)
 		jobs_run(r, b, end);
 	failed = b->failed;
 	left = r->to - r->from + 1 - b->passed - failed;
+	failed += !r->sum(r->arg);
 	printf("%llu passed, %llu failed", (unsigned long long)b->passed, (unsigned long long)failed);
 	if (left)
 		printf(", %llu from seed %llu on were not run", (unsigned long long)left,

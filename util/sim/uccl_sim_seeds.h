@@ -18,6 +18,8 @@ struct uccl_sim_range {
 	uint32_t (*run)(const void *arg, uint64_t seed); /* not 0: it failed, and has said so */
 	/* The process that ran it ended. */
 	void (*died)(const void *arg, uint64_t seed, const char *why);
+	/* All were run; false: what they say together is a failure. */
+	bool (*sum)(const void *arg);
 	const void *arg;
 };
 

@@ -3,9 +3,9 @@
  * Invariants that a look from outside tells: at the packets on the network, and into the engines now and then. Where
  * each invariant is checked, in every simulated run:
  *
- *   I1   no NIC access to the application's memory    nic_sim.c (owner.h), work.c (canaries, buffers after completion)
- *   I2   every operation completes once               work.c
- *   I3   bytes, length, tag, data, source are right   work.c (check.h)
+ *   I1   no NIC access to the application's memory    nic_sim.c (owner.h), buffer.c (canaries, after completion)
+ *   I2   every operation completes once               work.c, remote.c
+ *   I3   bytes, length, tag, data, source are right   work.c, remote.c (check.h)
  *   I4   order                                        work.c (check.h)
  *   I5   no success without delivery                  work.c
  *   I6   windows, bitmaps, bytes in flight            world.c (uccl_flow_check)
@@ -26,6 +26,7 @@
  *   I20  of the network's marks none is made up, and    here
  *        where nothing is lost, and blocks have lines for all
  *        paths, none is forgotten
+ *   I21  what is taken back ends in time               aborted.c
  */
 #ifndef UCCL_SIM_INVARIANT_H
 #define UCCL_SIM_INVARIANT_H

@@ -377,6 +377,8 @@ int uccl_sim_life_open(struct uccl_sim_life *n)
 		.random_arg = n,
 		.room = life_room,
 		.room_arg = n,
+		.target = w->target,
+		.target_arg = n,
 	};
 	int rc;
 
@@ -389,4 +391,27 @@ int uccl_sim_life_open(struct uccl_sim_life *n)
 	attr.nic = n->nic;
 	rc = uccl_engine_open(&attr, w->net.now, &n->e);
 	return rc ? rc : lanes_open(n, &cfg);
+}
+
+void uccl_sim_retry(struct uccl_sim_world *w, struct uccl_sim_event *ev)
+{
+	uccl_sim_at(&w->net, ev, w->net.now + 1 + uccl_rng_below(&w->rng, UCCL_SIM_RETRY_NS));
+}
+
+struct uccl_peer *uccl_sim_peer(struct uccl_sim_life *n, uint8_t node, uint32_t life)
+{
+	const struct uccl_sim_world *w = n->w;
+	struct uccl_peer **held = &n->peer[node][life], *peer;
+	struct uccl_addr addr = w->addr[node][life];
+
+	if (w->o.keyless) {
+		addr.incarnation = 0;
+		memset(addr.key, 0, sizeof(addr.key));
+	}
+	if (*held && !uccl_peer_ended(*held))
+		return *held;
+	peer = *held ? uccl_peer_reconnect(*held, &addr) : uccl_engine_peer(n->e, &addr, true);
+	if (peer)
+		*held = peer;
+	return peer;
 }

@@ -354,6 +354,50 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 		o->lanes = pick(&r, 1, 2);
 	if (uccl_rng_chance(&r, 0.5))
 		o->abort = pick(&r, 0.1, 0.3, 0.6);
+	if (uccl_rng_chance(&r, 0.3))
+		o->rma = pick(&r, 0.1, 0.5, 0.9);
+}
+
+/*
+ * A calm network, with loss of one kind at most, on which most operations are taken back: soon after they were posted,
+ * or when much of them has come. Of some runs an endpoint dies, comes back or stops for a while.
+ */
+static void draw_aborts(struct uccl_sim_options *o, uint64_t seed)
+{
+	double aborts = o->aborts;
+	struct uccl_rng r;
+
+	uccl_rng_seed(&r, seed ^ 0xab0a7ab0a7ull);
+	uccl_sim_options_default(o);
+	o->aborts = aborts;
+	o->abort = 0.9;
+	o->rma = 0.7;
+	o->messages = 1000;
+	o->big = 0.3;
+	o->work_ms = o->fault_ms = 200;
+	o->loss = pick(&r, 0, 0.01, 0.05);
+	o->nic = pick(&r, 0, 0, 1);
+	o->mtu = pick(&r, 1500, 4096, 9000);
+	o->delay_us = pick(&r, 2, 10, 100);
+	o->nodes = pick(&r, 2, 3);
+	if (o->nic <= 0)
+		o->lanes = pick(&r, 0, 2);
+	if (o->lanes > 0)
+		o->size_max = 3 * UCCL_STRIPE_BYTES;
+	switch (uccl_rng_below(&r, 6)) {
+	case 0:
+		o->kills = 1;
+		break;
+	case 1:
+		o->restarts = 2;
+		break;
+	case 2:
+		o->sleeps = 2;
+		o->sleep_ms = pick(&r, 100, 3000);
+		break;
+	default:
+		break;
+	}
 }
 
 /*
@@ -437,12 +481,16 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	if (!forced)
 		forced = "";
 	uccl_sim_options_set(o, forced);
+	if (o->aborts > 0) {
+		draw_aborts(o, seed);
+		uccl_sim_options_set(o, forced);
+	}
 	if (o->predict > 0) {
 		draw_predictions(o, seed, faults);
 		uccl_sim_options_set(o, forced);
 	}
 	lanes_withdraw(o, forced);
-	if (o->lanes > 0) {
+	if (o->lanes > 0 && o->aborts <= 0) {
 		draw_lanes(o, &r);
 		lanes_bound(o);
 		uccl_sim_options_set(o, forced);

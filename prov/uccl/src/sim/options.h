@@ -79,7 +79,8 @@
 	X(peek, 0.05, "share of tagged messages that are looked for")                                                  \
 	X(multi, 0.3, "chance that a node takes untagged messages in multi-receive buffers")                           \
 	X(cancel, 0.05, "share of receives that are cancelled, and posted again")                                      \
-	X(abort, 0, "share of sends that are taken back, and sent again")                                              \
+	X(rma, 0, "share of messages in whose place is a write, a read or an atomic")                                  \
+	X(abort, 0, "share of operations that are taken back; sends are sent again")                                   \
 	X(loss, 0, "packets lost at random")                                                                           \
 	X(burst, 0, "chance that a route enters a bad time")                                                           \
 	X(burst_end, 0.1, "chance that it leaves it, per packet")                                                      \
@@ -112,6 +113,7 @@
 	X(sleeps, 0, "times that an endpoint does not poll")                                                           \
 	X(sleep_ms, 100, "longest of them")                                                                            \
 	X(predict, 0, "drawn are long packets and messages, whose places NICs predict")                                \
+	X(aborts, 0, "drawn is a calm network, on which most operations are taken back")                               \
 	X(lanes, 0, "lanes of each endpoint, 2 at most; on a packet NIC")                                              \
 	X(lane_sleeps, 0, "times that a lane does not poll, of each endpoint")                                         \
 	X(cmd_us, 0, "a sleeping lane or primary sees a command of the other up to this late")                         \

@@ -437,7 +437,7 @@ static uint32_t run_ghost(struct uccl_sim_world *w, const struct uccl_sim_option
 /* The receiver looks only once in a while, so that its slots are full whenever they may be, until all is there. */
 static void slots_fill(struct uccl_sim_world *w)
 {
-	for (int i = 0; i < 10000 && w->work.open && !w->violations; i++) {
+	for (int i = 0; i < 10000 && w->open && !w->violations; i++) {
 		uccl_sim_sleep(w, 0, w->net.now + 200 * UCCL_NS_PER_US);
 		uccl_sim_go(w, w->net.now + 250 * UCCL_NS_PER_US, true);
 	}

@@ -15,6 +15,7 @@ struct uccl_sim_world;
 struct sim_msg;
 struct sim_recv;
 struct sim_reuse;
+struct sim_remote;
 
 /* How a message finds its receive. Of each kind all receives of one endpoint are alike, but for those of EXACT. */
 enum uccl_sim_match {
@@ -74,14 +75,28 @@ struct uccl_sim_work {
 	uint32_t nmsgs, msgs_cap;
 	struct sim_recv **recvs;
 	uint32_t nrecvs, recvs_cap;
-	uint32_t open;			   /* messages that must still end */
-	LIST_HEAD(, sim_reuse) reuse_list; /* buffers in quarantine */
-	uint32_t reuses;		   /* how many */
 	uint64_t order;			   /* messages posted */
 	uint32_t received, failed, cancelled, truncated;
-	uint32_t aborted;	/* sends that were taken back, */
-	bool unproven;		/* and one whose target did not say so: it may come or not */
+	bool unproven;	 /* a send was taken back whose target did not say so: it may come or not */
 	bool ending; /* left-over receives are being cancelled */
+};
+
+/* Buffers in quarantine. buffer.c writes it. */
+struct uccl_sim_buffers {
+	LIST_HEAD(, sim_reuse) reuse_list;
+	uint32_t reuses; /* how many */
+};
+
+/* Reads, writes and atomics of all endpoints. remote.c writes it. */
+struct uccl_sim_remotes {
+	struct sim_remote **v;
+	uint32_t n, cap;
+};
+
+/* Operations that were taken back. aborted.c writes it. */
+struct uccl_sim_aborts {
+	uint64_t ended, cancelled;	/* in all; those that did not succeed first */
+	uint64_t prompt, late;		/* of those whose peer makes progress; those that took longer than they may */
 };
 
 /* Counters of NICs and engines that were closed. world.c writes it. */
@@ -104,7 +119,12 @@ struct uccl_sim_world {
 	struct uccl_rng rng; /* of applications and disasters */
 	struct uccl_sim_life node[UCCL_SIM_WORLD_NODES];
 	struct uccl_addr addr[UCCL_SIM_WORLD_NODES][UCCL_SIM_LIVES];
+	const struct uccl_target_ops *target; /* of all endpoints */
+	uint32_t open; /* messages and operations that must still end */
 	struct uccl_sim_work work;
+	struct uccl_sim_remotes remotes;
+	struct uccl_sim_buffers buffers;
+	struct uccl_sim_aborts aborts;
 	struct sim_action *action;
 	uint32_t nactions;
 	bool healed;

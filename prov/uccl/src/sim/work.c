@@ -3,9 +3,6 @@
  * See work.h. Every message has a number, which the receiver learns from remote CQ data, tag or the
  * first bytes, and a pattern of its own. Receives are made so that every message finds one whatever the order of
  * arrival: all receives of one kind at one endpoint are alike, and there are as many as messages.
- *
- * A buffer that comes back is overwritten at once, as an application would, and looked at again up to ten seconds
- * later: whoever still writes into it, or still sends from it, is found out.
  */
 #include "sim/work.h"
 
@@ -14,12 +11,13 @@
 #include <string.h>
 
 #include "base/le.h"
+#include "sim/aborted.h"
+#include "sim/buffer.h"
 #include "sim/check.h"
 #include "sim/life.h"
+#include "sim/remote.h"
 
 #define TAG_SHIFT 16
-#define QUARANTINE_NS (12 * UCCL_NS_PER_S)
-#define RETRY_NS (20 * UCCL_NS_PER_US)
 #define UNTOUCHED 0xa5
 #define UNTOUCHED_MAX 4096
 
@@ -40,7 +38,7 @@ struct sim_msg {
 	uint64_t done_ns;
 	uint64_t recv_order;
 	uint8_t *buf;
-	struct uccl_sim_event abort_ev;
+	struct sim_abort abort;
 };
 
 enum recv_state { RECV_PLANNED, RECV_POSTED, RECV_DONE };
@@ -58,28 +56,14 @@ struct sim_recv {
 	uint8_t *buf;
 };
 
-/* A buffer that the application has back. */
-struct sim_reuse {
-	struct uccl_sim_event ev;
-	LIST_ENTRY(sim_reuse) link;
-	struct uccl_sim_world *w;
-	uint8_t *buf;
-	uint64_t len, seed;
-};
-
 static uint64_t now(const struct uccl_sim_world *w)
 {
 	return w->net.now;
 }
 
-static bool life_alive(const struct uccl_sim_world *w, uint8_t node, uint32_t life)
-{
-	return w->node[node].alive && w->node[node].life == life;
-}
-
 static bool both_alive(const struct sim_msg *m)
 {
-	return life_alive(m->w, m->src, m->src_life) && life_alive(m->w, m->dst, m->dst_life);
+	return uccl_sim_alive(m->w, m->src, m->src_life) && uccl_sim_alive(m->w, m->dst, m->dst_life);
 }
 
 int uccl_sim_msg_result(const struct sim_msg *m)
@@ -100,88 +84,6 @@ static void *array_room(void *array, uint32_t n, uint32_t *cap)
 	return array;
 }
 
-/* A moment later, after something was refused for now. */
-static void retry(struct uccl_sim_world *w, struct uccl_sim_event *ev)
-{
-	uccl_sim_at(&w->net, ev, now(w) + 1 + uccl_rng_below(&w->rng, RETRY_NS));
-}
-
-/* --- buffers --- */
-
-static uint8_t *buffer_new(struct uccl_sim_world *w, uint64_t len)
-{
-	uint8_t *buf = uccl_check_alloc(len);
-
-	if (buf && uccl_owner_add(&w->owner, uccl_check_base(buf), uccl_check_total(len), UCCL_CHECK_CANARY, len)) {
-		uccl_check_free(buf);
-		return NULL;
-	}
-	return buf;
-}
-
-static void buffer_free(struct uccl_sim_world *w, uint8_t *buf)
-{
-	if (!buf)
-		return;
-	uccl_owner_remove(&w->owner, uccl_check_base(buf));
-	uccl_check_free(buf);
-}
-
-static void reuse_fire(struct uccl_sim_event *ev)
-{
-	struct sim_reuse *u = uccl_container_of(ev, struct sim_reuse, ev);
-	uint64_t bad = uccl_check_match(u->seed, 0, u->buf, u->len);
-
-	if (bad != u->len)
-		uccl_sim_violation(u->w, "I1: byte %llu of a buffer of %llu was overwritten after its completion",
-				   (unsigned long long)bad, (unsigned long long)u->len);
-	if (!uccl_check_whole(u->buf, u->len))
-		uccl_sim_violation(u->w, "I1: memory around a buffer of %llu was overwritten after its completion",
-				   (unsigned long long)u->len);
-	buffer_free(u->w, u->buf);
-	u->w->work.reuses--;
-	LIST_REMOVE(u, link);
-	free(u);
-}
-
-/* The application has the buffer back and uses it for something else. */
-static void buffer_reuse(struct uccl_sim_world *w, uint8_t *buf, uint64_t len)
-{
-	struct sim_reuse *u = calloc(1, sizeof(*u));
-
-	uccl_owner_give(&w->owner, uccl_check_base(buf), UCCL_OWNER_NONE);
-	if (!uccl_check_whole(buf, len))
-		uccl_sim_violation(w, "I1: memory around a buffer of %llu was overwritten", (unsigned long long)len);
-	if (!u) {
-		buffer_free(w, buf);
-		return;
-	}
-	u->w = w;
-	u->buf = buf;
-	u->len = len;
-	u->seed = uccl_rng_next(&w->rng);
-	u->ev.fire = reuse_fire;
-	uccl_check_fill(u->seed, 0, buf, len);
-	w->work.reuses++;
-	LIST_INSERT_HEAD(&w->work.reuse_list, u, link);
-	uccl_sim_at(&w->net, &u->ev, now(w) + 1 + uccl_rng_below(&w->rng, QUARANTINE_NS));
-}
-
-/* Cut a buffer into n pieces at random places; some may be empty. */
-static void op_pieces(struct uccl_sim_world *w, struct uccl_op *op, uint8_t *buf, uint64_t len, uint8_t n)
-{
-	uint64_t at = 0, part;
-	uint8_t i;
-
-	op->len = len;
-	op->iov_count = n ? n : 1;
-	for (i = 0; i < op->iov_count; i++) {
-		part = i + 1 == op->iov_count ? len - at : uccl_rng_below(&w->rng, len - at + 1);
-		op->iov[i] = (struct iovec){.iov_base = buf + at, .iov_len = part};
-		at += part;
-	}
-}
-
 /* --- sends --- */
 
 /* First bytes of a message: its number, if they fit. */
@@ -200,7 +102,7 @@ static void msg_settle(struct sim_msg *m)
 	if (!over || m->settled)
 		return;
 	m->settled = true;
-	m->w->work.open--;
+	m->w->open--;
 }
 
 /* It is taken back: the peer has nothing of it. Sent again it is another message to everybody but us. */
@@ -211,7 +113,7 @@ static void msg_again(struct sim_msg *m)
 	if (m->received)
 		uccl_sim_violation(w, "I2: message %u was taken back, and received", m->id);
 	m->state = MSG_PLANNED;
-	retry(w, &m->ev);
+	uccl_sim_retry(w, &m->ev);
 }
 
 static void msg_done(struct uccl_op *op)
@@ -228,8 +130,9 @@ static void msg_done(struct uccl_op *op)
 	} else {
 		bool again = m->aborting && op->err == FI_ECANCELED && both_alive(m);
 
-		uccl_sim_cancel(&w->net, &m->abort_ev);
-		w->work.aborted += again;
+		uccl_sim_cancel(&w->net, &m->abort.ev);
+		if (m->aborting)
+			sim_abort_end(&m->abort, n, m->dst, m->dst_life, op->err == FI_ECANCELED);
 		w->work.unproven |= again && op->refusal;
 		again = again && !op->refusal;
 		m->state = MSG_DONE;
@@ -238,7 +141,7 @@ static void msg_done(struct uccl_op *op)
 		if (op->err && both_alive(m) && !(m->aborting && op->err == FI_ECANCELED))
 			uccl_sim_violation(w, "send of message %u (%u -> %u, %llu bytes) failed with %d (%s)", m->id,
 					   m->src, m->dst, (unsigned long long)m->len, op->err, strerror(op->err));
-		if (op->err && life_alive(w, m->src, m->src_life) && !again)
+		if (op->err && uccl_sim_alive(w, m->src, m->src_life) && !again)
 			w->work.failed++;
 		/*
 		 * To oneself both complete in one step, the send first. After direct writes all bytes may be in place
@@ -247,7 +150,7 @@ static void msg_done(struct uccl_op *op)
 		if (!op->err && m->flags & UCCL_OPF_DELIVERY && !m->received && m->src != m->dst && w->o.nic <= 0)
 			uccl_sim_violation(w, "I5: message %u was not delivered when its sender heard so", m->id);
 		if (m->buf)
-			buffer_reuse(w, m->buf, m->len);
+			sim_buffer_reuse(w, m->buf, m->len);
 		m->buf = NULL;
 		if (again)
 			msg_again(m);
@@ -259,13 +162,14 @@ static void msg_done(struct uccl_op *op)
 
 static void msg_abort(struct uccl_sim_event *ev)
 {
-	struct sim_msg *m = uccl_container_of(ev, struct sim_msg, abort_ev);
+	struct sim_msg *m = uccl_container_of(ev, struct sim_msg, abort.ev);
 	struct uccl_sim_life *n = &m->w->node[m->src];
 	int rc;
 
-	if (!life_alive(m->w, m->src, m->src_life) || m->state != MSG_POSTED)
+	if (!uccl_sim_alive(m->w, m->src, m->src_life) || m->state != MSG_POSTED)
 		return;
 	m->aborting = true;
+	sim_abort_begin(&m->abort, n, m->dst, m->dst_life);
 	rc = uccl_engine_abort(n->e, m, now(m->w));
 	if (rc == -FI_ENOENT && m->state == MSG_POSTED)
 		m->aborting = false;
@@ -283,27 +187,9 @@ static void msg_refused(struct sim_msg *m, int rc)
 	m->done_ns = now(m->w);
 	m->w->work.failed++;
 	uccl_owner_give(&m->w->owner, uccl_check_base(m->buf), UCCL_OWNER_NONE);
-	buffer_free(m->w, m->buf);
+	sim_buffer_free(m->w, m->buf);
 	m->buf = NULL;
 	msg_settle(m);
-}
-
-/* NULL: out of memory. */
-static struct uccl_peer *peer_of(struct uccl_sim_world *w, struct uccl_sim_life *n, uint8_t node, uint32_t life)
-{
-	struct uccl_peer **held = &n->peer[node][life], *peer;
-	struct uccl_addr addr = w->addr[node][life];
-
-	if (w->o.keyless) {
-		addr.incarnation = 0;
-		memset(addr.key, 0, sizeof(addr.key));
-	}
-	if (*held && !uccl_peer_ended(*held))
-		return *held;
-	peer = *held ? uccl_peer_reconnect(*held, &addr) : uccl_engine_peer(n->e, &addr, true);
-	if (peer)
-		*held = peer;
-	return peer;
 }
 
 static void msg_post(struct uccl_sim_event *ev)
@@ -319,17 +205,17 @@ static void msg_post(struct uccl_sim_event *ev)
 		uccl_sim_at(&w->net, &m->ev, n->asleep_until);
 		return;
 	}
-	peer = peer_of(w, n, m->dst, m->dst_life);
+	peer = uccl_sim_peer(n, m->dst, m->dst_life);
 	op = peer ? uccl_op_get(n->e) : NULL;
 	if (!m->buf) {
-		m->buf = buffer_new(w, m->len);
+		m->buf = sim_buffer_new(w, m->len);
 		if (m->buf)
 			msg_fill(m, m->buf);
 	}
 	if (!op || !m->buf) {
 		if (op)
 			uccl_op_put(n->e, op);
-		retry(w, &m->ev);
+		uccl_sim_retry(w, &m->ev);
 		return;
 	}
 	op->type = UCCL_OP_SEND;
@@ -339,13 +225,13 @@ static void msg_post(struct uccl_sim_event *ev)
 	op->data = m->data;
 	op->context = m;
 	op->done = msg_done;
-	op_pieces(w, op, m->buf, m->len, m->pieces);
+	sim_op_pieces(w, op, m->buf, m->len, m->pieces);
 	uccl_owner_give(&w->owner, uccl_check_base(m->buf), UCCL_OWNER_READ);
 	m->state = MSG_POSTED;
 	m->order = ++w->work.order;
 	m->aborting = false;
 	if (w->o.abort > 0 && m->match != UCCL_SIM_PEEK && uccl_rng_chance(&w->rng, w->o.abort))
-		uccl_sim_at(&w->net, &m->abort_ev, now(w) + 1 + uccl_rng_below(&w->rng, 2 * UCCL_NS_PER_MS));
+		uccl_sim_at(&w->net, &m->abort.ev, now(w) + sim_abort_after(w));
 	n->posted++;
 	rc = uccl_engine_send(n->e, op, now(w));
 	if (rc) {
@@ -353,11 +239,11 @@ static void msg_post(struct uccl_sim_event *ev)
 		m->state = MSG_PLANNED;
 		uccl_op_put(n->e, op);
 		if (rc == -FI_EAGAIN)
-			retry(w, &m->ev);
+			uccl_sim_retry(w, &m->ev);
 		else
 			msg_refused(m, rc);
 	} else if (m->flags & UCCL_OPF_INJECT && m->buf) {
-		buffer_reuse(w, m->buf, m->len);
+		sim_buffer_reuse(w, m->buf, m->len);
 		m->buf = NULL;
 	}
 	uccl_sim_wake(n);
@@ -418,7 +304,7 @@ static void recv_again(struct sim_recv *r)
 	c->ignore = r->ignore;
 	c->len = r->len;
 	c->pieces = r->pieces;
-	retry(w, &c->ev);
+	uccl_sim_retry(w, &c->ev);
 }
 
 /* The number of the message that this completion is about; UINT64_MAX: it does not tell. */
@@ -536,9 +422,9 @@ known:
 static void recv_failure(struct sim_recv *r, const struct uccl_op *op)
 {
 	struct uccl_sim_world *w = r->w;
-	bool source_dead = r->directed && !life_alive(w, r->src, r->src_life);
+	bool source_dead = r->directed && !uccl_sim_alive(w, r->src, r->src_life);
 
-	if (!life_alive(w, r->node, r->life))
+	if (!uccl_sim_alive(w, r->node, r->life))
 		return; /* closed */
 	if (op->err == FI_ECANCELED && (r->cancelled || op->refusal == UCCL_TAKEN_BACK)) {
 		w->work.cancelled++;
@@ -568,7 +454,7 @@ static void drop_done(struct uccl_op *op)
 		uccl_sim_violation(r->w, "I2: a dropped message completed twice");
 	r->state = RECV_DONE;
 	if (r->buf)
-		buffer_reuse(r->w, r->buf, r->len);
+		sim_buffer_reuse(r->w, r->buf, r->len);
 	r->buf = NULL;
 	uccl_op_put(r->w->node[r->node].e, op);
 }
@@ -604,12 +490,12 @@ static void recv_done(struct uccl_op *op)
 	if (!child || op->flags & UCCL_OPF_MULTI) {
 		r->state = RECV_DONE;
 		uccl_sim_cancel(&w->net, &r->cancel_ev);
-		buffer_reuse(w, r->buf, r->len);
+		sim_buffer_reuse(w, r->buf, r->len);
 		r->buf = NULL;
 		if (r->match == UCCL_SIM_MULTI) {
 			n->multi_posted--;
 			if (n->multis && n->alive && !w->work.ending)
-				multi_new(w, n, now(w) + uccl_rng_below(&w->rng, RETRY_NS));
+				multi_new(w, n, now(w) + uccl_rng_below(&w->rng, UCCL_SIM_RETRY_NS));
 		}
 	}
 	uccl_op_put(n->e, op);
@@ -627,21 +513,21 @@ static void recv_fill_op(struct sim_recv *r, struct uccl_op *op)
 	}
 	if (r->directed) {
 		op->flags |= UCCL_OPF_DIRECTED;
-		op->peer = peer_of(r->w, &r->w->node[r->node], r->src, r->src_life);
+		op->peer = uccl_sim_peer(&r->w->node[r->node], r->src, r->src_life);
 	}
 	op->tag = r->tag;
 	op->recv.ignore = r->ignore;
 	op->context = r;
 	op->done = recv_done;
 	if (r->buf)
-		op_pieces(r->w, op, r->buf, r->len, r->match == UCCL_SIM_MULTI ? 1 : r->pieces);
+		sim_op_pieces(r->w, op, r->buf, r->len, r->match == UCCL_SIM_MULTI ? 1 : r->pieces);
 }
 
 /* A buffer for the receive, in a state in which it shows what was written. */
 static bool recv_buffer(struct sim_recv *r)
 {
 	if (!r->buf)
-		r->buf = buffer_new(r->w, r->len);
+		r->buf = sim_buffer_new(r->w, r->len);
 	if (!r->buf)
 		return false;
 	memset(r->buf, UNTOUCHED, r->len);
@@ -657,7 +543,7 @@ static void recv_post(struct uccl_sim_event *ev)
 	struct uccl_op *op;
 	int rc;
 
-	if (!life_alive(w, r->node, r->life) || r->state != RECV_PLANNED)
+	if (!uccl_sim_alive(w, r->node, r->life) || r->state != RECV_PLANNED)
 		return;
 	if (now(w) < n->asleep_until) {
 		uccl_sim_at(&w->net, &r->ev, n->asleep_until);
@@ -667,13 +553,13 @@ static void recv_post(struct uccl_sim_event *ev)
 	if (!op || !recv_buffer(r)) {
 		if (op)
 			uccl_op_put(n->e, op);
-		retry(w, &r->ev);
+		uccl_sim_retry(w, &r->ev);
 		return;
 	}
 	recv_fill_op(r, op);
 	if (r->directed && !op->peer) {
 		uccl_op_put(n->e, op);
-		retry(w, &r->ev);
+		uccl_sim_retry(w, &r->ev);
 		return;
 	}
 	r->state = RECV_POSTED;
@@ -688,8 +574,8 @@ static void recv_post(struct uccl_sim_event *ev)
 		uccl_sim_cancel(&w->net, &r->cancel_ev);
 		uccl_op_put(n->e, op);
 		if (rc == -FI_EAGAIN) {
-			retry(w, &r->ev);
-		} else if (!r->directed || life_alive(w, r->src, r->src_life)) {
+			uccl_sim_retry(w, &r->ev);
+		} else if (!r->directed || uccl_sim_alive(w, r->src, r->src_life)) {
 			uccl_sim_violation(w, "a receive at %u was refused with %d (%s)", r->node, rc, strerror(-rc));
 		}
 	}
@@ -702,7 +588,7 @@ static void recv_cancel(struct uccl_sim_event *ev)
 	struct uccl_sim_life *n = &r->w->node[r->node];
 	int rc;
 
-	if (!life_alive(r->w, r->node, r->life) || r->state != RECV_POSTED)
+	if (!uccl_sim_alive(r->w, r->node, r->life) || r->state != RECV_POSTED)
 		return;
 	r->cancelled = true;
 	rc = uccl_engine_cancel(n->e, r, now(r->w));
@@ -822,7 +708,7 @@ static struct sim_msg *msg_new(struct uccl_sim_world *w, const struct uccl_sim_p
 	m->w = w;
 	m->id = k->nmsgs;
 	k->msgs[k->nmsgs++] = m;
-	k->open++;
+	w->open++;
 	m->src = p->src;
 	m->dst = p->dst;
 	m->src_life = w->node[p->src].life;
@@ -841,7 +727,7 @@ static struct sim_msg *msg_new(struct uccl_sim_world *w, const struct uccl_sim_p
 	/* The upper half must come through too. */
 	m->data = m->flags & UCCL_OPF_DATA ? m->seed << 32 | m->id : 0;
 	m->ev.fire = msg_post;
-	m->abort_ev.fire = msg_abort;
+	m->abort.ev.fire = msg_abort;
 	uccl_sim_at(&w->net, &m->ev, p->send_ns);
 	return m;
 }
@@ -975,6 +861,10 @@ static void plan_one(struct uccl_sim_world *w, uint64_t from_ns, uint64_t window
 		p.dst = (uint8_t)((p.src + 1 + uccl_rng_below(&w->rng, nodes - 1)) % nodes);
 	if (!w->node[p.src].alive || !w->node[p.dst].alive)
 		return;
+	if (uccl_rng_chance(&w->rng, o->rma)) {
+		sim_remote_plan(w, p.src, p.dst, random_size(w), from_ns + uccl_rng_below(&w->rng, window_ns + 1));
+		return;
+	}
 	random_match(w, &p);
 	cap = w->node[p.dst].cap[p.match];
 	p.len = uccl_min(random_size(w), cap);
@@ -1009,10 +899,10 @@ void sim_work_death(struct uccl_sim_world *w, uint8_t node, uint32_t life)
 
 		if (m->src == node && m->src_life == life && m->state == MSG_PLANNED) {
 			uccl_sim_cancel(&w->net, &m->ev);
-			uccl_sim_cancel(&w->net, &m->abort_ev);
+			uccl_sim_cancel(&w->net, &m->abort.ev);
 			m->state = MSG_DROPPED;
 			if (m->buf)
-				buffer_free(w, m->buf);
+				sim_buffer_free(w, m->buf);
 			m->buf = NULL;
 		}
 		if (m->src == node && m->src_life == life && m->state == MSG_POSTED)
@@ -1106,28 +996,21 @@ void sim_work_tell_open(struct uccl_sim_world *w)
 void sim_work_fini(struct uccl_sim_world *w)
 {
 	struct uccl_sim_work *k = &w->work;
-	struct sim_reuse *u;
 	uint32_t i;
 
 	for (i = 0; i < k->nmsgs; i++) {
 		uccl_sim_cancel(&w->net, &k->msgs[i]->ev);
-		uccl_sim_cancel(&w->net, &k->msgs[i]->abort_ev);
+		uccl_sim_cancel(&w->net, &k->msgs[i]->abort.ev);
 		if (k->msgs[i]->buf)
-			buffer_free(w, k->msgs[i]->buf);
+			sim_buffer_free(w, k->msgs[i]->buf);
 		free(k->msgs[i]);
 	}
 	for (i = 0; i < k->nrecvs; i++) {
 		uccl_sim_cancel(&w->net, &k->recvs[i]->ev);
 		uccl_sim_cancel(&w->net, &k->recvs[i]->cancel_ev);
 		if (k->recvs[i]->buf)
-			buffer_free(w, k->recvs[i]->buf);
+			sim_buffer_free(w, k->recvs[i]->buf);
 		free(k->recvs[i]);
-	}
-	while ((u = LIST_FIRST(&k->reuse_list))) {
-		uccl_sim_cancel(&w->net, &u->ev);
-		buffer_free(w, u->buf);
-		LIST_REMOVE(u, link);
-		free(u);
 	}
 	free(k->msgs);
 	free(k->recvs);

@@ -10,6 +10,8 @@
 
 #include "engine/impl.h"
 #include "lanes/worker.h"
+#include "sim/buffer.h"
+#include "sim/remote.h"
 
 /*
  * A run has ten thousand events, a large one a million; one that loses each chunk for three seconds, and neither
@@ -85,6 +87,7 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	uccl_sim_lanes_free(n);
 	n->nic = NULL;
 	sim_work_death(w, node, n->life);
+	sim_remote_death(w, node, n->life);
 	n->e = NULL;
 }
 
@@ -291,6 +294,7 @@ int uccl_sim_world_open(struct uccl_sim_world *w, const struct uccl_sim_options 
 	w->verbose = verbose;
 	w->o = *o;
 	w->seed = seed;
+	w->target = &sim_remote_target;
 	uccl_rng_seed(&w->rng, seed);
 	uccl_owner_init(&w->owner);
 	net_config(o, &cfg);
@@ -316,6 +320,8 @@ void uccl_sim_world_close(struct uccl_sim_world *w)
 			life_end(w, i);
 	}
 	sim_work_fini(w);
+	sim_remote_fini(w);
+	sim_buffers_fini(w);
 	free(w->action);
 	uccl_sim_net_fini(&w->net);
 	uccl_sim_inv_fini(&w->inv);
@@ -368,7 +374,7 @@ bool uccl_sim_go(struct uccl_sim_world *w, uint64_t until, bool done)
 	uint64_t every = (uint64_t)w->o.check_every, nodes = (uint64_t)w->o.nodes;
 	uint64_t most = uccl_max(EVENTS_MAX, EVENTS_PAIR * nodes * (nodes - 1));
 
-	while (!w->violations && !(done && !w->work.open) && uccl_sim_next(&w->net) <= until) {
+	while (!w->violations && !(done && !w->open) && uccl_sim_next(&w->net) <= until) {
 		uccl_sim_step(&w->net);
 		if (every && w->net.stats.events % every == 0)
 			uccl_sim_check(w);
@@ -377,7 +383,7 @@ bool uccl_sim_go(struct uccl_sim_world *w, uint64_t until, bool done)
 	}
 	if (!done && !w->violations)
 		w->net.now = uccl_max(w->net.now, until);
-	return !w->work.open;
+	return !w->open;
 }
 
 static void report_all(struct uccl_sim_world *w)
@@ -524,6 +530,7 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 		if (uccl_sim_next(&w->net) == UCCL_NEVER)
 			uccl_sim_violation(w, "I10: nothing will ever happen again, and messages are open");
 		sim_work_tell_open(w);
+		sim_remote_tell_open(w);
 		report_all(w);
 	}
 	if (!w->violations) {
@@ -532,8 +539,11 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 			settled = uccl_max(settled, life_asleep(&w->node[i]));
 		uccl_sim_go(w, settled + SETTLE_NS, false);
 	}
-	/* Injected messages to the dead are held until the death is noticed. */
-	while (!w->violations && w->deaths && any_operation(w) && w->net.now < bound)
+	/*
+	 * Injected messages to the dead are held until the death is noticed; what was taken back while its target was
+	 * silent, until the target knows.
+	 */
+	while (!w->violations && (w->deaths || w->aborts.ended) && any_operation(w) && w->net.now < bound)
 		uccl_sim_go(w, w->net.now + UCCL_NS_PER_S, false);
 	if (!w->violations)
 		check_leaks(w);
@@ -544,7 +554,7 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 	if (!w->violations)
 		sim_work_check_end(w);
 	/* The last look at buffers: writes that are still on their way would land now. */
-	while (!w->violations && w->work.reuses && uccl_sim_step(&w->net))
+	while (!w->violations && w->buffers.reuses && uccl_sim_step(&w->net))
 		;
 	if (w->total.slot_drops_write && o->stall <= 0 && o->reorder <= 0 && o->dup_writes <= 0)
 		uccl_sim_violation(w, "I8: %llu direct writes found no receive slot",
