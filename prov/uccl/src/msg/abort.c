@@ -253,6 +253,13 @@ void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
 		if (op->tx.ops->ended)
 			op->tx.ops->ended(op);
 		op->refusal = UCCL_UNPROVEN;
+		/* ABORTED has come: nothing waits for the operation's own answer any more. */
+		if (!(op->tx.wait & MSG_WAIT_ABORT))
+			op->tx.wait &= (uint8_t)~MSG_WAIT_FIN;
+		if (!op->tx.wait) {
+			msg_tx_finish(op, FI_ECANCELED);
+			continue;
+		}
 		/* The target is still to be told. */
 		msg_tx_keep(op, true);
 		msg_op_done(op, p, msg_tx_taken(op));

@@ -239,6 +239,36 @@ TEST(abort__atomics)
 	}
 }
 
+static enum duo_verdict drop_reply(struct duo *d, const struct duo_pkt *p)
+{
+	return p->rtype == UCCL_REC_REPLY ? DUO_DROP : DUO_PASS;
+}
+
+/* The target says in time that it was executed, but not what was there: nothing waits for that later. */
+DUO_TEST(abort__atomic_without_reply, duo_open())
+{
+	uint64_t value = 5, add = 3, was = 0, key = duo_region(d, 1, 0, &value, sizeof(value), BOTH);
+	struct duo_side *s = &d->side[0];
+
+	fresh(d);
+	d->filter = drop_reply;
+	assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, FI_UINT64, FI_SUM, &add, NULL, &was, 1, 0, key, DUO_CTX(1)),
+			 0);
+	while (value == 5)
+		duo_round(d);
+	assert_int_equal(abort_it(d, 1), 0);
+	duo_run(d, UCCL_ABORT_NS - MS);
+	assert_false(duo_waiting(d, 0));
+	d->now = uccl_msg_aborts_due(&s->m);
+	uccl_msg_aborts_expire(&s->m, d->now);
+	assert_int_equal(duo_expect(d, 0, DUO_CTX(1), FI_ECANCELED, 0)->refusal, UCCL_UNPROVEN);
+	d->filter = NULL;
+	duo_run(d, 60 * SECOND);
+	assert_int_equal(was, 0);
+	assert_int_equal(s->m.op_pool.used, 0);
+	assert_true(TAILQ_EMPTY(&s->peer.tx.sends));
+}
+
 static enum duo_verdict drop_all(struct duo *d, const struct duo_pkt *p)
 {
 	return DUO_DROP;
