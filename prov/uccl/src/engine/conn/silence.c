@@ -12,8 +12,11 @@
 #define AGAIN_NS (60 * UCCL_NS_PER_S)
 /* Before the first line, with time enough for an answer, the peer's kernel is asked whether the process is there. */
 #define ASK_NS (3 * UCCL_NS_PER_S)
-/* A look counts at most so much: a program that was away asked nothing meanwhile. */
-#define LOOK_NS UCCL_NS_PER_S
+/*
+ * A look counts at most so much: a program that was away asked nothing meanwhile. Looks come each second, and later
+ * where the host is busy or the program makes few calls; that time counts, too.
+ */
+#define LOOK_NS (2 * UCCL_NS_PER_S)
 
 static void ask_kernel(struct conn *c)
 {

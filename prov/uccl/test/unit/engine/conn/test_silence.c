@@ -182,6 +182,24 @@ TEST(look__cut_later)
 	end(l);
 }
 
+/* This side makes a call each 1.5 s only: the line does not come later for that. */
+TEST(look__few_calls)
+{
+	struct lan *l = lan_cut();
+
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(ntexts, 0);
+		l->node[0].asleep = true;
+		lan_pass(l, 1400 * MS);
+		l->node[0].asleep = false;
+		lan_pass(l, 100 * MS);
+	}
+	assert_int_equal(ntexts, 1);
+	expect(0, UCCL_LOG_WARN, "has not answered");
+	end(l);
+}
+
 /* It is this side that was away: nobody asked, so nobody was silent. */
 TEST(look__was_away)
 {
