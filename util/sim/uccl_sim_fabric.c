@@ -226,6 +226,23 @@ static int run_seeds(const char *scene, char **sets, uint64_t first, uint64_t la
 	return done < n;
 }
 
+/* Set NAME=VALUE,...; false: one of them is wrong, and a line names it. */
+static bool set_all(struct uccl_fab_play *p, const char *text)
+{
+	char one[256];
+
+	for (size_t len; *text; text += len + (text[len] == ',')) {
+		len = strcspn(text, ",");
+		snprintf(one, sizeof(one), "%.*s", (int)len, text);
+		if (len >= sizeof(one) || uccl_fab_play_set(p, one)) {
+			fprintf(stderr, "uccl_sim: no such option, or a value out of range: %s; --options shows them\n",
+				one);
+			return false;
+		}
+	}
+	return true;
+}
+
 int uccl_sim_fabric(int argc, char **argv)
 {
 	static const struct option longs[] = {
@@ -281,10 +298,8 @@ int uccl_sim_fabric(int argc, char **argv)
 	scene = argv[optind];
 	sets = argv + optind + 1;
 	while (++optind < argc)
-		if (uccl_fab_play_set(&p, argv[optind])) {
-			fprintf(stderr, "bad option in %s; --options shows them\n", argv[optind]);
+		if (!set_all(&p, argv[optind]))
 			return 2;
-		}
 	if (policies_wrong(&p))
 		return 2;
 	if (uccl_fab_play_unfit(&p, stderr))

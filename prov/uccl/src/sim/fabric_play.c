@@ -274,7 +274,7 @@ static int set_one(struct uccl_fab_play *p, const char *name, const char *value)
 	for (size_t i = 0; i < uccl_array_len(options); i++) {
 		const struct option *o = &options[i];
 		char *at = (char *)p + o->off, *end = NULL;
-		double real;
+		double real, scale = o->type == 'g' ? 1e9 : 1;
 		uint64_t v;
 
 		if (strcmp(o->name, name))
@@ -289,13 +289,14 @@ static int set_one(struct uccl_fab_play *p, const char *name, const char *value)
 		real = strtod(value, &end);
 		if (*end == '/' && end > value)
 			real /= strtod(end + 1, &end);
-		v = o->type == 'g' ? (uint64_t)(real * 1e9 + 0.5) : (uint64_t)real;
 		/* Powers of two, as of bytes. */
-		if (*end == 'k' || *end == 'm') {
-			v <<= *end == 'k' ? 10 : 20;
-			end++;
-		}
-		if (end == value || *end || !(real >= 0) || (o->size < 8 && v >> (8 * o->size)))
+		if (*end == 'k' || *end == 'm')
+			scale *= *end++ == 'k' ? 0x1p10 : 0x1p20;
+		/* A quotient may be no number, or greater than all integers. */
+		if (end == value || *end || !(real >= 0) || !(real * scale < 0x1p63))
+			return -FI_EINVAL;
+		v = (uint64_t)(real * scale + (o->type == 'g' ? 0.5 : 0));
+		if (o->size < 8 && v >> (8 * o->size))
 			return -FI_EINVAL;
 		if (o->type == 'd')
 			memcpy(at, &real, sizeof(real));

@@ -29,6 +29,10 @@ TEST(set__values)
 	assert_int_equal(uccl_fab_play_set(&p, "nothing=1"), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts="), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts=8x"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=99999999999"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "bytes=1/0"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "bytes=0/0"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "bytes=17592186044416m"), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts=-1"), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "paths=65536"), -22);
 	memset(text, 'x', sizeof(text));
