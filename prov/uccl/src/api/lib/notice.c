@@ -148,6 +148,18 @@ unsigned int uccl_notice_warnings(void)
 	return warnings;
 }
 
+/* One line, whatever is in a value that it quotes: no other lines, and no commands for a terminal. */
+static void line_make(char *text)
+{
+	size_t len = strlen(text);
+
+	if (len && text[len - 1] == '\n')
+		text[--len] = '\0';
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
+			text[i] = '?';
+}
+
 void uccl_notice(enum fi_log_level level, enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
 {
 	int saved = errno;
@@ -158,7 +170,7 @@ void uccl_notice(enum fi_log_level level, enum fi_log_subsys subsys, const char 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	text[strcspn(text, "\n")] = '\0';
+	line_make(text);
 	warnings += level == FI_LOG_WARN;
 	if (uccl_lib.log_enabled(&uccl_prov, level, subsys))
 		uccl_lib.log(&uccl_prov, level, subsys, func, line, "%s\n", text);

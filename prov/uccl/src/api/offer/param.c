@@ -145,7 +145,7 @@ static void unit_text(const struct uccl_param *t, char *buf, size_t size)
 
 	switch (t->form) {
 	case FORM_TEXT:
-		snprintf(buf, size, "text");
+		snprintf(buf, size, "text of at most %d bytes", UCCL_PARAM_TEXT - 1);
 		return;
 	case FORM_BOOL:
 		snprintf(buf, size, "0 or 1");

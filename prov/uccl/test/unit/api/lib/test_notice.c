@@ -134,6 +134,16 @@ TEST(notice__long)
 	assert_in_range(strlen(text), 1000, 1300);
 }
 
+/* A value with a line break hides no remedy, and changes no colours. */
+TEST(notice__one_line)
+{
+	begin(NULL);
+	uccl_warn(FI_LOG_CORE, "%s is wrong: remedy\n", "a\nb\033[31m\x7f");
+	end();
+	assert_int_equal(lines(text), 1);
+	assert_non_null(strstr(text, "a?b?[31m? is wrong: remedy\n"));
+}
+
 static void *say(void *arg)
 {
 	for (int i = 0; i < 1000; i++)
