@@ -244,6 +244,17 @@ static int rails_wait_fd(struct uccl_nic *nic)
 	return fd;
 }
 
+static uint64_t rails_expiry(struct uccl_nic *nic)
+{
+	struct rails *r = rails_of(nic);
+	uint64_t at = UCCL_NEVER;
+
+	for (int i = 0; i < r->n; i++)
+		if (r->rail[i]->ops->expiry)
+			at = uccl_min(at, r->rail[i]->ops->expiry(r->rail[i]));
+	return at;
+}
+
 /* Peers. */
 
 static int rails_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
@@ -586,7 +597,7 @@ static void rails_close(struct uccl_nic *nic)
 #define RAILS_OPS                                                                                                      \
 	.tx = rails_tx, .rx = rails_rx, .slots = rails_slots, .connect = rails_connect,                                \
 	.disconnect = rails_disconnect, .offer = rails_offer, .accept = rails_accept, .count = rails_count,            \
-	.wait_fd = rails_wait_fd, .addr = rails_addr, .close = rails_close
+	.wait_fd = rails_wait_fd, .expiry = rails_expiry, .addr = rails_addr, .close = rails_close
 
 /* Of NICs with direct writes; */
 static const struct uccl_nic_ops write_ops = {
@@ -617,7 +628,7 @@ static bool fits(const struct uccl_nic *nic, bool writes)
 {
 	const struct uccl_nic_ops *o = nic->ops;
 
-	if (!o->slots || !o->connect || !o->count || !o->wait_fd || o->expiry)
+	if (!o->slots || !o->connect || !o->count || !o->wait_fd)
 		return false;
 	return writes ? o->prepare && o->backlog && o->fence && !o->path_mtu
 		      : !o->prepare && o->path_mtu && o->alive && o->held && o->guard;

@@ -137,6 +137,11 @@ static int udp_wait_fd(struct uccl_nic *nic)
 	return fd;
 }
 
+static uint64_t udp_expiry(struct uccl_nic *nic)
+{
+	return uccl_udp_reports_expiry(udp_of(nic));
+}
+
 static int udp_nap_fd(struct uccl_nic *nic)
 {
 	return udp_of(nic)->rx_fd;
@@ -182,6 +187,7 @@ static const struct uccl_nic_ops udp_ops = {
 	.guard = uccl_udp_guard,
 	.wait_fd = udp_wait_fd,
 	.nap_fd = udp_nap_fd,
+	.expiry = udp_expiry,
 	.addr = udp_addr,
 	.close = udp_close,
 };

@@ -232,6 +232,14 @@ bool uccl_udp_reports_poll_empty(struct udp *u)
 	return polled;
 }
 
+uint64_t uccl_udp_reports_expiry(const struct udp *u)
+{
+	uint64_t at = u->live ? uccl_udp_live_expiry(u->live) : UCCL_NEVER;
+
+	/* Before that rx() does not look. */
+	return at == UCCL_NEVER ? at : uccl_max(at, u->reports.live_at + LIVE_EVERY_NS);
+}
+
 void uccl_udp_reports_live_soon(struct udp *u)
 {
 	u->reports.live_at = 0;

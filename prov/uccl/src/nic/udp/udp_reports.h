@@ -19,6 +19,8 @@ void uccl_udp_reports_poll_now(struct udp *u);
 bool uccl_udp_reports_poll_empty(struct udp *u);
 /* A peer came: poll the liveness connections at the next occasion. */
 void uccl_udp_reports_live_soon(struct udp *u);
+/* When the liveness connections need a call of rx() although nothing arrives, ns; UCCL_NEVER: they do not. */
+uint64_t uccl_udp_reports_expiry(const struct udp *u);
 /* Something was sent: reports of it may come. */
 static inline void uccl_udp_reports_sent(struct udp *u)
 {

@@ -234,6 +234,8 @@ void uccl_ud_unwatch(struct ud *u, struct ud_watch *w);
 void uccl_ud_hello(struct ud *u, const struct uccl_tx *t);
 /* Poll the connections, if that is due. */
 void uccl_ud_live_poll(struct ud *u);
+/* When it must be called although no descriptor is readable, ns; UCCL_NEVER: no need. */
+uint64_t uccl_ud_live_expiry(const struct ud *u);
 /* Fill *r with a peer that has ended, or an address where nobody listens. False: none. */
 bool uccl_ud_gone_report(struct ud *u, struct uccl_rx *r);
 

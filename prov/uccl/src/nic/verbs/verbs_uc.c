@@ -131,6 +131,13 @@ static int uc_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 
 /* Peers. */
 
+static uint64_t uc_expiry(struct uccl_nic *nic)
+{
+	struct uccl_nic *packets = uc_of(nic)->packets;
+
+	return packets->ops->expiry(packets);
+}
+
 static void uc_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
 	struct uc *w = uc_of(nic);
@@ -367,6 +374,7 @@ static void uc_close(struct uccl_nic *nic)
 		.dereg = uc_dereg, .source = uc_source, .source_put = uc_source_put,                                   \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
 		.renew = uc_renew, .backlog = uc_backlog, .count = uc_count, .wait_fd = uccl_uc_wait_fd,               \
+		.expiry = uc_expiry,                                                                                   \
 		.addr = uc_addr, .close = uc_close,                                                                    \
 	}
 

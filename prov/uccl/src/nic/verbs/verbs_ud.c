@@ -87,6 +87,11 @@ static uint64_t ud_backlog(struct uccl_nic *nic)
 	return uccl_verbs_slab_backlog(&ud_of(nic)->tx.slab);
 }
 
+static uint64_t ud_expiry(struct uccl_nic *nic)
+{
+	return uccl_ud_live_expiry(ud_of(nic));
+}
+
 static const struct uccl_nic_ops ud_ops = {
 	.name = "verbs-ud",
 	.tx = uccl_ud_tx,
@@ -99,6 +104,7 @@ static const struct uccl_nic_ops ud_ops = {
 	.disconnect = ud_disconnect,
 	.backlog = ud_backlog,
 	.wait_fd = uccl_ud_wait_fd,
+	.expiry = ud_expiry,
 	.addr = ud_addr,
 	.close = ud_close,
 };

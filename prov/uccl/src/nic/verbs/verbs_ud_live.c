@@ -223,3 +223,10 @@ bool uccl_ud_gone_report(struct ud *u, struct uccl_rx *r)
 }
 
 #endif
+
+uint64_t uccl_ud_live_expiry(const struct ud *u)
+{
+	uint64_t at = u->live.udp ? uccl_udp_live_expiry(u->live.udp) : UCCL_NEVER;
+
+	return at == UCCL_NEVER ? at : uccl_max(at, u->live.poll_at);
+}

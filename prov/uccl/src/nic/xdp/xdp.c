@@ -415,6 +415,13 @@ static void xdp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 			 strerror(-err));
 }
 
+static uint64_t xdp_expiry(struct uccl_nic *nic)
+{
+	struct uccl_nic *inner = xdp_of(nic)->inner;
+
+	return inner->ops->expiry(inner);
+}
+
 static int xdp_wait_fd(struct uccl_nic *nic)
 {
 	struct xdp *x = xdp_of(nic);
@@ -487,6 +494,7 @@ static const struct uccl_nic_ops xdp_ops = {
 	.count = xdp_count,
 	.guard = xdp_guard,
 	.wait_fd = xdp_wait_fd,
+	.expiry = xdp_expiry,
 	.addr = xdp_addr,
 	.close = xdp_close,
 };

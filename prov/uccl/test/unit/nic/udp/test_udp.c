@@ -1439,6 +1439,42 @@ TEST(rx__gone_when_killed)
 	close(up[0]);
 }
 
+/* A liveness connection that breaks is tried again later: the owner may not sleep longer than until then. */
+TEST(expiry__liveness_retry)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct uccl_nic *a = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .liveness = true});
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), one;
+	struct uccl_nic_addr to = v4_loopback;
+	socklen_t len = sizeof(sa);
+	struct uccl_nic_peer *peer;
+	uint64_t at = UCCL_NEVER;
+	struct uccl_rx v[4];
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, len) | listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+	to.port = ntohs(sa.sin_port);
+	assert_true(a->ops->expiry(a) == UCCL_NEVER);
+	assert_int_equal(a->ops->connect(a, &to, 4711, 1, &peer), 0);
+	for (int round = 0; round < 5000 && at == UCCL_NEVER; round++) {
+		assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 0);
+		one = accept(fd, NULL, NULL);
+		if (one >= 0)
+			close(one);
+		at = a->ops->expiry(a);
+		poll(NULL, 0, 1);
+	}
+	assert_true(at != UCCL_NEVER && at <= uccl_udp_now() + UCCL_NS_PER_S);
+	/* Then rx() connects again. */
+	while (uccl_udp_now() < at)
+		poll(NULL, 0, 1);
+	while (accept(fd, NULL, NULL) < 0)
+		assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 0);
+	a->ops->disconnect(a, peer);
+	a->ops->close(a);
+	close(fd);
+}
+
 /* The handle goes while its event waits: nobody hears of a handle that is freed. */
 TEST(disconnect__drops_event)
 {
