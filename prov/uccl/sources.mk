@@ -268,6 +268,7 @@ uccl_sources = \
 	prov/uccl/src/flow/path/tuples.c \
 	prov/uccl/src/flow/path/tuples.h \
 	prov/uccl/src/flow/policy.h \
+	prov/uccl/src/flow/rail.h \
 	prov/uccl/src/flow/recv/arrived.c \
 	prov/uccl/src/flow/recv/arrived.h \
 	prov/uccl/src/flow/recv/flow_rx.c \

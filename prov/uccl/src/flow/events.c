@@ -47,14 +47,34 @@ bool uccl_event_credit_spent(struct uccl_flow *f)
 	return event_limit(f) <= f->credit.used && !uccl_event_credit_left(f);
 }
 
-uint64_t uccl_event_window(const struct uccl_flow *f)
+static uint64_t event_rail_window(const struct uccl_flow *f, uint8_t rail)
 {
-	uint64_t bytes = f->cfg.policy.cc->window(f->policy.cc);
+	return f->cfg.policy.cc->window(f->policy.rail[rail].cc);
+}
 
+uint64_t uccl_event_cc_window(const struct uccl_flow *f)
+{
+	uint64_t sum = 0;
+
+	if (!f->policy.rail)
+		return f->cfg.policy.cc->window(f->policy.cc);
+	for (uint8_t i = 0; i < f->policy.rails; i++)
+		sum += uccl_min(event_rail_window(f, i), UINT64_MAX - sum);
+	return sum;
+}
+
+/* A window of congestion control, and how much larger it may be because acknowledgements wait on their way back. */
+static inline uint64_t event_window(const struct uccl_flow *f, uint64_t bytes)
+{
 	if (!f->loss.ack_delay.share)
 		return bytes;
 	/* What has come, but its acknowledgement waits on the way back, is in the network no more. */
 	return bytes + uccl_min(uccl_ack_delay_more(&f->loss.ack_delay, bytes), UINT64_MAX - bytes);
+}
+
+uint64_t uccl_event_window(const struct uccl_flow *f)
+{
+	return event_window(f, f->policy.rail ? uccl_event_cc_window(f) : f->cfg.policy.cc->window(f->policy.cc));
 }
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
@@ -64,35 +84,67 @@ uint32_t uccl_event_write_size(const struct uccl_flow *f)
 				uccl_rate_in(&f->loss.rate, uccl_ack_delay_queue(&f->loss.ack_delay)));
 }
 
+/*
+ * One packet may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). What takes more than
+ * one fits the window even alone: a long train is the queue of a slow link by itself, the window shrinks for the delay
+ * that it sees, and pacing then waits ever longer for the next one.
+ */
+static inline bool event_fits(const struct uccl_flow *f, uint64_t inflight, uint64_t window, uint32_t want)
+{
+	return inflight + want <= window ||
+	       (!inflight && want <= uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes));
+}
+
+bool uccl_event_rail_room(const struct uccl_flow *f, uint8_t rail, uint32_t want, uint64_t now)
+{
+	const struct uccl_rail *r = &f->policy.rail[rail];
+
+	return now >= r->pace.next_ns &&
+	       event_fits(f, r->inflight, uccl_rail_works(r) ? event_window(f, event_rail_window(f, rail)) : 0, want);
+}
+
+/* What is in flight there, with `want` bytes more, as a part of what may be. */
+static double event_rail_load(const struct uccl_flow *f, uint8_t rail, uint32_t want)
+{
+	return ((double)f->policy.rail[rail].inflight + want) / (double)uccl_max(event_rail_window(f, rail), 1);
+}
+
+uint8_t uccl_event_rail(const struct uccl_flow *f, uint32_t want, uint64_t now)
+{
+	uint8_t best = UCCL_RAIL_NONE;
+
+	for (uint8_t i = 0; i < f->policy.rails; i++)
+		if (f->paths.rails.usable & 1u << i && uccl_event_rail_room(f, i, want, now) &&
+		    (best == UCCL_RAIL_NONE || event_rail_load(f, i, want) < event_rail_load(f, best, want)))
+			best = i;
+	return best;
+}
+
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 {
-	uint64_t window = uccl_event_window(f);
-
-	/*
-	 * One packet may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). What takes
-	 * more than one fits the window even alone: a long train is the queue of a slow link by itself, the window
-	 * shrinks for the delay that it sees, and pacing then waits ever longer for the next one.
-	 */
-	if (f->sent.inflight_bytes + want > window &&
-	    (f->sent.inflight_bytes || want > uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes)))
+	if (f->policy.rail) {
+		if (uccl_event_rail(f, want, now) == UCCL_RAIL_NONE)
+			return 0;
+	} else if (!event_fits(f, f->sent.inflight_bytes, uccl_event_window(f), want) || now < f->pace.next_ns) {
 		return 0;
-	if (now < f->pace.next_ns)
-		return 0;
+	}
 	if (uccl_event_credit_spent(f))
 		return 0;
 	/* A credit of any size lets one whole chunk go: the overdraft is at most one chunk (EQDS does the same). */
 	return want;
 }
 
-static uint64_t event_pace(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+static uint64_t event_pace(struct uccl_flow *f, uint8_t rail, uint32_t bytes, uint64_t now)
 {
-	return f->cfg.policy.cc->pace ? f->cfg.policy.cc->pace(f->policy.cc, bytes, f->loss.times.srtt_ns, now) : now;
+	uint64_t srtt = f->policy.rail ? f->policy.rail[rail].srtt_ns : f->loss.times.srtt_ns;
+
+	return f->cfg.policy.cc->pace ? f->cfg.policy.cc->pace(flow_cc(f, rail), bytes, srtt, now) : now;
 }
 
-uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now)
 {
 	uccl_credit_spend(&f->credit, bytes);
-	return event_pace(f, bytes, now);
+	return event_pace(f, flow_rail_number(f, path), bytes, now);
 }
 
 /* Bytes that the NIC has not sent. */
@@ -102,25 +154,47 @@ static uint64_t event_backlog(const struct uccl_flow *f)
 }
 
 /*
- * How many of the paths in service the policy may choose from, the first ones: one for each burst of `bytes` that is in
+ * How many of `n` paths in service the policy may choose from, the first ones: one for each burst of `bytes` that is in
  * flight or about to leave, and at least two. More paths would carry no more, and their sockets and routes would leave
  * the caches. While a question to the peer is unanswered, all of them. PROTOCOL R341
  */
-static uint16_t event_paths(const struct uccl_flow *f, uint32_t bytes, uint64_t left)
+static uint16_t event_paths(const struct uccl_flow *f, uint16_t n, uint32_t bytes, uint64_t left)
 {
 	uint64_t choices = 1 + (f->sent.inflight_bytes + uccl_max(bytes, left)) / uccl_max(bytes, 1);
 
 	if (!flow_warm(f) || f->loss.pto.backoff || !uccl_paths_warm_works(&f->paths))
-		return f->paths.nusable;
-	return (uint16_t)uccl_min(uccl_max(choices, 2), f->paths.nusable);
+		return n;
+	return (uint16_t)uccl_min(uccl_max(choices, 2), n);
+}
+
+/* The rail of a burst: what leaves again, and little payload, need no room. */
+static uint8_t event_rail_any(const struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	uint8_t best = uccl_event_rail(f, bytes, now);
+
+	if (best == UCCL_RAIL_NONE)
+		best = uccl_event_rail(f, f->chunk_bytes, now);
+	for (uint8_t i = 0; best == UCCL_RAIL_NONE && i < f->policy.rails; i++)
+		if (f->paths.rails.usable & 1u << i)
+			best = i;
+	return best;
 }
 
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	const struct uccl_chunk_info chunk = { .bytes = bytes, .left = left, .backlog = event_backlog(f) };
 
-	return f->cfg.policy.pathsel->select(f->policy.path, f->paths.list, f->paths.usable,
-					     event_paths(f, bytes, left), &chunk, &f->rng, now);
+	const uint16_t *usable = f->paths.usable;
+	uint16_t list[UCCL_PATHS_MAX], n = f->paths.nusable;
+	uint8_t rail = 0;
+
+	if (f->policy.rail) {
+		rail = event_rail_any(f, bytes, now);
+		n = uccl_paths_of_rail(&f->paths, rail, list);
+		usable = list;
+	}
+	return f->cfg.policy.pathsel->select(flow_pathsel(f, rail), f->paths.list, usable,
+					     event_paths(f, n, bytes, left), &chunk, &f->rng, now);
 }
 
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now)
@@ -174,29 +248,33 @@ void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 	rx_credit_due(f, bytes, now);
 }
 
-void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now)
+void uccl_event_rx_ack(struct uccl_flow *f, uint8_t rail, struct uccl_ack_info *info, uint64_t now)
 {
+	struct uccl_pace *pace = f->policy.rail ? &f->policy.rail[rail].pace : &f->pace;
+
 	info->backlog = event_backlog(f);
 	if (f->cfg.policy.cc->on_ack)
-		f->cfg.policy.cc->on_ack(f->policy.cc, info, now);
+		f->cfg.policy.cc->on_ack(flow_cc(f, rail), info, now);
 	/*
 	 * A rate that was far too low when the latest packet left, from few samples or from the time in which this host
 	 * did not run, would hold back the next one for minutes, whatever is known by now.
 	 */
-	if (f->pace.next_ns > now + uccl_flow_rto(f))
-		uccl_pace_sooner(&f->pace, event_pace(f, f->pace.bytes, f->pace.sent_ns));
+	if (pace->next_ns > now + uccl_flow_rto(f))
+		uccl_pace_sooner(pace, event_pace(f, rail, pace->bytes, pace->sent_ns));
 }
 
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t marked, uint64_t now)
 {
 	if (f->cfg.policy.pathsel->on_ack)
-		f->cfg.policy.pathsel->on_ack(f->policy.path, f->paths.list, path, rtt_ns, marked, now);
+		f->cfg.policy.pathsel->on_ack(flow_pathsel(f, flow_rail_number(f, path)), f->paths.list, path, rtt_ns,
+					      marked, now);
 }
 
 void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
 	if (f->cfg.policy.pathsel->on_land)
-		f->cfg.policy.pathsel->on_land(f->policy.path, f->paths.list, path, now);
+		f->cfg.policy.pathsel->on_land(flow_pathsel(f, flow_rail_number(f, path)), f->paths.list, path,
+					       now);
 }
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)
@@ -224,16 +302,20 @@ void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now)
 {
+	uint8_t rail = flow_rail_number(f, loss->path);
+
+	if (f->policy.rail)
+		f->policy.rail[rail].losses++;
 	if (f->cfg.policy.cc->on_loss)
-		f->cfg.policy.cc->on_loss(f->policy.cc, loss, now);
+		f->cfg.policy.cc->on_loss(flow_cc(f, rail), loss, now);
 	if (f->cfg.policy.pathsel->on_loss)
-		f->cfg.policy.pathsel->on_loss(f->policy.path, loss->path, loss->kind, now);
+		f->cfg.policy.pathsel->on_loss(flow_pathsel(f, rail), loss->path, loss->kind, now);
 }
 
 void uccl_event_share(struct uccl_flow *f, uint32_t of)
 {
-	if (f->cfg.policy.cc->share)
-		f->cfg.policy.cc->share(f->policy.cc, of);
+	for (uint8_t i = 0; f->cfg.policy.cc->share && i < f->policy.rails; i++)
+		f->cfg.policy.cc->share(flow_cc(f, i), of);
 }
 
 uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t *turn, uint64_t now)

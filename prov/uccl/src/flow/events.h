@@ -15,8 +15,15 @@ bool uccl_event_credit_spent(struct uccl_flow *f);
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now);
 /* Bytes of the direct writes that are described next; of flows that may write. */
 uint32_t uccl_event_write_size(const struct uccl_flow *f);
-/* onPacingChunk: a chunk of new data leaves; the earliest time for the next one. */
-uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/*
+ * With several rails: has this one room for `want` bytes of new data? And which one should they take, of those that
+ * have: the one whose window is emptiest. PROTOCOL R387
+ */
+#define UCCL_RAIL_NONE UINT8_MAX
+bool uccl_event_rail_room(const struct uccl_flow *f, uint8_t rail, uint32_t want, uint64_t now);
+uint8_t uccl_event_rail(const struct uccl_flow *f, uint32_t want, uint64_t now);
+/* onPacingChunk: a chunk of new data leaves on this path; the earliest time for the next one of its rail. */
+uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now);
 /* onSelectPath: an index of f->paths. left: bytes of its message, see struct uccl_chunk_info. */
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
 /*
@@ -29,8 +36,8 @@ void uccl_event_unlost(struct uccl_flow *f, uint32_t bytes);
 /* onRxChunk, onRxRtxChunk: payload arrived for the first time. */
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
-/* onRxACK: one acknowledgement block was taken in. The NIC's backlog is filled in here. */
-void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now);
+/* onRxACK: one acknowledgement block was taken in, what it says of a rail. The NIC's backlog is filled in here. */
+void uccl_event_rx_ack(struct uccl_flow *f, uint8_t rail, struct uccl_ack_info *info, uint64_t now);
 /* One path's RTT sample; `marked`: bytes on it that the network is known to have marked since the last one. */
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t marked, uint64_t now);
 /* Payload of a path was acknowledged, and counts as in flight no more. */
@@ -44,7 +51,9 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, 
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now);
 /* The peer is asked for `bytes` bytes that have not come. */
 void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
-/* The congestion window, bytes; and how much larger it may be because acknowledgements wait on their way back. */
+/* The congestion window, bytes, of all rails together; */
+uint64_t uccl_event_cc_window(const struct uccl_flow *f);
+/* and the same with how much larger it may be because acknowledgements wait on their way back. */
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */
 bool uccl_event_credit_free(const struct uccl_flow *f);

@@ -253,6 +253,8 @@ static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t len)
 	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes + len <= UCCL_RIDE_BYTES;
 }
 
+/* What congestion control allows in flight, bytes, of all rails together. */
+uint64_t uccl_flow_cc_window(const struct uccl_flow *f);
 /* Everything submitted was acknowledged. */
 bool uccl_flow_idle(const struct uccl_flow *f);
 /* The time-out. */

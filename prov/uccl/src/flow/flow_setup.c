@@ -44,6 +44,33 @@ static void write_rx_fence(struct uccl_write_rx *l, uint16_t path, uint64_t now)
 
 static const struct uccl_write_rx_ops write_rx_ops = {.settled = write_rx_settled, .fence = write_rx_fence};
 
+/* Congestion control and path choice, of each rail if there are several. False: no memory. PROTOCOL R387 */
+static bool flow_rails_init(struct uccl_flow *f, const struct uccl_policy_cfg *all, uint64_t now)
+{
+	const struct uccl_policies *p = &f->cfg.policy;
+	struct uccl_policy_cfg cfg = *all;
+
+	/* Direct writes leave by the first. */
+	f->policy.rails = f->cfg.write.bytes ? 1 : f->paths.rails.n;
+	if (f->policy.rails > 1) {
+		f->policy.rail = calloc(f->policy.rails, sizeof(*f->policy.rail));
+		if (!f->policy.rail)
+			return false;
+	}
+	cfg.link_bps /= f->policy.rails;
+	for (uint8_t i = 0; i < f->policy.rails; i++) {
+		if (f->policy.rail)
+			f->policy.rail[i].min_rtt_ns = UCCL_NEVER;
+		cfg.params = p->params[UCCL_POLICY_CC];
+		if (p->cc->init)
+			p->cc->init(flow_cc(f, i), &cfg, now);
+		cfg.params = p->params[UCCL_POLICY_PATH];
+		if (p->pathsel->init)
+			p->pathsel->init(flow_pathsel(f, i), &cfg, (uint16_t)(f->cfg.paths_tx / f->policy.rails));
+	}
+	return true;
+}
+
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
 {
 	struct uccl_policy_cfg pcfg = { .link_bps = cfg->link_bps, .delay_ns = cfg->delay_ns };
@@ -110,12 +137,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		(uint32_t)uccl_max(cfg->packet.chunk_bytes, cfg->write.brittle ? f->chunk.bytes : cfg->write.bytes);
 	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train.bytes, pcfg.chunk_bytes);
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
-	pcfg.params = cfg->policy.params[UCCL_POLICY_CC];
-	if (cfg->policy.cc->init)
-		cfg->policy.cc->init(f->policy.cc, &pcfg, now);
-	pcfg.params = cfg->policy.params[UCCL_POLICY_PATH];
-	if (cfg->policy.pathsel->init)
-		cfg->policy.pathsel->init(f->policy.path, &pcfg, cfg->paths_tx);
+	if (!flow_rails_init(f, &pcfg, now))
+		goto nomem;
 	pcfg.params = cfg->policy.params[UCCL_POLICY_CREDIT];
 	if (cfg->policy.credit->init)
 		cfg->policy.credit->init(f->policy.credit, &pcfg, now);
@@ -137,10 +160,16 @@ void uccl_flow_fini(struct uccl_flow *f)
 {
 	if (f->credit.pull.cfg.quantum)
 		uccl_pull_fini(f->cfg.pacer, &f->credit.pull);
+	free(f->policy.rail);
 	uccl_sent_fini(&f->sent);
 	uccl_paths_fini(&f->paths);
 	uccl_flow_rx_fini(&f->rx);
 	memset(f, 0, sizeof(*f));
+}
+
+uint64_t uccl_flow_cc_window(const struct uccl_flow *f)
+{
+	return uccl_event_cc_window(f);
 }
 
 void uccl_flow_share(struct uccl_flow *f, uint32_t of)
@@ -185,7 +214,7 @@ static void flow_mtu_set(struct uccl_flow *f)
 	/* Segments that did not leave come later, with those that are lost. */
 	bytes = uccl_sent_run_end(&f->sent, &path);
 	if (bytes)
-		uccl_path_land(&f->paths.list[path], bytes);
+		flow_path_land(f, path, bytes);
 }
 
 static void mtu_changed(struct uccl_flow *f, bool cut)

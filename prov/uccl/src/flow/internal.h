@@ -19,6 +19,7 @@
 #include "flow/events.h"
 #include "flow/flow.h"
 #include "flow/observe/trace.h"
+#include "flow/rail.h"
 
 /* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
 #define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
@@ -46,6 +47,50 @@ static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind ki
 static inline bool flow_silent(const struct uccl_flow *f)
 {
 	return uccl_sent_outstanding(&f->sent) && uccl_pto_repeated(&f->loss.pto);
+}
+
+/* The number of a path's rail; 0 also if there is one only. */
+static inline uint8_t flow_rail_number(const struct uccl_flow *f, uint16_t path)
+{
+	return f->policy.rail ? f->paths.list[path].rail : 0;
+}
+
+/* The rail of a path, where there are several; if there is one only, what a rail has is the flow's. */
+static inline struct uccl_rail *flow_rail(const struct uccl_flow *f, uint16_t path)
+{
+	return &f->policy.rail[f->paths.list[path].rail];
+}
+
+/* The state of congestion control, and of path choice, of a rail. */
+static inline void *flow_cc(struct uccl_flow *f, uint8_t rail)
+{
+	return f->policy.rail ? f->policy.rail[rail].cc : f->policy.cc;
+}
+
+static inline void *flow_pathsel(struct uccl_flow *f, uint8_t rail)
+{
+	return f->policy.rail ? f->policy.rail[rail].path : f->policy.path;
+}
+
+/* The delivery rate that what leaves on this path takes part in. */
+static inline struct uccl_rate *flow_rate(struct uccl_flow *f, uint16_t path)
+{
+	return f->policy.rail ? &flow_rail(f, path)->rate : &f->loss.rate;
+}
+
+/* Bytes in flight on a path: more of them, or less. */
+static inline void flow_path_fly(struct uccl_flow *f, uint16_t path, uint32_t bytes)
+{
+	uccl_path_fly(&f->paths.list[path], bytes);
+	if (f->policy.rail)
+		flow_rail(f, path)->inflight += bytes;
+}
+
+static inline void flow_path_land(struct uccl_flow *f, uint16_t path, uint32_t bytes)
+{
+	uccl_path_land(&f->paths.list[path], bytes);
+	if (f->policy.rail)
+		flow_rail(f, path)->inflight -= bytes;
 }
 
 /* Something waits to be sent, new or lost. */

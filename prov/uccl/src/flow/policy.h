@@ -50,8 +50,12 @@ struct uccl_policies {
 	const double *params[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
 };
 
-/* The private state of a flow's policies. */
+struct uccl_rail;
+
+/* The private state of a flow's policies. flow_setup.c writes what is not theirs. */
 struct uccl_policy_state {
+	struct uccl_rail *rail; /* each has congestion control and path choice of its own (flow/rail.h); NULL: one */
+	uint8_t rails;		/* 1 at least */
 	uint64_t cc[UCCL_CC_STATE / 8];
 	uint64_t path[UCCL_PATHSEL_STATE / 8];
 	uint64_t credit[UCCL_CREDIT_STATE / 8];

@@ -39,8 +39,11 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 
 	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
-	if (f->pace.next_ns > 0 && uccl_sendq_waits(&f->sendq))
-		at = uccl_min(at, f->pace.next_ns);
+	if (uccl_sendq_waits(&f->sendq)) {
+		at = uccl_min(at, uccl_pace_at(&f->pace));
+		for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
+			at = uccl_min(at, uccl_pace_at(&f->policy.rail[i].pace));
+	}
 	if (f->loss.persistent_loss.at && flow_more(f))
 		at = uccl_min(at, f->loss.persistent_loss.at);
 	if (!f->limits.slots && flow_more(f))
@@ -65,6 +68,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 	if (now >= f->loss.persistent_loss.at)
 		uccl_persistent_loss_over(&f->loss.persistent_loss);
 	uccl_pace_expire(&f->pace, now);
+	for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
+		uccl_pace_expire(&f->policy.rail[i].pace, now);
 }
 
 void uccl_flow_set_writable(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)

@@ -231,6 +231,28 @@ static uint32_t run_hole_goodput(struct uccl_sim_world *w, const struct uccl_sim
 	return end(w);
 }
 
+/* --- rails --- */
+
+/* Two routes with a rate and a queue each, as the ports of a host. */
+#define RAIL_QUEUE_NS (10 * MS)
+
+struct rail_ports {
+	uint64_t mbps[2];
+	uint64_t free_ns[2][2]; /* of each direction */
+};
+
+/* A packet gets in line at its port. False: it does not fit. */
+static bool rail_ports_take(struct rail_ports *r, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	uint64_t *free_ns = &r->free_ns[p->src & 1][p->route & 1], from = uccl_max(*free_ns, now);
+
+	if (from - now > RAIL_QUEUE_NS)
+		return false;
+	*free_ns = from + p->len * 8000 / r->mbps[p->route & 1];
+	*delay_ns = *free_ns - now;
+	return true;
+}
+
 /* --- flaps --- */
 
 /* Short packets that may go where nothing answers, each second. */
@@ -238,6 +260,7 @@ static uint32_t run_hole_goodput(struct uccl_sim_world *w, const struct uccl_sim
 
 /* What is down now, and what came through and did not since a reset. */
 struct flaps {
+	struct rail_ports ports;
 	bool down;
 	int route, src;	/* of which packets; -1: all */
 	uint64_t passed[2];	/* bytes from node 0 on each of two routes */
@@ -250,15 +273,16 @@ static uint32_t flaps_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *
 	struct flaps *f = arg;
 	bool lost = f->down && (f->route < 0 || p->route == f->route) && (f->src < 0 || p->src == f->src);
 
-	(void)delay_ns;
 	if (f->down && f->route >= 0 && now >= f->known_ns) {
 		f->sent += p->len;
 		f->vain += lost && p->len > 512 ? p->len : 0;
 		f->questions += lost && p->len <= 512;
 	}
-	if (!p->src && !lost)
+	if (lost || !rail_ports_take(&f->ports, p, delay_ns, now))
+		return UCCL_SIM_DROP;
+	if (!p->src)
 		f->passed[p->route & 1] += p->len;
-	return lost ? UCCL_SIM_DROP : 0;
+	return 0;
 }
 
 /* Down for so long, under load; whatever works carries it at once. */
@@ -312,7 +336,7 @@ static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_option
 		int route, src;
 	} kinds[] = {{0, -1}, {1, -1}, {0, 0}, {1, 1}, {-1, -1}};
 	static const uint64_t ms[] = {1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 600000};
-	struct flaps f = {0};
+	struct flaps f = {.ports.mbps = {1000, 1000}};
 	uint64_t began;
 
 	(void)arg;
@@ -344,6 +368,93 @@ static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_option
 				   (unsigned long long)(f.known_sum_ns / SEC));
 	uccl_sim_finish(w);
 	return end(w);
+}
+
+/* --- rails of unequal rate --- */
+
+/* The least that a stream has of what ports carry together, percent; and while one flaps. */
+#define UNEQUAL_GOODPUT 95
+#define UNEQUAL_FLAPPING 85
+
+struct unequal {
+	struct rail_ports ports;
+	uint64_t passed, could; /* bytes of node 0 that came through, and that could have */
+	int down; /* this route is; -1: none */
+};
+
+static uint32_t unequal_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	struct unequal *u = arg;
+
+	if (p->route == u->down || !rail_ports_take(&u->ports, p, delay_ns, now))
+		return UCCL_SIM_DROP;
+	u->passed += p->src ? 0 : p->len;
+	return 0;
+}
+
+/* For `ns`, under load. */
+static void unequal_go(struct uccl_sim_world *w, struct unequal *u, int down, uint64_t ns)
+{
+	u->down = down;
+	for (int i = 0; i < 2; i++)
+		u->could += i == down ? 0 : u->ports.mbps[i] * ns / 8000;
+	uccl_sim_go(w, w->net.now + ns, false);
+}
+
+/* Was most of what could pass used since this was asked last? */
+static void unequal_used(struct uccl_sim_world *w, struct unequal *u, uint64_t percent)
+{
+	if (u->passed * 100 < u->could * percent)
+		uccl_sim_violation(w, "%llu and %llu Mbit/s: %llu of %llu bytes passed, %llu %% should",
+				   (unsigned long long)u->ports.mbps[0], (unsigned long long)u->ports.mbps[1],
+				   (unsigned long long)u->passed, (unsigned long long)u->could,
+				   (unsigned long long)percent);
+	u->passed = u->could = 0;
+}
+
+static uint32_t unequal(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, uint64_t a,
+			uint64_t b)
+{
+	struct unequal u = {.ports.mbps = {a, b}, .down = -1};
+	uint64_t unit = 32 * 1000 * 1000 / (a + b) * 8000; /* 32 MB */
+	const struct uccl_stats *s;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	w->net.script = unequal_script;
+	w->net.script_arg = &u;
+	/* More than they can carry. */
+	stream(w, 0, 1, 768, 256 * 1024, 0, NULL);
+	unequal_go(w, &u, -1, unit / 8);
+	u.passed = u.could = 0;
+	unequal_go(w, &u, -1, unit);
+	unequal_used(w, &u, UNEQUAL_GOODPUT);
+	for (int i = 0; i < 4; i++) {
+		unequal_go(w, &u, i & 1, unit / 4);
+		unequal_go(w, &u, -1, unit / 2);
+	}
+	unequal_used(w, &u, UNEQUAL_FLAPPING);
+	s = uccl_engine_stats(w->node[0].e);
+	if (s->rtx_packets * 50 > s->tx_packets)
+		uccl_sim_violation(w, "%llu and %llu Mbit/s: %llu of %llu packets were sent again",
+				   (unsigned long long)a, (unsigned long long)b, (unsigned long long)s->rtx_packets,
+				   (unsigned long long)s->tx_packets);
+	w->net.script = NULL;
+	uccl_sim_finish(w);
+	return end(w);
+}
+
+/* Rails have the bytes that they can carry, whatever their rates, also while one fails now and then. PROTOCOL R387 */
+static uint32_t run_unequal(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
+{
+	static const uint64_t mbps[][2] = {{50, 50},   {80, 20},   {20, 80},	{500, 500},
+					   {800, 200}, {200, 800}, {9000, 1000}};
+	uint32_t bad = 0;
+
+	(void)arg;
+	for (size_t i = 0; i < uccl_array_len(mbps); i++)
+		bad += unequal(w, o, seed, mbps[i][0], mbps[i][1]);
+	return bad;
 }
 
 /* Trains of node 0 are lost, or parts of them: it is found out soon, unless there are hardly any. */
@@ -638,7 +749,9 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"hole-most", "seven of eight routes die", "routes=8 paths=16 rate_mbps=1000", .seeds = 5, .run = run_hole,
 	 .arg = &(const struct dying){-1, 0, 6, 12000}},
 	{"flaps", "an hour in which one of two routes, or both, fail in turn for 1 ms to 10 minutes",
-	 "routes=2 rails=1 paths=16 rate_mbps=1000 cc=nscc path=reps", .run = run_flaps},
+	 "routes=2 rails=1 paths=16 rate_mbps=10000 cc=nscc path=reps", .run = run_flaps},
+	{"unequal", "two rails of unequal rate have the bytes that they can carry, while one fails now and then",
+	 "routes=2 rails=1 paths=64 rate_mbps=100000 mtu=1500 trains=1 cc=nscc path=reps", .run = run_unequal},
 	{"mtu-half", "half of the routes lose what is longer than 1500 bytes", "routes=8 paths=16 rate_mbps=1000",
 	 .seeds = 5, .run = run_hole, .arg = &(const struct dying){-1, 1500, 3, 300}},
 	{"mtu-shrinks", "for a while longer packets are lost, on a route or in a direction",

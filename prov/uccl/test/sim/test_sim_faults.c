@@ -24,6 +24,7 @@ int main(void)
 		HOLDS_BOTH("hole-back"),
 		HOLDS_BOTH("hole-most"),
 		HOLDS_PACKET("flaps"),
+		HOLDS_PACKET("unequal"),
 		HOLDS_BOTH("mtu-half"),
 		HOLDS_PACKET("trains"),
 		HOLDS_BOTH("mtu-shrinks"),

@@ -81,7 +81,7 @@ static bool snapshot_peer(struct uccl_snapshot *v, size_t size, const struct con
 		p->inflight_chunks = f->sent.inflight_chunks;
 		p->inflight_bytes = f->sent.inflight_bytes;
 		p->backoff = f->loss.pto.backoff;
-		p->window = f->cfg.policy.cc->window(f->policy.cc);
+		p->window = uccl_flow_cc_window(f);
 		p->srtt_ns = f->loss.times.srtt_ns;
 		p->min_rtt_ns = f->loss.times.min_rtt_ns;
 		p->heard_ago_ns = now > f->rx.heard_ns ? now - f->rx.heard_ns : 0;

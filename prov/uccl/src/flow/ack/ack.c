@@ -20,8 +20,8 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 		.kind = kind,
 		.path = path,
 		.bytes = bytes,
-		.inflight = f->sent.inflight_bytes,
-		.srtt_ns = f->loss.times.srtt_ns,
+		.inflight = f->policy.rail ? flow_rail(f, path)->inflight : f->sent.inflight_bytes,
+		.srtt_ns = f->policy.rail ? flow_rail(f, path)->srtt_ns : f->loss.times.srtt_ns,
 		.last_rtt_ns = f->loss.ack_delay.last_rtt_ns,
 	};
 
@@ -31,7 +31,7 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 /* So many bytes of payload came on this path. */
 static void path_landed(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now)
 {
-	uccl_path_land(&f->paths.list[path], bytes);
+	flow_path_land(f, path, bytes);
 	uccl_event_path_landed(f, path, now);
 }
 
@@ -57,6 +57,14 @@ static void ack_unlost(struct uccl_flow *f, const struct uccl_sent *e, uint32_t 
 		uccl_event_unlost(f, bytes);
 }
 
+/* So many bytes of it, which left on this path, are acknowledged. */
+static inline void ack_acked(struct uccl_flow *f, uint16_t path, const struct uccl_sent *e, uint32_t bytes)
+{
+	uccl_rate_acked(flow_rate(f, path), &e->rate, e->sent_ns, bytes);
+	if (f->policy.rail)
+		flow_rail(f, path)->news.bytes += bytes;
+}
+
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
@@ -73,7 +81,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	/* Also if the peer was asked: what comes without that takes no less. */
 	if (e->packet.delayed && e->ntx == 1)
 		uccl_times_ride(&f->loss.times, now - e->sent_ns);
-	uccl_rate_acked(&f->loss.rate, &e->rate, e->sent_ns, bytes);
+	ack_acked(f, e->path, e, bytes);
 	uccl_persistent_loss_came(&f->loss.persistent_loss);
 	ack_unlost(f, e, bytes - e->flying);
 	uccl_sent_acked(&f->sent, csn);
@@ -132,7 +140,7 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);
 	path_landed(f, path, flew, now);
 	ack_unlost(f, e, bytes - flew);
-	uccl_rate_acked(&f->loss.rate, &e->rate, e->sent_ns, bytes);
+	ack_acked(f, path, e, bytes);
 	return bytes;
 }
 
@@ -213,10 +221,12 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 	for (int i = 0; i < a->npaths; i++) {
 		const struct uccl_ack_path *in = &a->paths[i];
 		struct uccl_path *p = &f->paths.list[in->path];
-		uint64_t rtt = 0, sent = 0;
+		uint64_t rtt = 0, sent = 0, marked = uccl_path_marked(p, in->marked) * (uint64_t)UCCL_MARK_BYTES;
 
 		/* Also of a line that says nothing else new. */
-		info->marked += uccl_path_marked(p, in->marked) * (uint64_t)UCCL_MARK_BYTES;
+		info->marked += marked;
+		if (f->policy.rail)
+			flow_rail(f, in->path)->news.marked += marked;
 		if (in->write) {
 			uint64_t csn = uccl_seq_expand(f->sent.nxt, in->seq, 32);
 			const struct uccl_sent *e;
@@ -238,6 +248,8 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 		if (rtt && sent >= f->loss.times.host_heard_ns &&
 		    (in->write || !uccl_path_asks_was_quiet(&p->asks, in->seq)))
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
+		if (f->policy.rail)
+			flow_rail(f, in->path)->losses = 0;
 		uccl_rack_reported(&f->loss.rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);
 		if (rtt) {
@@ -249,24 +261,66 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				p->packet_rtt_ns = rtt;
 			uccl_event_path_sample(f, in->path, rtt,
 					       uccl_path_take_marks(p) * (uint64_t)UCCL_MARK_BYTES, now);
-			if (!info->rtt_ns || rtt < info->rtt_ns) {
-				info->rtt_ns = rtt;
-				info->path = in->path;
-			}
+			uccl_ack_info_sample(info, rtt, in->path);
+			if (f->policy.rail)
+				uccl_rail_sample(flow_rail(f, in->path), rtt, in->path);
 		}
 	}
 	if (host != UCCL_NEVER)
 		uccl_times_host(&f->loss.times, host, now);
 }
 
-/* The sample of the delivery rate that an acknowledgement makes. */
-static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t arrived)
+/* The sample of the delivery rate that an acknowledgement makes, with so many bytes still in flight. */
+static void ack_rate(struct uccl_flow *f, struct uccl_rate *rate, struct uccl_ack_info *info, uint64_t arrived)
 {
-	info->rate = uccl_rate_sample(&f->loss.rate, f->loss.times.min_rtt_ns, arrived);
-	info->delivered = f->loss.rate.delivered;
+	info->app_limited = f->app_limited;
+	info->rate = uccl_rate_sample(rate, f->loss.times.min_rtt_ns, arrived);
+	info->delivered = rate->delivered;
 	/* What the receiver holds back says nothing of the network. */
 	if (!uccl_sendq_waits(&f->sendq) || f->credit.starved || flow_slots_full(f, 0, 0))
-		uccl_rate_limited(&f->loss.rate, f->sent.inflight_bytes);
+		uccl_rate_limited(rate, info->inflight);
+}
+
+/* What congestion control is to know of a rail: it takes the news. */
+static struct uccl_ack_info ack_rail_news(struct uccl_rail *r)
+{
+	struct uccl_ack_info news = r->news;
+
+	r->news = (struct uccl_ack_info){0};
+	news.inflight = r->inflight;
+	news.srtt_ns = r->srtt_ns;
+	news.min_rtt_ns = r->min_rtt_ns;
+	return news;
+}
+
+/* Congestion control hears of an acknowledgement; with several rails that of each that it has news of. */
+static void ack_tell(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t arrived, uint64_t now)
+{
+	struct uccl_rate *rate = &f->loss.rate;
+
+	info->inflight = f->sent.inflight_bytes;
+	info->srtt_ns = f->loss.times.srtt_ns;
+	info->min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
+	for (uint8_t i = 0; i < f->policy.rails; i++) {
+		if (f->policy.rail) {
+			rate = &f->policy.rail[i].rate;
+			*info = ack_rail_news(&f->policy.rail[i]);
+		}
+		if (!info->bytes && !info->rtt_ns && !info->marked)
+			continue;
+		ack_rate(f, rate, info, arrived);
+		uccl_event_rx_ack(f, i, info, now);
+	}
+}
+
+/* Bytes that the network delivers in `ns`. */
+static uint64_t ack_rate_in(const struct uccl_flow *f, uint64_t ns)
+{
+	uint64_t sum = uccl_rate_in(&f->loss.rate, ns);
+
+	for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
+		sum += uccl_rate_in(&f->policy.rail[i].rate, ns);
+	return sum;
 }
 
 /* What the network does now: are short trains better? PROTOCOL R288 */
@@ -278,8 +332,8 @@ static void ack_trains(struct uccl_flow *f)
 		return;
 	s = (struct uccl_train_sight){
 		.link = f->cfg.link_bps / (8 * UCCL_NS_PER_S / UCCL_NS_PER_MS),
-		.delivered = uccl_rate_in(&f->loss.rate, UCCL_NS_PER_MS),
-		.queued = uccl_rate_in(&f->loss.rate, uccl_ack_delay_queue(&f->loss.ack_delay)),
+		.delivered = ack_rate_in(f, UCCL_NS_PER_MS),
+		.queued = ack_rate_in(f, uccl_ack_delay_queue(&f->loss.ack_delay)),
 	};
 	if (s.delivered)
 		uccl_train_see(&f->train, f->train_bytes, &s);
@@ -348,13 +402,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	else if (f->loss.rack.reported_ns > reported)
 		uccl_pto_advance(&f->loss.pto, &f->loss.times, f->loss.rack.reported_ns, now);
 	if (info.bytes || info.rtt_ns || info.marked) {
-		info.inflight = f->sent.inflight_bytes;
-		info.srtt_ns = f->loss.times.srtt_ns;
-		info.min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
-		info.app_limited = f->app_limited;
-		ack_rate(f, &info, arrived);
+		ack_tell(f, &info, arrived, now);
 		ack_trains(f);
-		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);
 	if (uccl_peer_limits_meet(&f->limits, uccl_sent_slots(&f->sent)))
@@ -387,7 +436,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 	uint64_t map = e->cut.segments.count && !e->cut.subs.count ? e->cut.fly : 1;
 	uint32_t bytes = e->flying;
 
-	uccl_path_land(&f->paths.list[e->path], bytes);
+	flow_path_land(f, e->path, bytes);
 	uccl_sent_lost(&f->sent, csn, kind == UCCL_LOSS_RTO);
 	uccl_path_lost(&f->paths.list[e->path]);
 	uccl_credit_lost(&f->credit, bytes);

@@ -31,6 +31,7 @@ struct uccl_path {
 	uint8_t long_losses;	/* times in a row that a chunk too long for a probe was lost, whatever probes say */
 	bool probe_due;		/* a probe wants to leave on it */
 	bool control;		/* among those that control packets prefer */
+	uint8_t rail;		/* the NIC that it leaves by; 0 if paths have none */
 	uint16_t marks;		/* as reported last, see struct uccl_ack_path */
 	uint16_t marks_new;	/* of them, since its last RTT sample */
 	uint16_t label;		/* the NIC's entropy label now in use */

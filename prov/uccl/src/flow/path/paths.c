@@ -56,6 +56,9 @@ void uccl_paths_refresh(struct uccl_paths *s)
 	for (uint16_t i = 0; !n && i < s->n; i++)
 		s->usable[i] = i;
 	s->nusable = n ? n : s->n;
+	s->rails.usable = 0;
+	for (uint16_t i = 0; i < s->nusable; i++)
+		s->rails.usable |= (uint8_t)(1u << s->list[s->usable[i]].rail);
 	uccl_burst_end(&s->burst);
 }
 
@@ -64,7 +67,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 	memset(s, 0, sizeof(*s));
 	s->n = cfg->n;
 	s->labels = cfg->labels;
-	s->rails = (uint8_t)(cfg->n >= cfg->rails ? uccl_max(cfg->rails, 1) : 1);
+	s->rails.n = (uint8_t)(cfg->n >= cfg->rails ? uccl_max(cfg->rails, 1) : 1);
 	s->first_stays = cfg->first_stays;
 	s->write_later = cfg->write_later;
 	s->kept_acked = UINT32_MAX; /* so path 0 is the first */
@@ -77,6 +80,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 		return false;
 	for (uint16_t i = 0; i < cfg->n; i++) {
 		uccl_path_init(&s->list[i], (uint16_t)((cfg->first_label + i) % cfg->labels));
+		s->list[i].rail = (uint8_t)(s->list[i].label % s->rails.n);
 		uccl_path_writes_init(&s->list[i].writes, cfg->writes && !cfg->write_later);
 	}
 	s->next_label = (uint16_t)((cfg->first_label + cfg->n) % cfg->labels);
@@ -118,7 +122,7 @@ void uccl_paths_scan(struct uccl_paths *s, uint64_t now)
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
 {
 	/* One that left its rail would not be there when the rail works again. PROTOCOL R385 */
-	uint16_t stay = (uint16_t)((s->list[path].label % s->rails + s->rails - s->next_label % s->rails) % s->rails);
+	uint16_t stay = (uint16_t)((s->list[path].rail + s->rails.n - s->next_label % s->rails.n) % s->rails.n);
 
 	/* A firewall may let nothing through but what has this label. PROTOCOL R370 */
 	if (!path && s->first_stays && s->n > 1)
@@ -313,6 +317,16 @@ void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len)
 		s->list[path].long_losses = 0;
 }
 
+/* The first path of a rail works again: its others are tried at once. PROTOCOL R388 */
+static void rail_returns(struct uccl_paths *s, uint8_t rail, uint64_t now)
+{
+	if (s->rails.usable & 1u << rail)
+		return;
+	for (uint16_t i = 0; i < s->n; i++)
+		if (s->list[i].rail == rail && s->list[i].state == UCCL_PATH_QUARANTINE)
+			s->list[i].until = now;
+}
+
 void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 {
 	struct uccl_path *p = &s->list[path];
@@ -334,6 +348,7 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 				p->strikes--;
 		}
 		path_state(s, p, UCCL_PATH_ACTIVE, 0, arrived);
+		rail_returns(s, p->rail, arrived);
 		uccl_paths_refresh(s);
 	}
 	if (!p->control && p->state == UCCL_PATH_ACTIVE)
@@ -370,6 +385,16 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 		}
 	}
 	uccl_paths_refresh(s);
+}
+
+uint16_t uccl_paths_of_rail(const struct uccl_paths *s, uint8_t rail, uint16_t *list)
+{
+	uint16_t n = 0;
+
+	for (uint16_t i = 0; i < s->nusable; i++)
+		if (s->list[s->usable[i]].rail == rail)
+			list[n++] = s->usable[i];
+	return n;
 }
 
 uint16_t uccl_paths_next(struct uccl_paths *s)

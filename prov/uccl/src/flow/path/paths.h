@@ -58,11 +58,17 @@ struct uccl_control_paths {
 	uint64_t at;	/* next look at control packets that were not reported */
 };
 
+/* The rails of the paths. paths.c writes it. */
+struct uccl_paths_rails {
+	uint8_t n;	/* a path stays on its rail, if each has one; 1: none has to */
+	uint8_t usable;	/* rails that have a path in service, by bits */
+};
+
 struct uccl_paths {
 	struct uccl_path *list;
 	uint16_t *usable;	/* indices of those in service, as many as may be used */
 	uint16_t n, nusable;
-	uint8_t rails;		/* a path stays on its rail, if each has one; 1: none has to */
+	struct uccl_paths_rails rails;
 	uint16_t labels, next_label;
 	bool first_stays;
 	bool write_later;
@@ -143,6 +149,8 @@ static inline bool uccl_paths_warm_works(const struct uccl_paths *s)
 	return uccl_path_usable(p) && !p->losses;
 }
 
+/* Those in service that leave by this rail, how many there are; `list` has room for UCCL_PATHS_MAX. */
+uint16_t uccl_paths_of_rail(const struct uccl_paths *s, uint8_t rail, uint16_t *list);
 /* The next of those in service, one after the other. */
 uint16_t uccl_paths_next(struct uccl_paths *s);
 /* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */

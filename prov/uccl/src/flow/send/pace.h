@@ -29,6 +29,12 @@ static inline void uccl_pace_sooner(struct uccl_pace *p, uint64_t next_ns)
 	p->next_ns = uccl_min(p->next_ns, next_ns);
 }
 
+/* When new payload may leave that is held back; UCCL_NEVER: none is. */
+static inline uint64_t uccl_pace_at(const struct uccl_pace *p)
+{
+	return p->next_ns ? p->next_ns : UCCL_NEVER;
+}
+
 static inline void uccl_pace_expire(struct uccl_pace *p, uint64_t now)
 {
 	if (now >= p->next_ns)

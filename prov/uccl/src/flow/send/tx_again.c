@@ -39,7 +39,7 @@ static bool tx_lost_allowed(struct uccl_flow *f, uint32_t bytes, const struct uc
 /* So many bytes of what waits first have left. */
 static void tx_again_left(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes, uint64_t now)
 {
-	uccl_path_fly(&f->paths.list[e->path], bytes);
+	flow_path_fly(f, e->path, bytes);
 	uccl_pto_resent(&f->loss.pto, &f->loss.times, now);
 }
 
@@ -125,7 +125,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->cfg.stats->rtx_packets++;
 	f->cfg.stats->rtx_bytes += e->len;
 	uccl_sent_again(&f->sent, e, now);
-	uccl_rate_sent(&f->loss.rate, &e->rate, false, now);
+	uccl_rate_sent(flow_rate(f, e->path), &e->rate, false, now);
 	flow_tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
 	tx_again_left(f, e, e->len, now);
 	return 1;
@@ -133,7 +133,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int flow_tx_wait(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now)
 {
-	uccl_path_land(&f->paths.list[e->path], e->len);
+	flow_path_land(f, e->path, e->len);
 	uccl_sent_wait(&f->sent, f->sent.nxt - 1);
 	return flow_tx_retransmit(f, tx, now);
 }

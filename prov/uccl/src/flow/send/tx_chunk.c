@@ -11,10 +11,11 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
 {
 	bool was_idle = !uccl_sent_outstanding(&f->sent);
+	bool rate_idle = f->policy.rail ? !flow_rail(f, path)->inflight : was_idle;
 	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
 
-	uccl_rate_sent(&f->loss.rate, &e->rate, was_idle, now);
-	uccl_path_fly(&f->paths.list[path], len);
+	uccl_rate_sent(flow_rate(f, path), &e->rate, rate_idle, now);
+	flow_path_fly(f, path, len);
 	f->cfg.stats->tx_bytes += len;
 	f->cfg.stats->chunks_tx++;
 	uccl_pto_sent(&f->loss.pto, &f->loss.times, was_idle, now);
@@ -22,10 +23,12 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 }
 
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
-static bool tx_window_full(struct uccl_flow *f, uint64_t now)
+static bool tx_window_full(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	return uccl_sendq_waits(&f->sendq) && f->sent.inflight_bytes < 2 * UCCL_AR_BYTES &&
-	       !flow_tx_allowed(f, f->chunk_bytes, now);
+	if (!uccl_sendq_waits(&f->sendq) || f->sent.inflight_bytes >= 2 * UCCL_AR_BYTES * f->policy.rails)
+		return false;
+	return f->policy.rail ? !uccl_event_rail_room(f, f->paths.list[path].rail, f->chunk_bytes, now)
+			      : !flow_tx_allowed(f, f->chunk_bytes, now);
 }
 
 /*
@@ -50,7 +53,7 @@ uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, u
 		return UCCL_FLAG_DELAY;
 	}
 	if (f->since_ar < flow_tx_ask_bytes(f) && !flow_slots_full(f, e->slots, 1) &&
-	    !(last && e->item->want_ack) && !tx_window_full(f, now))
+	    !(last && e->item->want_ack) && !tx_window_full(f, e->path, now))
 		return 0;
 	f->since_ar = 0;
 	uccl_pto_ack_requested(&f->loss.pto, &f->loss.times, now);

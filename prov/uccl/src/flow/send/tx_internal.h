@@ -29,8 +29,8 @@
 /* tx_place.c */
 /* New payload may leave now. */
 bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now);
-/* `bytes` leave, and the next packet waits for its time. */
-void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* `bytes` leave on this path, and the next packet waits for its time. */
+void flow_tx_paced(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now);
 /*
  * New payload of a long transfer waits for room for a whole train, as long as enough is in flight to make it: trains
  * cut to what each acknowledgement frees would cost a system call each. Returns how much room is needed; 0: wait.

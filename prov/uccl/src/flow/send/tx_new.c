@@ -26,6 +26,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload = NULL;
 	struct uccl_item *item, *more;
 	struct uccl_sent *e;
+	uint16_t path;
 	bool trial;
 
 	if (!uccl_sendq_has_records(&f->sendq))
@@ -52,14 +53,14 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	more = TAILQ_FIRST(&f->sendq.bulk);
 	if (more && !more->off)
 		flow_tx_burst_align(f, item->len + more->len);
+	path = flow_tx_path(f, (uint32_t)item->len, item->len + item->more, now);
 	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
 	if (item->len > UCCL_CONTROL_BYTES) {
-		flow_tx_paced(f, (uint32_t)item->len, now);
+		flow_tx_paced(f, path, (uint32_t)item->len, now);
 	} else {
 		uccl_credit_spend_free(&f->credit, (uint32_t)item->len);
 	}
-	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
-			  flow_tx_path(f, (uint32_t)item->len, item->len + item->more, now), now);
+	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len, path, now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
 	else if (flow_tx_long(f, e->len))
@@ -129,6 +130,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint32_t len, want, most, trial, packet;
 	bool last, followed, joined = false;
 	uint64_t left;
+	uint16_t path;
 	uint8_t flags;
 
 	if (!item)
@@ -164,8 +166,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	left = uccl_item_left(item);
 	flow_tx_bulk_left(f, item, len);
 	uccl_sendq_share(&f->sendq, item, len);
-	flow_tx_paced(f, len, now);
-	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, len, flow_tx_path(f, len, left, now), now);
+	path = flow_tx_path(f, len, left, now);
+	flow_tx_paced(f, path, len, now);
+	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, len, path, now);
 	uccl_sent_from(e, item->off - len);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.packet.chunk_bytes ? UCCL_HDR_LEN + len : trial);

@@ -71,6 +71,12 @@ bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct
 	       flow_tx_burst_left(f, first) >= bytes + 2ull * f->chunk_bytes;
 }
 
+/* The window of its rail is full: another rail may have room. PROTOCOL R387 */
+static bool tx_rail_full(const struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now)
+{
+	return f->policy.rail && !uccl_event_rail_room(f, f->paths.list[path].rail, bytes, now);
+}
+
 /*
  * The path of a burst of `size` bytes. While little is in flight it stays the same: a new one would find its sockets,
  * routes and counters out of all caches, and could carry no more. One that lost something, or has become slow, is left.
@@ -82,7 +88,7 @@ static uint16_t tx_burst_path(struct uccl_flow *f, uint32_t size, uint32_t bytes
 		    flow_warm(f);
 	uint16_t path = warm ? uccl_paths_choose_warm(&f->paths) : UCCL_PATHS_MAX;
 
-	if (path != UCCL_PATHS_MAX)
+	if (path != UCCL_PATHS_MAX && !tx_rail_full(f, path, bytes, now))
 		return path;
 	if (!warm)
 		uccl_paths_spread(&f->paths, now);
@@ -103,7 +109,7 @@ uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64
 {
 	struct uccl_burst *b = &f->paths.burst;
 
-	if (uccl_burst_over(b, bytes) || tx_warm_fails(f, b)) {
+	if (uccl_burst_over(b, bytes) || tx_warm_fails(f, b) || tx_rail_full(f, b->path, bytes, now)) {
 		uint32_t size = uccl_burst_size(b, tx_burst(f));
 
 		uccl_burst_begin(b, tx_burst_path(f, size, bytes, left, now), size, f->cfg.train.bytes > 0);
@@ -116,9 +122,10 @@ bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 	return uccl_event_chunk_size(f, bytes, now) != 0;
 }
 
-void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+void flow_tx_paced(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now)
 {
-	uccl_pace_set(&f->pace, uccl_event_pacing_chunk(f, bytes, now), bytes, now);
+	uccl_pace_set(f->policy.rail ? &flow_rail(f, path)->pace : &f->pace,
+		      uccl_event_pacing_chunk(f, path, bytes, now), bytes, now);
 }
 
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
@@ -126,7 +133,7 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 	uint64_t train;
 
 	/* So much of it was asked for that an acknowledgement is on its way. */
-	if (!f->cfg.train.bytes || f->sent.inflight_bytes < UCCL_AR_BYTES + f->train_bytes)
+	if (!f->cfg.train.bytes || f->sent.inflight_bytes < f->policy.rails * (UCCL_AR_BYTES + f->train_bytes))
 		return len;
 	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
 	if (flow_tx_packets_room(f) * (uint64_t)f->chunk_bytes < train)

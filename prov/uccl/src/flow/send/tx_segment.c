@@ -116,7 +116,7 @@ void flow_tx_segments_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t c
 	};
 
 	uccl_sent_run(&f->sent, csn, map, &cfg, now);
-	uccl_rate_sent(&f->loss.rate, &e->rate, false, now);
+	uccl_rate_sent(flow_rate(f, e->path), &e->rate, false, now);
 	uccl_sent_packet_long(&e->packet, UCCL_HDR_LEN + uccl_sent_cut_map(&e->cut)->each, true);
 }
 

@@ -52,10 +52,10 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	}
 	uccl_rec_set_bulk(rec, uccl_get32(item->rec), uccl_get32(item->rec + 4), uccl_get64(item->rec + 8) + item->off);
-	flow_tx_paced(f, len, now);
 	if (len >= WRITE_CHOICE_BYTES)
 		uccl_burst_end(&f->paths.burst);
 	path = flow_tx_path(f, len, uccl_item_left(item), now);
+	flow_tx_paced(f, path, len, now);
 	uccl_burst_take_fresh(&f->paths.burst);
 	able = uccl_paths_for_write(&f->paths, path, now);
 	e = flow_tx_enter(f, item, UCCL_PKT_SEGMENT, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "flow/rail.h"
 #include "policy/policies.h"
 
 /* Policies that write down what they are told, and answer what the test has set. */
@@ -21,9 +22,12 @@ static struct {
 	uint64_t marked;
 } say;
 
+/* A rail's is what its state begins with, if that is set. */
 static uint64_t cc_window(const void *cc)
 {
-	return say.window;
+	const uint64_t *own = cc;
+
+	return *own ? *own : say.window;
 }
 
 static uint64_t cc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
@@ -112,6 +116,7 @@ static int start(void **state)
 	say.window = 10000;
 	say.limit = UINT64_MAX;
 	f.cfg.packet.chunk_bytes = 1000;
+	f.policy.rails = 1;
 	f.cfg.policy.cc = &cc;
 	f.cfg.policy.pathsel = &ps;
 	f.cfg.policy.credit = &cr;
@@ -167,7 +172,7 @@ TEST_IN(pacing_chunk__spends_credit, start, NULL)
 	say.next = 777;
 	f.loss.times.srtt_ns = 55;
 	f.credit.used = 10;
-	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 777);
+	assert_int_equal(uccl_event_pacing_chunk(&f, 0, 1000, 5), 777);
 	assert_int_equal(f.credit.used, 1010);
 	assert_int_equal(say.bytes, 1000);
 	assert_int_equal(say.rtt_ns, 55);
@@ -183,20 +188,20 @@ TEST_IN(rx_ack__ends_a_long_wait, start, NULL)
 	f.pace.sent_ns = 3;
 	say.next = far + 1;
 	f.pace.next_ns = far;
-	uccl_event_rx_ack(&f, &info, 5);
+	uccl_event_rx_ack(&f, 0, &info, 5);
 	assert_true(f.pace.next_ns == far);
 	say.next = 777;
-	uccl_event_rx_ack(&f, &info, 5);
+	uccl_event_rx_ack(&f, 0, &info, 5);
 	assert_int_equal(f.pace.next_ns, 777);
 	assert_int_equal(say.bytes, 1234);
 	say.next = 1;
-	uccl_event_rx_ack(&f, &info, 777 - uccl_flow_rto(&f));
+	uccl_event_rx_ack(&f, 0, &info, 777 - uccl_flow_rto(&f));
 	assert_int_equal(f.pace.next_ns, 777);
 }
 
 TEST_IN(pacing_chunk__without_pacer, start_bare, NULL)
 {
-	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 5);
+	assert_int_equal(uccl_event_pacing_chunk(&f, 0, 1000, 5), 5);
 	assert_int_equal(f.credit.used, 1000);
 }
 
@@ -318,13 +323,13 @@ TEST_IN(rx_ack__passed_on, start, NULL)
 	struct uccl_ack_info info = {.bytes = 7, .rtt_ns = 9};
 	uint64_t backlog = 7000;
 
-	uccl_event_rx_ack(&f, &info, 5);
+	uccl_event_rx_ack(&f, 0, &info, 5);
 	assert_int_equal(say.acks, 1);
 	assert_int_equal(say.ack.bytes, 7);
 	assert_int_equal(say.ack.rtt_ns, 9);
 	assert_int_equal(say.ack.backlog, 0);
 	f.cfg.backlog = &backlog;
-	uccl_event_rx_ack(&f, &info, 5);
+	uccl_event_rx_ack(&f, 0, &info, 5);
 	assert_int_equal(say.ack.backlog, 7000);
 }
 
@@ -475,13 +480,96 @@ TEST_IN(all__hooks_are_optional, start_bare, NULL)
 	const struct uccl_loss_info loss = {.bytes = 7};
 	uint64_t turn;
 
-	uccl_event_rx_ack(&f, &info, 5);
+	uccl_event_rx_ack(&f, 0, &info, 5);
 	uccl_event_path_sample(&f, 0, 9, false, 5);
 	uccl_event_path_landed(&f, 0, 5);
 	uccl_event_rx_credit(&f, 9, 0, 5);
 	uccl_event_loss(&f, &loss, 5);
 	uccl_event_grant(&f, &turn, 5);
 	assert_int_equal(say.acks + say.samples + say.landed + say.credits + say.losses + say.grants, 0);
+}
+
+/* --- rails. PROTOCOL R387 --- */
+
+static struct uccl_rail rails[3];
+static struct uccl_path rail_paths[6];
+static uint16_t rail_usable[6];
+
+/* Three rails with windows of 1000, 4000 and 8000 bytes, and six paths that leave by them in turn. */
+static int start_rails(void **state)
+{
+	start(state);
+	memset(rails, 0, sizeof(rails));
+	for (uint16_t i = 0; i < 6; i++) {
+		uccl_path_init(&rail_paths[i], i);
+		rail_paths[i].rail = (uint8_t)(i % 3);
+		rail_usable[i] = i;
+	}
+	rails[0].cc[0] = 1000;
+	rails[1].cc[0] = 4000;
+	rails[2].cc[0] = 8000;
+	f.policy.rail = rails;
+	f.policy.rails = 3;
+	f.paths.list = rail_paths;
+	f.paths.usable = rail_usable;
+	f.paths.nusable = 6;
+	f.paths.rails.usable = 7;
+	f.chunk_bytes = 1000;
+	return 0;
+}
+
+/* One whose window is full holds back no other, and the emptiest comes first. */
+TEST_IN(rail__emptiest_window, start_rails, NULL)
+{
+	assert_int_equal(uccl_event_window(&f), 13000);
+	assert_int_equal(uccl_event_rail(&f, 1000, 5), 2);
+	rails[2].inflight = 4000;
+	assert_int_equal(uccl_event_rail(&f, 1000, 5), 1);
+	assert_int_equal(uccl_event_select_path(&f, 1000, 99, 5), 4);
+	rails[1].inflight = 3000;
+	assert_int_equal(uccl_event_rail(&f, 1000, 5), 2);
+	rails[2].inflight = 8000;
+	rails[0].inflight = 1;
+	assert_int_equal(uccl_event_rail(&f, 1000, 5), 1);
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
+	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 0);
+	/* What must leave without room leaves. */
+	rails[1].inflight = 4000;
+	assert_int_equal(uccl_event_rail(&f, 1000, 5), UCCL_RAIL_NONE);
+	assert_in_range(uccl_event_select_path(&f, 1000, 99, 5), 0, 5);
+}
+
+/* One without paths in service gets nothing; nor one that waits for its time, which holds back itself only. */
+TEST_IN(rail__usable_and_paced, start_rails, NULL)
+{
+	f.paths.rails.usable = 3;
+	assert_int_equal(uccl_event_rail(&f, 1000, 5), 1);
+	say.next = 100;
+	rails[1].srtt_ns = 77;
+	assert_int_equal(uccl_event_pacing_chunk(&f, 4, 1000, 5), 100);
+	assert_int_equal(say.rtt_ns, 77);
+	rails[1].pace.next_ns = 100;
+	assert_int_equal(uccl_event_rail(&f, 1000, 99), 0);
+	assert_int_equal(uccl_event_rail(&f, 1000, 100), 1);
+}
+
+/* One that loses all gets one packet at a time, until something of it is reported. */
+TEST_IN(rail__in_doubt, start_rails, NULL)
+{
+	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_RACK, .path = 5, .bytes = 11};
+
+	for (int i = 1; i < UCCL_RAIL_LOSSES; i++)
+		uccl_event_loss(&f, &loss, 5);
+	rails[2].inflight = 1000;
+	assert_true(uccl_event_rail_room(&f, 2, 1000, 5));
+	uccl_event_loss(&f, &loss, 5);
+	assert_false(uccl_event_rail_room(&f, 2, 1000, 5));
+	assert_true(uccl_event_rail_room(&f, 1, 4000, 5));
+	rails[2].inflight = 0;
+	assert_true(uccl_event_rail_room(&f, 2, 1000, 5));
+	assert_false(uccl_event_rail_room(&f, 2, 1001, 5));
+	rails[2].losses = 0;
+	assert_true(uccl_event_rail_room(&f, 2, 8000, 5));
 }
 
 TESTS_MAIN

@@ -392,6 +392,44 @@ TEST(reroll__stays_on_its_rail)
 	rails = 0;
 }
 
+/* PROTOCOL R387 R388 */
+TEST(rails__return)
+{
+	uint16_t list[UCCL_PATHS_MAX];
+
+	rails = 2;
+	begin_n(N, false, false);
+	assert_int_equal(s.rails.usable, 3);
+	assert_int_equal(uccl_paths_of_rail(&s, 1, list), N / 2);
+	assert_int_equal(list[0], 1);
+	for (uint16_t i = 1; i < N; i += 2)
+		uccl_paths_loss(&s, i, true, RTO, 1);
+	assert_int_equal(s.rails.usable, 1);
+	assert_int_equal(uccl_paths_of_rail(&s, 1, list), 0);
+	/* Nothing answers: all are in quarantine, and another one is, of the other rail. */
+	uccl_paths_loss(&s, 0, true, RTO, 1);
+	uccl_paths_expire(&s, RTO, 8 * RTO);
+	for (uint16_t i = 1; i < N; i += 2)
+		assert_int_equal(s.list[i].state, UCCL_PATH_QUARANTINE);
+	/* One answers: the others of its rail are tried at once. */
+	s.list[1].acked_seq = s.list[1].next_seq;
+	uccl_paths_alive(&s, 1, 8 * RTO + 1);
+	assert_int_equal(s.rails.usable, 3);
+	assert_int_equal(s.at, 8 * RTO + 1);
+	uccl_paths_expire(&s, RTO, 8 * RTO + 1);
+	for (uint16_t i = 3; i < N; i += 2)
+		assert_int_equal(s.list[i].state, UCCL_PATH_PROBATION);
+	assert_int_equal(s.list[0].state, UCCL_PATH_QUARANTINE);
+	/* With one path in service nothing is hastened. */
+	uccl_paths_expire(&s, RTO, 11 * RTO);
+	assert_int_equal(s.list[5].state, UCCL_PATH_QUARANTINE);
+	s.list[3].acked_seq = s.list[3].next_seq;
+	uccl_paths_alive(&s, 3, 11 * RTO);
+	assert_true(s.at > 11 * RTO);
+	end();
+	rails = 0;
+}
+
 TEST(reroll__first_stays)
 {
 	first_stays = true;
