@@ -2,13 +2,14 @@
 /*
  * Credits once several senders converge: EQDS (credit_eqds.c), but as long as fewer senders than that are busy, the
  * receiver's pacer lets them send as congestion control says. It tells who begins, when it wants more than the
- * speculative window, that its grants do not count; and that they do again when it has been quiet, or when so many are
- * busy at once. Who is alone with its receiver gets two credits for a burst, and sends one demand.
+ * speculative window, that its grants do not count; and that they do again when so many are busy at once, or when it
+ * has been quiet and others were busy since.
  *
  * DESIGN NOTES
  * - Senders begin held, with EQDS's speculative window: an incast whose senders all begin with the windows of their
  *   congestion control is lost before the receiver can say a word. The price is that of EQDS, a round trip in which two
- *   chunks are sent, once per burst.
+ *   chunks are sent, once per burst. Neighbours in a ring, and who is alone with its receiver, pay it once: the latest
+ *   quiet ones stay free, too few for an incast.
  * - What was sent freely is in the queue already when senders are held. Nothing is granted before it has come: the
  *   pacer takes its time off the link as it arrives.
  */

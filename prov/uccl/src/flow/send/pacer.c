@@ -23,6 +23,8 @@
 /* So many windows may be lost beyond what comes, and such senders have one grant in so many. PROTOCOL R322 */
 #define WASTE_WINDOWS 2
 #define WASTE_TURNS 16
+/* So many quiet senders may begin freely: the neighbours in a ring or tree. PROTOCOL R347 */
+#define PACER_QUIET 2
 #define PS_PER_NS 1000
 
 void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
@@ -33,6 +35,7 @@ void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
 		TAILQ_INIT(&p->lists[i]);
 	TAILQ_INIT(&p->owing);
 	TAILQ_INIT(&p->busy);
+	TAILQ_INIT(&p->kept);
 	uccl_pacer_link(p, link_bps);
 }
 
@@ -49,25 +52,6 @@ void uccl_pacer_rank(struct uccl_pacer *p, uint64_t (*rank)(const struct uccl_se
 void uccl_pacer_link(struct uccl_pacer *p, uint64_t link_bps)
 {
 	p->bps = link_bps / 1000 * PACER_SHARE;
-}
-
-int uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now)
-{
-	int rc = p->rank ? uccl_heap_reserve(&p->ranked, p->pulls + 1) : 0;
-
-	if (rc)
-		return rc;
-	memset(u, 0, sizeof(*u));
-	p->pulls++;
-	uccl_pull_rank_init(&u->rank);
-	u->cfg = *cfg;
-	u->granted = cfg->idle;
-	u->heard_ns = now;
-	u->list = UCCL_PULL_NONE;
-	/* Two that answer at once must not wait for each other: room for one that does not, and the others. */
-	p->out_max = uccl_max(p->out_max, 4 * (cfg->window - cfg->idle));
-	p->senders = cfg->senders;
-	return 0;
 }
 
 static uint64_t pacer_ps(const struct uccl_pacer *p, uint64_t bytes)
@@ -200,8 +184,49 @@ static void pull_turn(struct uccl_pacer *p, struct uccl_pull *u, uint64_t window
 	pull_sort(p, u);
 }
 
+/* A quiet one is free: it stays so while few are busy. */
+static void pacer_keep(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	p->nkept++;
+	TAILQ_INSERT_TAIL(&p->kept, u, busy);
+}
+
+static void pacer_unkeep(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	if (u->is_busy || !uccl_pull_free(u))
+		return;
+	TAILQ_REMOVE(&p->kept, u, busy);
+	p->nkept--;
+}
+
+static void pacer_hold(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	pacer_unkeep(p, u);
+	pull_turn(p, u, u->cfg.idle);
+}
+
+/* All that may send freely, busy or not, do not converge. PROTOCOL R347 */
+static void pacer_few(struct uccl_pacer *p)
+{
+	while (p->nkept && (p->nkept > PACER_QUIET || p->nkept + p->nbusy >= p->senders))
+		pacer_hold(p, TAILQ_FIRST(&p->kept));
+}
+
+/* Quiet ones of which nothing has come yet are held. */
+static void pacer_unproven(struct uccl_pacer *p)
+{
+	struct uccl_pull *u, *next;
+
+	for (u = TAILQ_FIRST(&p->kept); u; u = next) {
+		next = TAILQ_NEXT(u, busy);
+		if (!u->received)
+			pacer_hold(p, u);
+	}
+}
+
 static void pull_busy(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
 {
+	pacer_unkeep(p, u);
 	if (u->is_busy)
 		TAILQ_REMOVE(&p->busy, u, busy);
 	else
@@ -220,7 +245,8 @@ static void pull_calm(struct uccl_pacer *p, struct uccl_pull *u)
 	p->nbusy--;
 	u->base = u->received;
 	if (uccl_pull_free(u))
-		pull_turn(p, u, u->cfg.idle);
+		pacer_keep(p, u);
+	pacer_few(p);
 }
 
 /* All that are busy are let go or held. */
@@ -267,6 +293,7 @@ static void pacer_converge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t n
 	if (!u->is_busy && u->demand <= u->granted && u->received - u->base <= u->cfg.idle)
 		return;
 	pull_busy(p, u, now);
+	pacer_few(p);
 	if (!p->converged && p->nbusy >= p->senders)
 		pacer_turn(p, true);
 	else if (uccl_pull_free(u) == p->converged)
@@ -282,9 +309,36 @@ static void pacer_converge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t n
 	u->tell |= beyond && !u->answered && now - u->turn_sent_ns >= u->cfg.quiet_ns;
 }
 
+int uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now)
+{
+	int rc = p->rank ? uccl_heap_reserve(&p->ranked, p->pulls + 1) : 0;
+
+	if (rc)
+		return rc;
+	memset(u, 0, sizeof(*u));
+	p->pulls++;
+	uccl_pull_rank_init(&u->rank);
+	u->cfg = *cfg;
+	u->granted = cfg->idle;
+	u->heard_ns = now;
+	u->list = UCCL_PULL_NONE;
+	/* Two that answer at once must not wait for each other: room for one that does not, and the others. */
+	p->out_max = uccl_max(p->out_max, 4 * (cfg->window - cfg->idle));
+	p->senders = cfg->senders;
+	/* So few peers cannot converge. Where there are more, only those that were alone before begin freely. */
+	if (p->pulls < p->senders && p->nkept < PACER_QUIET && p->nkept + p->nbusy + 1 < p->senders) {
+		pull_turn(p, u, 0);
+		pacer_keep(p, u);
+	} else if (p->pulls == p->senders) {
+		pacer_unproven(p);
+	}
+	return 0;
+}
+
 void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)
 {
 	pull_calm(p, u);
+	pacer_unkeep(p, u);
 	u->tell = false;
 	u->silent = true;
 	pull_sort(p, u);

@@ -15,7 +15,9 @@
  * of them. Later grants wait until these have passed.
  *
  * Where credits only help to converge (uccl_pull_cfg.senders), a busy sender is told a turn in which it needs no
- * credits. When it has been quiet, or when `senders` are busy at once, it is told a turn in which credits count again.
+ * credits. It is told a turn in which credits count again when `senders` are busy at once, or when it has been quiet
+ * and others were busy since. The latest few quiet senders stay free, so that the next burst of a neighbour in a ring,
+ * or of a lone sender, does not wait a round trip for its credit.
  *
  * A credit policy may rank those that want more (uccl_credit_ops.rank): then the lowest rank is granted first. The more
  * of them may have grants under way at once, the less of the link is lost where one has nothing to send after all.
@@ -51,7 +53,7 @@ struct uccl_pull {
 	uint64_t wasted;  /* bytes that it said were lost, less those that came; not below 0 */
 	struct uccl_pull_rank rank; /* with a policy that ranks */
 	/* with cfg.senders */
-	TAILQ_ENTRY(uccl_pull) busy;
+	TAILQ_ENTRY(uccl_pull) busy; /* of the busy or of the quiet free ones */
 	uint64_t turn;	  /* changes between held (even) and free (odd) */
 	uint64_t base;	  /* received when it was last found to be quiet */
 	uint64_t busy_ns; /* when it was last known to be busy */
@@ -76,6 +78,8 @@ struct uccl_pacer {
 	uint32_t pulls;		     /* senders in all */
 	uint32_t nbusy, senders;     /* busy senders; the number of senders that converge */
 	bool converged;
+	struct uccl_pull_head kept;  /* quiet ones that may send freely, linked as busy ones, the latest last */
+	uint32_t nkept;
 	uint64_t round;		     /* in which each that wants more has one turn, from 1 on */
 	uint64_t bps;		     /* payload; 0: unknown, nothing is paced */
 	uint64_t next_ns;	     /* when the next quantum may be handed out, */

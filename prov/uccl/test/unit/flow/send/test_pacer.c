@@ -435,14 +435,23 @@ static uint64_t told(void)
 	return who;
 }
 
+/* So many peers that none of them begins freely. */
+static void start_many(void)
+{
+	start(LINK, &converge);
+	told();
+	for (int i = 0; i < N; i++)
+		assert_false(uccl_pull_free(&u[i]));
+}
+
 /* Who wants more is let go, until three are; then all are held to their grants. PROTOCOL R65 */
 TEST(converge__turns)
 {
-	start(LINK, &converge);
+	start_many();
 	/* A held one, of which nobody knows. */
 	heard(0, 32 * KIB, 64 * KIB);
 	assert_int_equal(told(), 0);
-	assert_int_equal(u[0].turn, 0);
+	assert_false(uccl_pull_free(&u[0]));
 	heard(0, 32 * KIB, 10 * MIB);
 	assert_int_equal(told(), 1);
 	assert_true(uccl_pull_free(&u[0]));
@@ -477,7 +486,7 @@ TEST(converge__turns)
 	heard(4, 64 * KIB, 64 * KIB);
 	assert_int_equal(told(), 0);
 	assert_int_equal(u[3].turn, 0);
-	assert_int_equal(u[0].turn, 2);
+	assert_int_equal(u[0].turn, 4);
 	/* They are paced now. */
 	heard(0, 100 * MIB, 200 * MIB);
 	assert_int_equal(wait_next(), 2);
@@ -492,7 +501,7 @@ TEST(converge__turns)
  */
 TEST(converge__pauses)
 {
-	start(LINK, &converge);
+	start_many();
 	for (uint64_t i = 1; i <= 100; i++) {
 		heard(0, i * 48 * KIB, 0);
 		now += converge.quiet_ns;
@@ -536,7 +545,7 @@ TEST(converge__ends)
 {
 	uint64_t began;
 
-	start(LINK, &converge);
+	start_many();
 	for (int i = 0; i < 3; i++)
 		heard(i, 0, MIB);
 	assert_int_equal(told(), 3);
@@ -550,28 +559,81 @@ TEST(converge__ends)
 	}
 	assert_in_range(now - began, converge.quiet_ns, converge.quiet_ns + US);
 	assert_false(u[1].is_busy);
-	assert_int_equal(u[1].turn, 2);
+	assert_false(uccl_pull_free(&u[1]));
 	assert_true(uccl_pull_free(&u[0]));
 	assert_true(uccl_pull_free(&u[2]));
-	/* A free one that has been quiet gets its first window back. */
+	/* A free one that has been quiet gets its first window back when others are busy. */
 	heard(2, 3 * MIB, MIB);
 	now += 2 * converge.quiet_ns;
 	heard(0, 2 * MIB, 2 * MIB);
 	told();
+	assert_true(uccl_pull_free(&u[2]));
+	heard(3, 0, MIB);
+	told();
 	assert_false(uccl_pull_free(&u[2]));
 	assert_int_equal(u[2].granted, 3 * MIB + converge.idle);
-	assert_true(uccl_pull_free(&u[0]));
-	now += 2 * converge.quiet_ns;
-	next();
-	assert_int_equal(p.nbusy, 0);
-	assert_false(uccl_pull_free(&u[0]));
-	assert_int_equal(u[0].granted, u[0].received + converge.idle);
+	assert_true(uccl_pull_free(&u[0]) && uccl_pull_free(&u[3]));
+}
+
+/* The latest quiet ones stay free, a few; who is busy and free beside them is too few to converge. PROTOCOL R347 */
+TEST(quiet__stays_free)
+{
+	struct uccl_pull_cfg few = converge;
+
+	few.senders = 4;
+	start(LINK, &few);
+	told();
+	for (int i = 0; i < 6; i++) {
+		heard(i, MIB, 2 * MIB);
+		now += 2 * few.quiet_ns;
+		heard(i, 2 * MIB, 2 * MIB);
+		now += 2 * few.quiet_ns;
+		assert_int_equal(p.nbusy, 1);
+		next();
+		assert_int_equal(p.nbusy, 0);
+		told();
+		for (int k = 0; k <= i; k++)
+			assert_int_equal(uccl_pull_free(&u[k]), k >= i - 1);
+	}
+	/* Its next burst is not told anything. */
+	heard(5, 3 * MIB, 4 * MIB);
+	assert_int_equal(told(), 0);
+	heard(7, 0, MIB);
+	assert_int_equal(told(), 1 << 7);
+	heard(8, 0, MIB);
+	/* Four could send freely, one of them is quiet. */
+	assert_int_equal(told(), 1 << 8 | 1 << 4);
+	assert_int_equal(u[4].granted, 2 * MIB + few.idle);
+	heard(9, 0, MIB);
+	assert_int_equal(told(), 1 << 5 | 1 << 7 | 1 << 8);
+}
+
+/* The first peers begin freely, until enough to converge are there; some may have sent by then. PROTOCOL R347 */
+TEST(quiet__first_ones)
+{
+	struct uccl_pull_cfg few = converge;
+
+	few.senders = 4;
+	now = 1000 * US;
+	uccl_pacer_init(&p, LINK);
+	for (int i = 0; i < 3; i++)
+		uccl_pull_init(&p, &u[i], &few, now);
+	assert_int_equal(told(), 1 | 2);
+	heard(1, KIB, KIB);
+	uccl_pull_init(&p, &u[3], &few, now);
+	assert_int_equal(told(), 1);
+	assert_true(uccl_pull_free(&u[1]));
+	assert_false(uccl_pull_free(&u[0]) || uccl_pull_free(&u[2]) || uccl_pull_free(&u[3]));
+	/* One that ends is not free any more. */
+	uccl_pull_fini(&p, &u[1]);
+	assert_int_equal(p.nkept, 0);
+	assert_true(TAILQ_EMPTY(&p.kept));
 }
 
 /* A sender that goes on as if it were free has not heard of it. PROTOCOL R65 */
 TEST(converge__told_again)
 {
-	start(LINK, &converge);
+	start_many();
 	for (int i = 0; i < 3; i++)
 		heard(i, 65 * KIB, 0);
 	assert_int_equal(told(), 7);
@@ -591,7 +653,7 @@ TEST(converge__told_again)
 /* One that stays within what it may send gives no sign of either: it is told once, and not with each message. R65 */
 TEST(converge__not_told_again)
 {
-	start(LINK, &converge);
+	start_many();
 	for (int i = 0; i < 3; i++)
 		heard(i, 65 * KIB, 0);
 	assert_int_equal(told(), 7);
@@ -617,7 +679,7 @@ TEST(asked__wants_it)
 	/* Asked for less later on. */
 	uccl_pacer_asked(&p, &u[3], KIB, now);
 	assert_int_equal(u[3].demand, MIB);
-	start(LINK, &converge);
+	start_many();
 	uccl_pacer_asked(&p, &u[0], MIB, now);
 	assert_int_equal(told(), 1);
 	assert_true(uccl_pull_free(&u[0]));
@@ -625,7 +687,7 @@ TEST(asked__wants_it)
 
 TEST(asked__told_again)
 {
-	start(LINK, &converge);
+	start_many();
 	for (int i = 0; i < 3; i++)
 		heard(i, 65 * KIB, 0);
 	assert_int_equal(told(), 7);
@@ -646,7 +708,7 @@ TEST(asked__told_again)
 
 TEST(converge__fini)
 {
-	start(LINK, &converge);
+	start_many();
 	for (int i = 0; i < 3; i++)
 		heard(i, 0, MIB);
 	uccl_pull_fini(&p, &u[1]);
