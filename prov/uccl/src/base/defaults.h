@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 /* Kernel sockets. */
-#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12" /* for packets, on any kind of network */
+/* For packets, on any kind of network. */
+#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12:start=4"
 #define UCCL_UDP_PATH "reps"
 #define UCCL_UDP_CREDIT "auto"
 /*

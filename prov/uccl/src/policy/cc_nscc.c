@@ -53,6 +53,12 @@
 	X(max_chunks, 20, 0, 1e4, "chunks, trains",								\
 	  "added to the largest window (see cc_nscc.c); a larger value makes longer queues and slows "		\
 	  "flows that pass two of them; with 16, NICs stand idle in a permutation of 1024 hosts")		\
+	X(start, 20, 0, 1e4, "chunks, trains",								\
+	  "max_chunks begins with at most this many; it grows by one in a round trip whose least delay is "	\
+	  "below half of the base round trip, and falls by one if that is above the base round trip (ours)")	\
+	X(normal_bytes, 600000, 1000, 1e9, "bytes",								\
+	  "of a round trip that is normal for the NIC only as much counts as the link takes to carry these "	\
+	  "bytes, unless the base round trip is several times longer: queues are limited in bytes (ours)")	\
 	X(far, 0.25, 0, 1, "share",										\
 	  "if the base round trip is longer than normal for the NIC, only this share of it counts in "		\
 	  "the target; the rest may be a queue that was there when the flow began (ours)")			\
@@ -110,6 +116,9 @@
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
+/* So many times the time of normal_bytes, a base round trip is that of no short network. */
+#define NSCC_LONG_WAY 4
+
 /* What the network delivered: rates are bits per second. */
 struct nscc_net {
 	double now;	 /* highest in this round trip, */
@@ -127,11 +136,12 @@ struct nscc_inc {
 	uint64_t at;  /* when it is at the latest */
 };
 
-/* Least queueing delay of a round trip. */
+/* Least queueing delay of a round trip, and what follows from it. */
 struct nscc_least {
 	double now_ns;	  /* of the present one, */
 	double before_ns; /* and of the last one */
 	uint64_t end;	  /* delivered, when the present one ends */
+	double room;	  /* chunks in the largest window beyond the bandwidth-delay product */
 };
 
 struct nscc {
@@ -165,10 +175,38 @@ static double nscc_bdp(const struct nscc *n)
 	return n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
 }
 
+/* Time that the link takes to carry so many bytes. */
+static double nscc_carry_ns(const struct nscc *n, double bytes)
+{
+	return bytes * 8 * (double)UCCL_NS_PER_S / n->bps;
+}
+
+/*
+ * The part of the normal round trip that may be a queue. A longer base round trip than the link and such a queue have
+ * is that of a long way, or of a link that is much slower than the NIC says.
+ */
+static double nscc_normal_ns(const struct nscc *n, double base_ns)
+{
+	double queue = nscc_carry_ns(n, n->k->normal_bytes);
+
+	return base_ns > NSCC_LONG_WAY * queue ? n->normal_ns : fmin(n->normal_ns, queue);
+}
+
 /* The highest lately, 0: not known. */
 static double net_best(const struct nscc_net *r)
 {
 	return fmax(r->best[0], r->best[1]);
+}
+
+static void least_init(struct nscc_least *l, double room)
+{
+	l->now_ns = INFINITY;
+	l->room = room;
+}
+
+static double least_room(const struct nscc_least *l)
+{
+	return l->room;
 }
 
 /* What it can have of the link, as far as is known. */
@@ -187,13 +225,12 @@ static double nscc_share(const struct nscc *n)
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
-	double share = nscc_share(n), bdp;
+	double share = nscc_share(n), normal = nscc_normal_ns(n, base_ns), bdp;
 
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
-	n->target_ns = k->target_rtts * fmax(k->far * base_ns, n->normal_ns) +
-		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
-	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + k->max_chunks * n->burst * n->most);
+	n->target_ns = k->target_rtts * fmax(k->far * base_ns, normal) + nscc_carry_ns(n, k->target_chunks * n->burst);
+	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + least_room(&n->least) * n->burst * n->most);
 	/* One is filled while another is on its way. */
 	if (n->most < 1)
 		n->window_max = fmin(n->window_cap, fmax(n->window_max, UCCL_SHARED_LEAST * n->burst));
@@ -218,11 +255,6 @@ static double nscc_alpha(const struct nscc *n)
 	return n->k->alpha * n->k->mss * n->gain * (n->target_ns / ref_ns) / n->target_ns;
 }
 
-static void least_init(struct nscc_least *l)
-{
-	l->now_ns = INFINITY;
-}
-
 static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct nscc *n = cc;
@@ -237,16 +269,16 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	n->window_cap = (double)cfg->window_max;
 	n->most = 1;
+	least_init(&n->least, fmin(k->start, k->max_chunks));
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
-	nscc_base(n, n->normal_ns);
+	nscc_base(n, nscc_normal_ns(n, 0));
 	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
 	n->window = fmin(n->window_max, first);
 	blind_ns = k->blind_us * (double)UCCL_NS_PER_US;
 	n->blind = fmax(k->blind_chunks * n->chunk,
-			n->bps / 8 / (double)UCCL_NS_PER_S * blind_ns * blind_ns / n->normal_ns);
+			n->bps / 8 / (double)UCCL_NS_PER_S * blind_ns * blind_ns / n->base_ns);
 	n->inc.at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
-	least_init(&n->least);
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -399,30 +431,45 @@ static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 	return nscc_share(n) != was;
 }
 
-/* The least delay of a whole round trip, the latest that there was. */
-static double least_add(struct nscc_least *l, const struct uccl_ack_info *ack, double delay)
+/* A sample of a round trip's least delay. True: the round trip has ended. */
+static bool least_add(struct nscc_least *l, const struct uccl_ack_info *ack, double delay)
 {
 	l->now_ns = fmin(l->now_ns, delay);
-	if (ack->rate.prior >= l->end) {
-		l->before_ns = l->now_ns;
-		l->now_ns = INFINITY;
-		l->end = ack->delivered;
-	}
+	if (ack->rate.prior < l->end)
+		return false;
+	l->before_ns = l->now_ns;
+	l->now_ns = INFINITY;
+	l->end = ack->delivered;
+	return true;
+}
+
+/* Of a whole round trip, the latest that there was. */
+static double least_delay(const struct nscc_least *l)
+{
 	return fmin(l->now_ns, l->before_ns);
 }
 
+/* At the end of a round trip: where all paths have queues, more chunks would only make them longer. */
+static void least_step(struct nscc_least *l, const struct nscc_k *k, double base_ns, bool app_limited)
+{
+	if (l->before_ns > base_ns)
+		l->room = fmax(fmin(k->start, l->room), l->room - 1);
+	else if (l->before_ns < base_ns / 2 && !app_limited)
+		l->room = fmin(k->max_chunks, l->room + 1);
+}
+
 /* Are packets late, and is less in flight the answer? A mark says so of its packet; else no path may be better. */
-static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, double least, uint64_t now)
+static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
 {
 	if (delay < n->target_ns || n->avg_ns <= n->target_ns)
 		return false;
-	return ack->marked || (least >= n->target_ns && !nscc_marked_lately(n, now));
+	return ack->marked || (least_delay(&n->least) >= n->target_ns && !nscc_marked_lately(n, now));
 }
 
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct nscc *n = cc;
-	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay, least;
+	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay;
 
 	n->achieved += bytes;
 	n->blind = fmin(n->window_cap, n->blind + bytes);
@@ -440,13 +487,17 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	if (!ack->rtt_ns)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
-	least = least_add(&n->least, ack, delay);
+	if (least_add(&n->least, ack, delay)) {
+		least_step(&n->least, n->k, n->base_ns, ack->app_limited);
+		nscc_base(n, n->base_ns);
+		nscc_set(n, n->window);
+	}
 	/* One sample stands for all packets of this block. */
 	n->avg_ns += (1 - pow(1 - n->k->ewma, fmax(1, bytes / n->k->mss))) * (delay - n->avg_ns);
 	if (now >= n->round_at && nscc_quick_adapt(n, ack, delay, now))
 		return;
 	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US && !ack->marked ? n->fast + bytes : 0;
-	if (nscc_late(n, ack, delay, least, now))
+	if (nscc_late(n, ack, delay, now))
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
 		n->inc.acked = 0;

@@ -467,18 +467,26 @@ static void lossy_round(uint64_t *delivered, int chunks, int lost)
 	*delivered += (uint64_t)chunks * CHUNK;
 }
 
+/* With one constant of another value. */
+static void init_with(const char *name, double value)
+{
+	const struct uccl_constant *c = uccl_policy_constants(UCCL_POLICY_CC, "nscc");
+	struct uccl_policy_cfg with = cfg;
+	static double k[UCCL_CONSTANTS_MAX];
+
+	for (int i = 0; c[i].name; i++)
+		k[i] = strcmp(c[i].name, name) ? c[i].def : value;
+	with.params = k;
+	uccl_cc_nscc.init(cc, &with, now);
+}
+
 /* A queue that overflows before it delays: the window is what arrives, though no less than half, and grows slowly. */
 TEST_IN(on_ack__overflow, setup, NULL)
 {
-	const struct uccl_constant *c = uccl_policy_constants(UCCL_POLICY_CC, "nscc");
-	struct uccl_policy_cfg heeds = cfg;
 	uint64_t delivered = 0;
-	double k[UCCL_CONSTANTS_MAX], w;
+	double w;
 
-	for (int i = 0; c[i].name; i++)
-		k[i] = strcmp(c[i].name, "loss_share") ? c[i].def : 0.15;
-	heeds.params = k;
-	uccl_cc_nscc.init(cc, &heeds, now);
+	init_with("loss_share", 0.15);
 	for (int i = 0; i < 20; i++)
 		lossy_round(&delivered, 100, 0);
 	near(WINDOW_MAX);
@@ -506,6 +514,61 @@ TEST_IN(on_ack__overflow, setup, NULL)
 	near(WINDOW_MAX);
 }
 
+/* Room for chunks that wait grows while a path has no queue, and falls again where all have one. */
+TEST_IN(on_ack__room, setup, NULL)
+{
+	uint64_t delivered = 0;
+
+	init_with("start", 4);
+	near(1.5 * BDP + 4 * CHUNK);
+	for (int i = 1; i <= 20; i++) {
+		lossy_round(&delivered, 100, 0);
+		near(1.5 * BDP + fmin(4 + i, 20) * CHUNK);
+	}
+	/* All paths have a queue longer than the base round trip, though shorter than the target. */
+	for (int i = 0; i < 30; i++)
+		ack_round(&delivered, 100, 14 * US);
+	near(1.5 * BDP + 4 * CHUNK);
+	/* Queues that are half as long: it stays as it is. */
+	for (int i = 0; i < 30; i++)
+		ack_round(&delivered, 100, 8 * US);
+	near(1.5 * BDP + 4 * CHUNK);
+}
+
+/* Of a NIC whose normal round trip is 500 us: is the target of the queueing delay shorter than this delay? */
+static bool target_below(uint64_t min_rtt_ns, uint64_t delay_ns)
+{
+	struct uccl_policy_cfg host = cfg;
+	struct uccl_ack_info info = {.bytes = 4096, .rtt_ns = min_rtt_ns, .min_rtt_ns = min_rtt_ns};
+	uint64_t before;
+
+	host.delay_ns = 500 * US;
+	uccl_cc_nscc.init(cc, &host, now);
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	info.rtt_ns += delay_ns;
+	for (int i = 0; i < 1000; i++) {
+		info.delivered += 4096;
+		info.rate.prior = info.delivered;
+		before = uccl_cc_nscc.window(cc);
+		now += US;
+		uccl_cc_nscc.on_ack(cc, &info, now);
+		if (uccl_cc_nscc.window(cc) < before)
+			return true;
+	}
+	return false;
+}
+
+/* The normal round trip counts as far as 600,000 bytes take on the link; on long ways all of it does. */
+TEST_IN(target__normal_bytes, setup, NULL)
+{
+	/* 12 us of bytes and 8 chunks: 17 us. */
+	assert_true(target_below(12 * US, 20 * US));
+	assert_false(target_below(12 * US, 16 * US));
+	/* 500 us and 8 chunks. */
+	assert_false(target_below(60 * US, 400 * US));
+	assert_true(target_below(60 * US, 520 * US));
+}
+
 /* A NIC that takes all, on a network that carries little: nothing is known before something has come. */
 TEST_IN(window__blind, setup, NULL)
 {
@@ -528,11 +591,11 @@ TEST_IN(window__blind, setup, NULL)
 	fast.burst_bytes = 65536;
 	uccl_cc_nscc.init(cc, &fast, now);
 	assert_int_equal(uccl_cc_nscc.window(cc), 64 * 4096);
-	/* The link holds more than so many chunks in 9.8 us, which is 70 us by as much as 500 us are longer. */
-	fast.link_bps = 1000000000000ull;
+	/* The link carries more than so many chunks in 61.25 us: 70 us, less by as much as 80 us are longer. */
+	fast.link_bps = 60000000000ull;
 	fast.delay_ns = 500 * US;
 	uccl_cc_nscc.init(cc, &fast, now);
-	near(1e12 / 8 * 9.8e-6);
+	near(60e9 / 8 * 61.25e-6);
 }
 
 /* Of many flows that share, each may have two chunks: one is filled while another is on its way. */
