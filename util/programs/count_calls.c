@@ -3,8 +3,7 @@
  * Count what a rank of a job takes of the kernel. Loaded by LD_PRELOAD. At its end a process writes five numbers to the
  * file $COUNT_CALLS.PID: calls that send packets, calls that receive packets, those of them that found nothing,
  * descriptors that were open at once (one more than the highest that a socket got), and the most memory, KiB. The
- * provider receives by recvmmsg, and looks at headers by recvmsg with MSG_PEEK; other libraries of a job do neither, so
- * their calls are not counted.
+ * provider receives by recvmmsg; other libraries of a job do not, so their calls are not counted.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -49,19 +48,6 @@ int recvmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags, struct time
 	got = real(fd, msg, n, flags, timeout);
 	reads++;
 	empty += got <= 0;
-	return got;
-}
-
-ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
-{
-	static ssize_t (*real)(int, struct msghdr *, int);
-	ssize_t got;
-
-	if (!real)
-		real = (ssize_t (*)(int, struct msghdr *, int))dlsym(RTLD_NEXT, "recvmsg");
-	got = real(fd, msg, flags);
-	reads += (flags & MSG_PEEK) > 0;
-	empty += flags & MSG_PEEK && got < 0;
 	return got;
 }
 

@@ -58,7 +58,6 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->msg_ep.device.arg = attr->device_arg;
 	uccl_sole_peer_init(&e->msg_ep.sole, attr->connected);
 	e->msg_ep.dereg_fences = attr->nic->caps.dereg_fences;
-	e->msg_ep.predict.peeks = attr->nic->ops->peek && e->rx.bounce;
 	uccl_heap_init(&e->heap);
 	uccl_slots_init(&e->slots.queue);
 	engine_time(e, now);

@@ -263,8 +263,6 @@ struct uccl_ep_pumps {
 /* Where payload will belong: recv/msg_rx.c the stream, the functions below the rest. */
 struct uccl_ep_predict {
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
-	uint32_t peers;			/* peers that have streams, of packets that are worth a look before */
-	bool peeks;			/* the NIC shows what comes next. The engine sets it */
 	uint8_t unsolicited_soon;	/* above 0: a message with unsolicited data came lately. Others take 1 */
 	uint8_t runs_soon;		/* above 0: a GRO batch was put into place lately. Others take 1 */
 };
@@ -440,13 +438,6 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
  * places were filled: none for a while where they would be from a peer whose payloads are seldom what was predicted.
  */
 int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, int n);
-/* Predictions failed, but there are places for payload: does it pay to look at a packet before it is received? */
-bool uccl_msg_peeks(const struct uccl_msg_ep *m);
-/*
- * Where the payload of this packet belongs, if its message is matched and nothing came to that place or behind it;
- * else NULL.
- */
-uint8_t *uccl_msg_place_next(struct uccl_peer *p, const struct uccl_hdr *h);
 /*
  * Do unsolicited data follow an envelope, probably? Where it belongs is known when that is taken in, so it pays to do
  * so before what follows is received.

@@ -131,11 +131,6 @@ struct uccl_nic_ops {
 	/* Collect up to n events; returns their number. Never blocks. places[i], i < nplaces: placement for v[i]. */
 	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces);
 	/*
-	 * Show the packet that the next rx() begins with, if it is known: *rx has its header (`data`, UCCL_HDR_LEN
-	 * bytes), length and source. It stays where it is. Something else may come before it in rx(). NULL: never.
-	 */
-	bool (*peek)(struct uccl_nic *nic, struct uccl_rx *rx);
-	/*
 	 * Most bytes of one packet to this address; NULL: caps.mtu. *known becomes the path MTU that this host has
 	 * heard of, which is at most the result and may be wrong.
 	 */

@@ -464,18 +464,6 @@ static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 	s->together_used += rx->len;
 }
 
-/* What goes up with others may be longer than its header says. */
-static bool nic_peek(struct uccl_nic *nic, struct uccl_rx *rx)
-{
-	struct sim_nic *s = sim_nic(nic);
-	const struct sim_entry *e = &s->ring[s->head];
-
-	if (!s->count || s->dead || e->bad || e->rx.kind != UCCL_RX_PACKET || (s->together && s->count > 1))
-		return false;
-	*rx = e->rx;
-	return true;
-}
-
 static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct sim_nic *s = sim_nic(nic);
@@ -908,9 +896,8 @@ static uint64_t nic_backlog(struct uccl_nic *nic)
 }
 
 #define PACKET_OPS                                                                                                     \
-	.name = "sim", .tx = nic_tx, .rx = nic_rx, .peek = nic_peek, .connect = nic_connect,                           \
-	.disconnect = nic_disconnect, .backlog = nic_backlog, .wait_fd = nic_wait_fd, .addr = nic_addr,                \
-	.close = nic_close
+	.name = "sim", .tx = nic_tx, .rx = nic_rx, .connect = nic_connect, .disconnect = nic_disconnect,               \
+	.backlog = nic_backlog, .wait_fd = nic_wait_fd, .addr = nic_addr, .close = nic_close
 
 static const struct uccl_nic_ops packet_ops = {PACKET_OPS};
 static const struct uccl_nic_ops write_ops = {PACKET_OPS, .fence = nic_fence, .reg = nic_reg, .dereg = nic_dereg};

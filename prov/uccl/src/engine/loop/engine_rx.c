@@ -294,7 +294,7 @@ static const uint8_t *rx_whole(struct uccl_engine *e, struct uccl_rx *rx, uint8_
  * Payloads that the NIC scattered by prediction. A wrong guess put a payload where another one belongs, perhaps one of
  * this same batch; so first every wrong one is moved out of the way, then the batch is processed as usual.
  */
-static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n, bool peeked)
+static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 {
 	int right = 0, wrong = 0;
 
@@ -323,8 +323,7 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n, bool peek
 	}
 	e->stats.placements += (uint64_t)(right + wrong);
 	e->stats.placement_hits += (uint64_t)right;
-	if (!peeked)
-		uccl_msg_predicted(&e->msg_ep, right, wrong);
+	uccl_msg_predicted(&e->msg_ep, right, wrong);
 }
 
 /*
@@ -389,8 +388,7 @@ struct rx_round {
 	int nplaces;			/* predicted places of payloads, */
 	int most;			/* so many packets are taken, */
 	bool alone;			/* only one, as what it asks for leaves before it is copied, */
-	bool gro_batch;			/* or those that the kernel merged, as they lie where they belong, */
-	bool peeked;			/* or the one whose header was read before */
+	bool gro_batch;			/* or those that the kernel merged, as they lie where they belong */
 };
 
 /* A poll begins. */
@@ -409,26 +407,6 @@ static bool rx_goes_on(const struct engine_rx *r, int total, int batches)
 	return (total - r->refused < RX_TAKEN || (batches && batches < RX_BATCH)) && total < RX_MOST;
 }
 
-/*
- * Read the header of the packet that comes next. If its payload has a place, that is no guess: several peers send, say,
- * and whose packet is next cannot be predicted.
- */
-static bool rx_peek(struct uccl_engine *e, struct uccl_rx_placement *place)
-{
-	struct uccl_rx rx;
-	struct uccl_hdr h;
-	struct conn *c;
-
-	if (!e->nic->ops->peek(e->nic, &rx) || rx.each ||
-	    uccl_hdr_decode(&h, rx.data, rx.len) != UCCL_DROP_COUNT)
-		return false;
-	c = conn_by_token(e, h.token);
-	if (!c || !may_be_placed(c, &h) || memcmp(rx.src.ip, c->peer.addr.nic.ip, sizeof(rx.src.ip)))
-		return false;
-	*place = (struct uccl_rx_placement){ .dst = uccl_msg_place_next(&c->peer, &h), .len = h.payload_len };
-	return place->dst;
-}
-
 /* What will come, and so how much of it is taken at once? */
 static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement places[RX_BATCH])
 {
@@ -438,10 +416,7 @@ static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx
 	r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
 	r->alone = !r->nplaces && uccl_msg_alone(&e->msg_ep);
 	r->gro_batch = r->nplaces ? places[0].each != 0 : uccl_msg_runs(&e->msg_ep);
-	r->peeked = !r->nplaces && uccl_msg_peeks(&e->msg_ep);
-	if (r->peeked)
-		r->nplaces = rx_peek(e, places);
-	if (r->alone || r->gro_batch || r->peeked)
+	if (r->alone || r->gro_batch)
 		r->most = 1;
 }
 
@@ -461,7 +436,7 @@ static void rx_compare(struct uccl_engine *e, const struct rx_round *r, const st
 		       struct uccl_rx *v, int n)
 {
 	if (r->nplaces && !r->gro_batch)
-		rx_settle(e, v, n, r->peeked);
+		rx_settle(e, v, n);
 	else if (r->gro_batch && !v[0].run)
 		rx_no_run(e, &v[0], r->nplaces ? places[0].each : 0);
 }

@@ -152,22 +152,13 @@ static bool rx_settled(const struct uccl_msg_rx *rx)
 	return !rx->place.in_doubt && rx->arrived.got >= uccl_max(rx->place.limit, rx->arrived.eager);
 }
 
-/* Are its packets long enough to look at each before it is received? */
-static bool peeks(const struct uccl_msg_rx *rx)
-{
-	return rx->peer->msg_ep->predict.peeks && rx->peer->flow.cfg.packet.chunk_bytes >= UCCL_PLACEMENT_MIN;
-}
-
 /* Its payload is asked for, and comes to one place by packets: it may be predicted. */
 static void stream_begin(struct uccl_msg_rx *rx)
 {
-	struct uccl_msg_ep *m = rx->peer->msg_ep;
-
 	if (rx->stream.listed || !rx->place.iov || rx->place.niov != 1 || rx->place.device || rx->place.mr || !rx->id ||
 	    rx->arrived.hi >= rx->place.limit)
 		return;
 	rx->stream.listed = true;
-	m->predict.peers += peeks(rx) && TAILQ_EMPTY(&rx->peer->rx.streams);
 	TAILQ_INSERT_TAIL(&rx->peer->rx.streams, rx, stream.link);
 }
 
@@ -182,7 +173,6 @@ static void stream_end(struct uccl_msg_rx *rx)
 		m->predict.stream = TAILQ_NEXT(rx, stream.link);
 	rx->stream.listed = false;
 	TAILQ_REMOVE(&rx->peer->rx.streams, rx, stream.link);
-	m->predict.peers -= peeks(rx) && TAILQ_EMPTY(&rx->peer->rx.streams);
 }
 
 void msg_rx_close(struct uccl_msg_rx *rx)

@@ -79,8 +79,7 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, in
 	uint64_t off, chunk;
 	int i = 0;
 
-	/* Packets of several peers come by turns, so nobody knows whose is next before he has seen it. */
-	if (!rx || m->predict.peers > 1)
+	if (!rx)
 		return 0;
 	if (rx->peer->predict.miss_pause) {
 		rx->peer->predict.miss_pause--;
@@ -109,49 +108,25 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, in
 	return i;
 }
 
-/* The message that this chunk is of, and where in it the chunk begins; NULL: none that is known by now. */
-static struct uccl_msg_rx *rx_of(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t *off)
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
 {
-	*off = uccl_get64(h->rec + 8);
-	if (h->type == UCCL_PKT_SEGMENT) {
-		struct uccl_segment s;
+	uint64_t off = uccl_get64(h->rec + 8);
+	struct uccl_segment s;
+	struct uccl_msg_rx *rx;
 
+	if (h->type == UCCL_PKT_SEGMENT) {
 		if (uccl_segment_decode(&s, h->rec, h->payload_len) != UCCL_DROP_COUNT || s.subs)
 			return NULL;
-		*off += (uint64_t)s.index * uccl_segment_each(s.total, s.count);
+		off += (uint64_t)s.index * uccl_segment_each(s.total, s.count);
 	} else if (h->type != UCCL_PKT_CHUNK) {
 		return NULL;
 	}
 	if (h->rtype == UCCL_REC_EAGER)
-		return msg_rx_find(p, uccl_seq_expand(p->rx.mseq, uccl_get32(h->rec), 32));
-	if (h->rtype == UCCL_REC_DATA || h->rtype == UCCL_REC_REPLY)
-		return msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
-	return NULL;
-}
-
-bool uccl_msg_peeks(const struct uccl_msg_ep *m)
-{
-	const struct uccl_msg_rx *rx = m->predict.stream;
-
-	return m->predict.peers && (m->predict.peers > 1 || !rx || rx->peer->predict.miss_pause);
-}
-
-uint8_t *uccl_msg_place_next(struct uccl_peer *p, const struct uccl_hdr *h)
-{
-	uint64_t off;
-	const struct uccl_msg_rx *rx = rx_of(p, h, &off);
-
-	if (!rx || !h->payload_len || !rx_streams(rx) || off < rx->arrived.hi || off > rx->place.limit ||
-	    h->payload_len > rx->place.limit - off)
+		rx = msg_rx_find(p, uccl_seq_expand(p->rx.mseq, uccl_get32(h->rec), 32));
+	else if (h->rtype == UCCL_REC_DATA || h->rtype == UCCL_REC_REPLY)
+		rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
+	else
 		return NULL;
-	return (uint8_t *)rx->place.iov[0].iov_base + off;
-}
-
-uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
-{
-	uint64_t off;
-	const struct uccl_msg_rx *rx = rx_of(p, h, &off);
-
 	if (!rx || !rx->place.iov || rx->place.niov != 1 || rx->place.device || rx->lanes.rest ||
 	    rx->lanes.unsolicited || off > rx->place.limit || len > rx->place.limit - off)
 		return NULL;

@@ -397,14 +397,6 @@ static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct
 
 /* The rest goes through. */
 
-static bool fault_peek(struct uccl_nic *nic, struct uccl_rx *rx)
-{
-	struct fault *f = fault_of(nic);
-
-	f->inner->empty = nic->empty;
-	return f->inner->ops->peek(f->inner, rx);
-}
-
 static int fault_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 			 struct uccl_nic_peer **peer)
 {
@@ -650,7 +642,6 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.name = inner->name,
 		.tx = fault_tx,
 		.rx = fault_rx,
-		.peek = inner->peek ? fault_peek : NULL,
 		.path_mtu = inner->path_mtu ? fault_path_mtu : NULL,
 		.slots = inner->slots ? fault_slots : NULL,
 		.connect = inner->connect ? fault_connect : NULL,

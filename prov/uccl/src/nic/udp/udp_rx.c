@@ -227,26 +227,6 @@ static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *p
 	return got;
 }
 
-bool uccl_udp_peek(struct uccl_nic *nic, struct uccl_rx *rx)
-{
-	struct udp *u = udp_of(nic);
-	struct udp_bank *b = u->rx.bank;
-	ssize_t len;
-
-	if (nic->empty)
-		return false;
-	bank_prepare(b, NULL, 0);
-	/* The next receive makes the first slot whole again. */
-	b->slot[0].iov[0].iov_len = UCCL_HDR_LEN;
-	b->used = b->hinted = 1;
-	len = recvmsg(u->rx_fd, &b->msg[0].msg_hdr, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-	if (len < UCCL_HDR_LEN)
-		return false;
-	b->msg[0].msg_len = (unsigned int)len;
-	message_take(b, 0, 0, rx);
-	return true;
-}
-
 int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct udp *u = udp_of(nic);

@@ -245,17 +245,6 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 	return i;
 }
 
-static bool nic_peek(struct uccl_nic *nic, struct uccl_rx *rx)
-{
-	struct lan_nic *ln = (struct lan_nic *)nic;
-	const struct lan_event *ev = TAILQ_FIRST(&ln->rxq);
-
-	if (!ev || ev->rx.kind != UCCL_RX_PACKET || ln->lan->together)
-		return false;
-	*rx = ev->rx;
-	return true;
-}
-
 static int nic_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 		       struct uccl_nic_peer **peer)
 {
@@ -354,7 +343,6 @@ static const struct uccl_nic_ops packet_ops = {
 	.name = "lan",
 	.tx = nic_tx,
 	.rx = nic_rx,
-	.peek = nic_peek,
 	.connect = nic_connect,
 	.disconnect = nic_disconnect,
 	.alive = nic_alive,

@@ -287,24 +287,6 @@ TEST_IN(rx__splits_at_a_hint, packets, bench_close)
 	assert_false(b->rx[1].split);
 }
 
-TEST_IN(peek__what_comes_next, packets, bench_close)
-{
-	struct uccl_nic *nic = b->nic[1];
-	struct uccl_rx rx;
-
-	assert_false(nic->ops->peek(nic, &rx));
-	send_packet(7, b->nines, 60);
-	send_packet(8, NULL, 0);
-	uccl_sim_run(&b->net, 5000);
-	for (uint32_t i = 0; i < 2; i++) {
-		assert_true(nic->ops->peek(nic, &rx));
-		assert_int_equal(nic->ops->rx(nic, b->rx, 1, NULL, 0), 1);
-		assert_int_equal(rx.len, b->rx[0].len);
-		assert_ptr_equal(rx.data, b->rx[0].data);
-	}
-	assert_false(nic->ops->peek(nic, &rx));
-}
-
 TEST_IN(rx__hint_into_a_completed_buffer_is_a_violation, packets, bench_close)
 {
 	uint8_t place[60] = {0};

@@ -132,56 +132,6 @@ LAN_TEST(rx__envelope_alone, lan_new())
 	}
 }
 
-/* Two peers send by turns: each payload that was asked for is received where it belongs. PROTOCOL R395 */
-LAN_TEST(peek__several_peers, lan_new())
-{
-	uint64_t len = FIRST + 8 * CHUNK, before;
-
-	l->hints = true;
-	for (int i = 0; i < 3; i++) {
-		l->node[i].cfg.eager_bytes = CHUNK;
-		lan_open(l, i);
-	}
-	lan_talk(l);
-	lan_fill(src, len, 3);
-	for (int i = 0; i < 2; i++) {
-		lan_recv(l, 2, dst, 8, LAN_CTX(8));
-		assert_int_equal(lan_send(l, i, 2, src, 8, LAN_CTX(8)), 0);
-		lan_run(l, SECOND);
-		lan_expect(l, i, LAN_CTX(8), 0);
-		lan_expect(l, 2, LAN_CTX(8), 0);
-	}
-	l->filter = hold_data;
-	for (int i = 0; i < 2; i++) {
-		lan_recv(l, 2, dst + (uint64_t)i * len, len, LAN_CTX(i));
-		assert_int_equal(lan_send(l, i, 2, src, len, LAN_CTX(2)), 0);
-		for (int k = 0; k < 10; k++)
-			lan_round(l);
-	}
-	l->filter = NULL;
-	before = lan_stats(l, 2)->placements;
-	/* Packets of both are held: they come one of each. */
-	for (struct lan_event *ev = TAILQ_FIRST(&l->held), *other; ev; ev = TAILQ_FIRST(&l->held)) {
-		TAILQ_REMOVE(&l->held, ev, link);
-		TAILQ_INSERT_TAIL(&l->wire, ev, link);
-		TAILQ_FOREACH(other, &l->held, link)
-			if (other->from != ev->from)
-				break;
-		if (!other)
-			continue;
-		TAILQ_REMOVE(&l->held, other, link);
-		TAILQ_INSERT_TAIL(&l->wire, other, link);
-	}
-	lan_run(l, SECOND);
-	for (int i = 0; i < 2; i++) {
-		lan_expect(l, i, LAN_CTX(2), 0);
-		lan_expect(l, 2, LAN_CTX(i), 0);
-		assert_memory_equal(dst + (uint64_t)i * len, src, len);
-	}
-	assert_int_equal(lan_stats(l, 2)->placement_hits, 16);
-	assert_int_equal(lan_stats(l, 2)->placements - before, 16);
-}
-
 static enum lan_verdict jumble(struct lan *l, const struct lan_event *ev)
 {
 	struct uccl_rng *r = (struct uccl_rng *)(void *)&l->node[3].comp;

@@ -71,61 +71,6 @@ DUO_TEST(placement__follow_the_stream, duo_open())
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
 }
 
-/*
- * With several peers nothing is predicted: headers are read first. They name a place only where nothing came, or behind
- * it. PROTOCOL R395
- */
-DUO_TEST(placement__read_from_the_header, duo_open())
-{
-	struct uccl_msg_ep *m = &d->side[1].m;
-	struct uccl_peer *p = &d->side[1].peer;
-	struct uccl_rx_placement h[16];
-	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = PLACED};
-	struct uccl_env env = {.len = 4 * PLACED, .id = 9};
-	struct uccl_msg_rx *rx;
-
-	d->filter = duo_hold_all;
-	p->flow.cfg.packet.chunk_bytes = PLACED;
-	m->predict.peeks = true;
-	assert_false(uccl_msg_peeks(m));
-	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
-	assert_int_equal(duo_envelope(d, 1, &env, src, PLACED), UCCL_DROP_COUNT);
-	rx = TAILQ_FIRST(&p->rx.all);
-	/* The only one is predicted, unless that fails. */
-	assert_int_equal(m->predict.peers, 1);
-	assert_int_equal(uccl_msg_predict(m, h, 16), 3);
-	assert_false(uccl_msg_peeks(m));
-	p->predict.miss_pause = 5;
-	assert_true(uccl_msg_peeks(m));
-	p->predict.miss_pause = 0;
-	m->predict.peers++;
-	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
-	assert_true(uccl_msg_peeks(m));
-	for (uint64_t i = 0; i < 4; i++) {
-		uccl_rec_set_bulk(rec, rx->id, 0, i * PLACED);
-		assert_ptr_equal(uccl_msg_place_next(p, &hdr), i ? dst + i * PLACED : NULL);
-	}
-	assert_null(uccl_msg_place_next(&d->side[1].self, &hdr));
-	uccl_rec_set_bulk(rec, rx->id, 0, 3 * PLACED + 1);
-	assert_null(uccl_msg_place_next(p, &hdr));
-	uccl_rec_set_bulk(rec, rx->id, 0, 2 * PLACED);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
-	uccl_rec_set_bulk(rec, rx->id, 0, PLACED);
-	assert_null(uccl_msg_place_next(p, &hdr));
-	uccl_rec_set_bulk(rec, rx->id, 0, 3 * PLACED);
-	assert_ptr_equal(uccl_msg_place_next(p, &hdr), dst + 3 * PLACED);
-	hdr.payload_len = 0;
-	assert_null(uccl_msg_place_next(p, &hdr));
-	/* All that is left of it is a gap. */
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
-	assert_int_equal(m->predict.peers, 1);
-	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
-	m->predict.peers--;
-	assert_int_equal(m->predict.peers, 0);
-	duo_expect(d, 1, DUO_CTX(1), FI_ECONNABORTED, 0);
-}
-
 /* An envelope is taken alone while unsolicited data follow, where places are predicted at all. PROTOCOL R263 */
 DUO_TEST(placement__envelope_alone, duo_open_unsolicited())
 {

@@ -1110,51 +1110,6 @@ TEST_IN(rx__hint_split, pair_begin, pair_end)
 	}
 }
 
-TEST_IN(peek__header_alone, pair_begin, pair_end)
-{
-	static uint8_t dst[30000];
-	struct uccl_rx_placement hint = {.dst = dst, .len = sizeof(dst)};
-	struct uccl_tx p[2] = {packet(&to, 7, 30000, 0), packet(&to, 8, 100, 0)};
-	struct uccl_rx peeked, v[4];
-
-	assert_false(b->ops->peek(b, &peeked));
-	/* No train. */
-	for (int i = 0; i < 2; i++)
-		tx_all(a, &p[i], 1);
-	b->empty = true;
-	assert_false(b->ops->peek(b, &peeked));
-	b->empty = false;
-	assert_true(b->ops->peek(b, &peeked));
-	assert_int_equal(peeked.len, (uint32_t)p[0].hdr_len + p[0].payload_len + p[0].tail_len);
-	assert_int_equal(peeked.each, 0);
-	/* The same packet comes with all of it, and where it is put. */
-	assert_int_equal(rx_wait(b, v, 1, &hint, 1), 1);
-	packet_check(&v[0], 7, 30000, 0);
-	assert_ptr_equal(v[0].body, dst);
-	assert_memory_equal(&peeked.src, &v[0].src, sizeof(peeked.src));
-	/* The slot of the peek has room for whole packets. */
-	assert_true(b->ops->peek(b, &peeked));
-	assert_int_equal(peeked.len, (uint32_t)p[1].hdr_len + p[1].payload_len + p[1].tail_len);
-	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 8, 100, 0);
-	assert_false(b->ops->peek(b, &peeked));
-}
-
-/* Of a train its packets' length is told. */
-TEST_IN(peek__train, pair_begin, pair_end)
-{
-	struct uccl_tx p[3] = {packet(&to, 1, 500, 0), packet(&to, 2, 500, 0), packet(&to, 3, 500, 0)};
-	uint32_t len = (uint32_t)p[0].hdr_len + p[0].payload_len + p[0].tail_len;
-	struct uccl_rx peeked, v[4];
-
-	tx_all(a, p, 3);
-	assert_true(b->ops->peek(b, &peeked));
-	assert_int_equal(peeked.each, len);
-	assert_int_equal(peeked.len, 3 * len);
-	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
-	assert_int_equal(v[0].len, peeked.len);
-}
-
 TEST_IN(rx__hint_per_slot, pair_begin, pair_end)
 {
 	/* So long that no two of them share a train. */
