@@ -55,7 +55,7 @@
 	  "flows that pass two of them; with 16, NICs stand idle in a permutation of 1024 hosts")		\
 	X(start, 20, 0, 1e4, "chunks, trains",								\
 	  "max_chunks begins with at most this many; it grows by one in a round trip whose least delay is "	\
-	  "below half of the base round trip, and falls by one if that is above the base round trip (ours)")	\
+	  "below a quarter of the target, and falls by one if that is above half of it (ours)")			\
 	X(normal_bytes, 600000, 1000, 1e9, "bytes",								\
 	  "of a round trip that is normal for the NIC only as much counts as the link takes to carry these "	\
 	  "bytes, unless the base round trip is several times longer: queues are limited in bytes (ours)")	\
@@ -450,11 +450,11 @@ static double least_delay(const struct nscc_least *l)
 }
 
 /* At the end of a round trip: where all paths have queues, more chunks would only make them longer. */
-static void least_step(struct nscc_least *l, const struct nscc_k *k, double base_ns, bool app_limited)
+static void least_step(struct nscc_least *l, const struct nscc_k *k, double target_ns, bool app_limited)
 {
-	if (l->before_ns > base_ns)
+	if (l->before_ns > target_ns / 2)
 		l->room = fmax(fmin(k->start, l->room), l->room - 1);
-	else if (l->before_ns < base_ns / 2 && !app_limited)
+	else if (l->before_ns < target_ns / 4 && !app_limited)
 		l->room = fmin(k->max_chunks, l->room + 1);
 }
 
@@ -488,7 +488,7 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
 	if (least_add(&n->least, ack, delay)) {
-		least_step(&n->least, n->k, n->base_ns, ack->app_limited);
+		least_step(&n->least, n->k, n->target_ns, ack->app_limited);
 		nscc_base(n, n->base_ns);
 		nscc_set(n, n->window);
 	}

@@ -525,13 +525,13 @@ TEST_IN(on_ack__room, setup, NULL)
 		lossy_round(&delivered, 100, 0);
 		near(1.5 * BDP + fmin(4 + i, 20) * CHUNK);
 	}
-	/* All paths have a queue longer than the base round trip, though shorter than the target. */
+	/* All paths have a queue longer than half of the target. */
 	for (int i = 0; i < 30; i++)
-		ack_round(&delivered, 100, 14 * US);
+		ack_round(&delivered, 100, (uint64_t)(0.55 * TARGET));
 	near(1.5 * BDP + 4 * CHUNK);
-	/* Queues that are half as long: it stays as it is. */
+	/* Longer than a quarter: it stays as it is. */
 	for (int i = 0; i < 30; i++)
-		ack_round(&delivered, 100, 8 * US);
+		ack_round(&delivered, 100, (uint64_t)(0.3 * TARGET));
 	near(1.5 * BDP + 4 * CHUNK);
 }
 
