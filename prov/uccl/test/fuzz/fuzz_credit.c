@@ -97,7 +97,7 @@ static void pump(struct input *in)
 static void check(void)
 {
 	uint64_t out = 0;
-	uint32_t busy = 0, listed = 0, there = 0, ranked = 0;
+	uint32_t busy = 0, listed = 0, there = 0, ranked = 0, quiet = 0;
 	struct uccl_pull *u;
 
 	for (int i = 0; i < SENDERS; i++) {
@@ -117,11 +117,17 @@ static void check(void)
 		assert(u->owes == (u->counted > 0));
 		assert(u->tell == (u->list == UCCL_PULL_TELL));
 		assert(u->tell || u->list == UCCL_PULL_NONE || (!u->silent && !uccl_pull_free(u)));
-		/* Nobody is free while too many are busy, nor without having asked. */
-		assert(!uccl_pull_free(u) || (u->is_busy && !pacer.converged));
+		/* Nobody is free while too many are busy. A few that are quiet may be. PROTOCOL R347 */
+		assert(!uccl_pull_free(u) || !pacer.converged);
+		quiet += uccl_pull_free(u) && !u->is_busy;
 	}
 	assert(out == pacer.out && busy == pacer.nbusy);
 	assert(pacer.senders < 2 || pacer.nbusy < pacer.senders || pacer.converged);
+	assert(quiet == pacer.nkept && quiet <= 2 && (!quiet || quiet + busy < pacer.senders));
+	TAILQ_FOREACH(u, &pacer.kept, busy)
+		assert(!u->is_busy && uccl_pull_free(u) && ++listed <= quiet);
+	assert(listed == quiet);
+	listed = 0;
 	for (int l = 0; l < UCCL_PULL_NONE; l++)
 		TAILQ_FOREACH(u, &pacer.lists[l], link) {
 			assert(u->list == l);
