@@ -74,7 +74,7 @@ static inline uint64_t event_window(const struct uccl_flow *f, uint64_t bytes)
 
 uint64_t uccl_event_window(const struct uccl_flow *f)
 {
-	return event_window(f, f->policy.rail ? uccl_event_cc_window(f) : f->cfg.policy.cc->window(f->policy.cc));
+	return event_window(f, uccl_event_cc_window(f));
 }
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)

@@ -116,7 +116,7 @@
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
-/* So many times the time of normal_bytes, a base round trip is that of no short network. */
+/* A base round trip that is this many times longer than the link takes for normal_bytes is that of a long way. */
 #define NSCC_LONG_WAY 4
 
 /* What the network delivered: rates are bits per second. */
@@ -175,7 +175,7 @@ static double nscc_bdp(const struct nscc *n)
 	return n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
 }
 
-/* Time that the link takes to carry so many bytes. */
+/* Time that the link takes to carry these bytes. */
 static double nscc_carry_ns(const struct nscc *n, double bytes)
 {
 	return bytes * 8 * (double)UCCL_NS_PER_S / n->bps;

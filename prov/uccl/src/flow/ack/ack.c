@@ -270,7 +270,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 		uccl_times_host(&f->loss.times, host, now);
 }
 
-/* The sample of the delivery rate that an acknowledgement makes, with so many bytes still in flight. */
+/* The sample of the delivery rate that an acknowledgement makes. info->inflight is known. */
 static void ack_rate(struct uccl_flow *f, struct uccl_rate *rate, struct uccl_ack_info *info, uint64_t arrived)
 {
 	info->app_limited = f->app_limited;
