@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Many paths are used, and about evenly; one if that was asked for; dead ones are left: by what endpoints report. */
+/* Many paths are used, none carries half; one if that was asked for; dead ones are left: by what endpoints report. */
 #include "conf.h"
 
 #include <stdlib.h>
@@ -30,13 +30,14 @@ static unsigned int used(uint64_t least, unsigned int messages, uint64_t *most, 
 	return count;
 }
 
+/* Where little is in flight, as at the start of each message, payload stays on one path (PROTOCOL R341): less than half. */
 static void spread(void)
 {
 	uint64_t most, sum;
 	unsigned int n = used(65536, MESSAGES, &most, &sum);
 
 	conf_check(n >= 6, "%u paths carried 64 KiB", n);
-	conf_check(most * 4 < sum, "one path carried %llu of %llu bytes", (unsigned long long)most,
+	conf_check(most * 2 < sum, "one path carried %llu of %llu bytes", (unsigned long long)most,
 		   (unsigned long long)sum);
 }
 
