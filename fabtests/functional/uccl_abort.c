@@ -371,6 +371,8 @@ static void process_case(bool stopped)
 			uint32_t len = 1 + random_below(EACH), key = round * AT_ONCE + i;
 			bool last = round + 1 == 3 * conf_factor;
 
+			if (!round && i == AT_ONCE / 2)
+				conf_wait(&e, NULL, &ops[0]);
 			/* The last ones find a silent peer, or one whose end is known. */
 			if (i == AT_ONCE / 2)
 				kill(p.pid, stopped ? SIGSTOP : last ? SIGKILL : SIGCONT);
