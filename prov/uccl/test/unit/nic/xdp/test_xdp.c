@@ -142,7 +142,7 @@ static void one_arrives(struct uccl_nic *from, struct uccl_nic *to, uint8_t mark
 /* Until frames go both ways: the first packets take sockets while neighbours are found. */
 static void warm_up(struct uccl_nic *a, struct uccl_nic *b)
 {
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < ROUNDS && !(uccl_xdp_stats(a).frames_out > 10 && uccl_xdp_stats(b).frames_out > 10); i++) {
 		one_arrives(a, b, 1, 10);
 		one_arrives(b, a, 1, 10);
 		poll(NULL, 0, 2);
