@@ -2,6 +2,8 @@
 /* See aborted.h. */
 #include "sim/aborted.h"
 
+#include <rdma/fi_errno.h>
+
 #include "engine/impl.h"
 #include "sim/life.h"
 
@@ -33,10 +35,19 @@ static uint64_t rtt_of(struct uccl_sim_life *n, uint8_t to, uint32_t to_life)
 	return p && p->open ? p->flow.loss.times.srtt_ns : 0;
 }
 
-void sim_abort_begin(struct sim_abort *a, struct uccl_sim_life *n, uint8_t to, uint32_t to_life)
+void sim_abort_begin(struct sim_abort *a, struct uccl_sim_life *n, const void *context, uint8_t to, uint32_t to_life)
 {
+	int rc;
+
 	a->began = n->w->net.now;
 	a->rtt_ns = rtt_of(n, to, to_life);
+	a->taken = true;
+	rc = uccl_engine_abort(n->e, context, n->w->net.now);
+	if (rc)
+		a->taken = false;
+	if (rc && rc != -FI_ENOENT && rc != -FI_EAGAIN)
+		uccl_sim_violation(n->w, "endpoint %u could not take an operation back: %d", n->node, rc);
+	uccl_sim_wake(n);
 }
 
 /* Did this endpoint, or a lane of it, not poll for a while since then? */

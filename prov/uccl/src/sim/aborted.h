@@ -12,12 +12,13 @@
 struct sim_abort {
 	struct uccl_sim_event ev; /* when */
 	uint64_t began, rtt_ns; /* rtt_ns 0: not known */
+	bool taken;		/* back, or it is being taken back */
 };
 
 /* When to take one back that is posted now: soon or late, up to some milliseconds. */
 uint64_t sim_abort_after(struct uccl_sim_world *w);
-/* Now, of an operation of `n` to this endpoint in this life. */
-void sim_abort_begin(struct sim_abort *a, struct uccl_sim_life *n, uint8_t to, uint32_t to_life);
+/* Take back now what `n` posted with this context to this endpoint in this life. */
+void sim_abort_begin(struct sim_abort *a, struct uccl_sim_life *n, const void *context, uint8_t to, uint32_t to_life);
 /* It has ended. */
 void sim_abort_end(const struct sim_abort *a, struct uccl_sim_life *n, uint8_t to, uint32_t to_life, bool cancelled);
 

@@ -24,7 +24,7 @@ struct sim_remote {
 	uint8_t type, src, dst; /* type: UCCL_OP_WRITE, _READ or _FETCH */
 	uint32_t src_life, dst_life;
 	uint8_t state;
-	bool aborting, closed; /* closed: its region at the target */
+	bool closed; /* its region at the target */
 	uint64_t len, seed;
 	uint8_t *buf, *place; /* at the initiator, at the target */
 	uint8_t one[ATOMIC_LEN];
@@ -135,7 +135,7 @@ static void remote_done(struct uccl_op *op)
 	struct sim_remote *r = op->context;
 	struct uccl_sim_world *w = r->w;
 	struct uccl_sim_life *n = &w->node[r->src];
-	bool cancelled = r->aborting && op->err == FI_ECANCELED;
+	bool cancelled = r->abort.taken && op->err == FI_ECANCELED;
 
 	n->posted--;
 	uccl_sim_inv_done(n, false);
@@ -146,7 +146,7 @@ static void remote_done(struct uccl_op *op)
 		uccl_op_put(n->e, op);
 		return;
 	}
-	if (r->aborting)
+	if (r->abort.taken)
 		sim_abort_end(&r->abort, n, r->dst, r->dst_life, op->err == FI_ECANCELED);
 	if (op->err && !cancelled && both_alive(r))
 		uccl_sim_violation(w, "%s %u (%u -> %u, %llu bytes) failed with %d (%s), refusal %u", kind(r), r->id,
@@ -169,19 +169,9 @@ static void remote_done(struct uccl_op *op)
 static void remote_abort(struct uccl_sim_event *ev)
 {
 	struct sim_remote *r = uccl_container_of(ev, struct sim_remote, abort.ev);
-	struct uccl_sim_life *n = &r->w->node[r->src];
-	int rc;
 
-	if (!uccl_sim_alive(r->w, r->src, r->src_life) || r->state != REMOTE_POSTED)
-		return;
-	r->aborting = true;
-	sim_abort_begin(&r->abort, n, r->dst, r->dst_life);
-	rc = uccl_engine_abort(n->e, r, r->w->net.now);
-	if (rc && r->state == REMOTE_POSTED)
-		r->aborting = false;
-	if (rc && rc != -FI_ENOENT && rc != -FI_EAGAIN)
-		uccl_sim_violation(r->w, "taking %s %u back failed with %d", kind(r), r->id, rc);
-	uccl_sim_wake(n);
+	if (uccl_sim_alive(r->w, r->src, r->src_life) && r->state == REMOTE_POSTED)
+		sim_abort_begin(&r->abort, &r->w->node[r->src], r, r->dst, r->dst_life);
 }
 
 /* Both buffers, with the bytes that the operation shall move. False: no memory. */

@@ -32,7 +32,7 @@ struct sim_msg {
 	uint32_t flags;
 	uint64_t len, tag, data, seed;
 	uint8_t state;
-	bool received, settled, discarded, aborting;
+	bool received, settled, discarded;
 	int err;
 	uint64_t order; /* among all messages posted */
 	uint64_t done_ns;
@@ -128,17 +128,17 @@ static void msg_done(struct uccl_op *op)
 	if (m->state != MSG_POSTED) {
 		uccl_sim_violation(w, "I2: send of message %u completed in state %u", m->id, m->state);
 	} else {
-		bool again = m->aborting && op->err == FI_ECANCELED && both_alive(m);
+		bool again = m->abort.taken && op->err == FI_ECANCELED && both_alive(m);
 
 		uccl_sim_cancel(&w->net, &m->abort.ev);
-		if (m->aborting)
+		if (m->abort.taken)
 			sim_abort_end(&m->abort, n, m->dst, m->dst_life, op->err == FI_ECANCELED);
 		w->work.unproven |= again && op->refusal;
 		again = again && !op->refusal;
 		m->state = MSG_DONE;
 		m->err = op->err;
 		m->done_ns = now(w);
-		if (op->err && both_alive(m) && !(m->aborting && op->err == FI_ECANCELED))
+		if (op->err && both_alive(m) && !(m->abort.taken && op->err == FI_ECANCELED))
 			uccl_sim_violation(w, "send of message %u (%u -> %u, %llu bytes) failed with %d (%s)", m->id,
 					   m->src, m->dst, (unsigned long long)m->len, op->err, strerror(op->err));
 		if (op->err && uccl_sim_alive(w, m->src, m->src_life) && !again)
@@ -163,19 +163,9 @@ static void msg_done(struct uccl_op *op)
 static void msg_abort(struct uccl_sim_event *ev)
 {
 	struct sim_msg *m = uccl_container_of(ev, struct sim_msg, abort.ev);
-	struct uccl_sim_life *n = &m->w->node[m->src];
-	int rc;
 
-	if (!uccl_sim_alive(m->w, m->src, m->src_life) || m->state != MSG_POSTED)
-		return;
-	m->aborting = true;
-	sim_abort_begin(&m->abort, n, m->dst, m->dst_life);
-	rc = uccl_engine_abort(n->e, m, now(m->w));
-	if (rc == -FI_ENOENT && m->state == MSG_POSTED)
-		m->aborting = false;
-	else if (rc && rc != -FI_EAGAIN)
-		uccl_sim_violation(m->w, "taking message %u back failed with %d", m->id, rc);
-	uccl_sim_wake(n);
+	if (uccl_sim_alive(m->w, m->src, m->src_life) && m->state == MSG_POSTED)
+		sim_abort_begin(&m->abort, &m->w->node[m->src], m, m->dst, m->dst_life);
 }
 
 static void msg_refused(struct sim_msg *m, int rc)
@@ -229,7 +219,7 @@ static void msg_post(struct uccl_sim_event *ev)
 	uccl_owner_give(&w->owner, uccl_check_base(m->buf), UCCL_OWNER_READ);
 	m->state = MSG_POSTED;
 	m->order = ++w->work.order;
-	m->aborting = false;
+	m->abort.taken = false;
 	if (w->o.abort > 0 && m->match != UCCL_SIM_PEEK && uccl_rng_chance(&w->rng, w->o.abort))
 		uccl_sim_at(&w->net, &m->abort.ev, now(w) + sim_abort_after(w));
 	n->posted++;
