@@ -214,8 +214,10 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 		if (!items[i] || !(items[i]->pending || items[i]->queued) || items[i]->rtype == UCCL_REC_ABORT)
 			continue;
 		bytes[i] = items[i]->mr ? UINT64_MAX : uccl_flow_unread(f, items[i]);
-		if (bytes[i] == UINT64_MAX)
+		if (bytes[i] == UINT64_MAX) {
+			m->ops->stop_writes(op->peer);
 			return false;
+		}
 		sum += bytes[i];
 	}
 	if (!sum)

@@ -177,6 +177,8 @@ struct uccl_engine_ops {
 	 */
 	uint32_t (*queue)(struct uccl_peer *p, const void *buf);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
+	/* Let NICs read nothing for direct writes to this peer any more. */
+	void (*stop_writes)(struct uccl_peer *p);
 	/*
 	 * Let the NIC read payload from memory of a device, for direct writes and for packets. *source is for
 	 * uccl_item.mr, until it is put back. -FI_Exxx: the NIC cannot.

@@ -158,6 +158,11 @@ struct uccl_nic_ops {
 	bool (*held)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
 	/* Begin to make earlier writes on a path harmless; UCCL_RX_FENCED reports the end. NULL: no direct writes. */
 	int (*fence)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
+	/*
+	 * Let nothing be read for writes to this peer any more, whatever becomes of them: UCCL_RX_SENT reports each
+	 * that was under way. NULL: no write waits for the peer.
+	 */
+	void (*stop_writes)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
 	/* Register buf[0..len) for writes of peers; *rkey and *raddr are the key and the address that the peer uses. */
 	int (*reg)(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
 	/*

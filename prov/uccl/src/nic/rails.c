@@ -470,6 +470,13 @@ static int rails_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_
 	return r->rail[0]->ops->fence(r->rail[0], ((struct rails_peer *)peer)->inner, path);
 }
 
+static void rails_stop_writes(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct rails *r = rails_of(nic);
+
+	r->rail[0]->ops->stop_writes(r->rail[0], ((struct rails_peer *)peer)->inner);
+}
+
 static void rails_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path, bool stays)
 {
 	struct rails *r = rails_of(nic);
@@ -603,6 +610,7 @@ static void rails_close(struct uccl_nic *nic)
 static const struct uccl_nic_ops write_ops = {
 	RAILS_OPS,
 	.fence = rails_fence,
+	.stop_writes = rails_stop_writes,
 	.reg = rails_reg,
 	.reg_device = rails_reg_device,
 	.dereg = rails_dereg,
@@ -630,7 +638,7 @@ static bool fits(const struct uccl_nic *nic, bool writes)
 
 	if (!o->slots || !o->connect || !o->count || !o->wait_fd)
 		return false;
-	return writes ? o->prepare && o->backlog && o->fence && !o->path_mtu
+	return writes ? o->prepare && o->backlog && o->fence && o->stop_writes && !o->path_mtu
 		      : !o->prepare && o->path_mtu && o->alive && o->held && o->guard;
 }
 

@@ -122,6 +122,14 @@ static void ops_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 		c->e->nic->ops->fence(c->e->nic, c->opened.nic_peer, path);
 }
 
+static void ops_stop_writes(struct uccl_peer *p)
+{
+	struct uccl_nic *nic = peer_conn(p)->e->nic;
+
+	if (nic->ops->stop_writes)
+		nic->ops->stop_writes(nic, peer_conn(p)->opened.nic_peer);
+}
+
 static void ops_broken(struct uccl_peer *p, int err)
 {
 	conn_broken(peer_conn(p), err);
@@ -136,5 +144,6 @@ const struct uccl_engine_ops engine_msg_ops = {
 	.source = ops_source,
 	.source_put = ops_source_put,
 	.fence = ops_fence,
+	.stop_writes = ops_stop_writes,
 	.broken = ops_broken,
 };

@@ -473,6 +473,13 @@ static int fault_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_
 	return f->inner->ops->fence(f->inner, peer, path);
 }
 
+static void fault_stop_writes(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->stop_writes(f->inner, peer);
+}
+
 static int fault_prepare(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 {
 	struct fault *f = fault_of(nic);
@@ -649,6 +656,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.alive = inner->alive ? fault_alive : NULL,
 		.held = inner->held ? fault_held : NULL,
 		.fence = inner->fence ? fault_fence : NULL,
+		.stop_writes = inner->stop_writes ? fault_stop_writes : NULL,
 		.prepare = inner->prepare ? fault_prepare : NULL,
 		.finish = inner->finish ? fault_finish : NULL,
 		.offer = inner->offer ? fault_offer : NULL,

@@ -409,6 +409,8 @@ static inline void uc_set_used(struct uc_set *s, uint64_t now)
 /* A free number for one more flow; -1: the set is full. */
 int uccl_uc_set_room(const struct uc_set *s);
 void uccl_uc_set_add(struct uc_set *s, struct uc_peer *peer, uint8_t number);
+/* End the queue pairs in which writes of this flow are under way. */
+void uccl_uc_set_stop(struct uc_dev *d, struct uc_peer *peer);
 /* A flow leaves its set: no write of it is under way afterwards. The last flow frees the set. */
 void uccl_uc_set_leave(struct uc_dev *d, struct uc_peer *peer);
 /* Both sides know that the flow is in its set. Queues events: the paths that can be used. */

@@ -254,6 +254,20 @@ static int uc_fence(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t pat
 	return 0;
 }
 
+/* RC sends for seconds to a host that vanished. What has ended by itself breaks no queue pair. PROTOCOL R389 */
+static void uc_stop_writes(struct uccl_nic *nic, struct uccl_nic_peer *np)
+{
+	struct uc_peer *peer = (struct uc_peer *)np;
+	struct uc *w = uc_of(nic);
+
+	uc_lock(w);
+	if (w->dev->link != UCCL_LINK_GONE)
+		uccl_uc_reap(w->dev);
+	if (peer->joined)
+		uccl_uc_set_stop(w->dev, peer);
+	uc_unlock(w);
+}
+
 static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path, bool stays)
 {
 	struct uc_peer *peer = (struct uc_peer *)np;
@@ -370,7 +384,8 @@ static void uc_close(struct uccl_nic *nic)
 #define UC_OPS(title)                                                                                                  \
 	{                                                                                                              \
 		.name = title, .tx = uc_tx, .rx = uccl_uc_rx, .slots = uc_slots, .connect = uc_connect,                \
-		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .reg_device = uc_reg_device,            \
+		.disconnect = uc_disconnect, .fence = uc_fence, .stop_writes = uc_stop_writes, .reg = uc_reg,          \
+		.reg_device = uc_reg_device,                                                                           \
 		.dereg = uc_dereg, .source = uc_source, .source_put = uc_source_put,                                   \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
 		.renew = uc_renew, .backlog = uc_backlog, .count = uc_count, .wait_fd = uccl_uc_wait_fd,               \

@@ -442,6 +442,13 @@ static bool path_has_writes(const struct uc_path *p, const struct uc_peer *peer)
 	return false;
 }
 
+void uccl_uc_set_stop(struct uc_dev *d, struct uc_peer *peer)
+{
+	for (uint16_t i = 0; i < peer->n; i++)
+		if (path_has_writes(&peer->set->path[i], peer))
+			uccl_uc_path_broke(d, &peer->set->path[i]);
+}
+
 static void path_forget(struct uc_dev *d, struct uc_path *p)
 {
 	path_end(d, p);
@@ -465,9 +472,7 @@ void uccl_uc_set_leave(struct uc_dev *d, struct uc_peer *peer)
 		return;
 	}
 	peer->joined = false;
-	for (i = 0; i < s->n; i++)
-		if (path_has_writes(&s->path[i], peer))
-			uccl_uc_path_broke(d, &s->path[i]);
+	uccl_uc_set_stop(d, peer);
 	s->flow[peer->number] = NULL;
 	s->nflows--;
 	peer->set = NULL;

@@ -176,6 +176,7 @@ static void message(int from, int to, uint64_t len)
 	memset(dst[to], 0, len);
 	assert_int_equal(uccl_engine_recv(e[to], r, now), 0);
 	s->peer = peer(from, to);
+	s->context = src;
 	assert_int_equal(uccl_engine_send(e[from], s, now), 0);
 }
 
@@ -1263,6 +1264,40 @@ TEST_IN(writes__swallowed, begin, end)
 	message_kept(0, 1, SECOND);
 	assert_true(st(0)->writes_tx - writes > 40);
 	assert_int_equal(errors, 0);
+}
+
+/*
+ * The peer's host vanished: its NIC acknowledges nothing, so ours would send for seconds. What is taken back ends in
+ * time all the same, and nothing reads it any more; when the host answers again all goes on. PROTOCOL R389
+ */
+TEST_IN(abort__rc_silent, begin, end)
+{
+	struct uc_dev *d;
+
+	kind = IBV_QPT_RC;
+	rxe();
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	for (int i = 0; i < 3; i++)
+		message_kept(0, 1, SECOND);
+	d = uc_of(nics[0])->dev;
+	fake->silence = true;
+	message(0, 1, LONG);
+	for (uint64_t until = now + SECOND; now < until && d->tx.slab.nunused == d->tx.slab.count;)
+		run(1);
+	assert_true(d->tx.slab.nunused < d->tx.slab.count);
+	fake->hook = drop_all;
+	dones[0] = 0;
+	assert_int_equal(uccl_engine_abort(e[0], src, now), 0);
+	run(SECOND - UCCL_NS_PER_MS);
+	assert_int_equal(dones[0], 1);
+	assert_int_equal(last_error, FI_ECANCELED);
+	assert_int_equal(d->tx.slab.nunused, d->tx.slab.count);
+	fake->silence = false;
+	fake->hook = NULL;
+	run(5 * SECOND);
+	assert_int_equal(dones[0], 1);
+	message_kept(0, 1, 5 * SECOND);
 }
 
 /* Fewer queue pairs than peers could use: sets that nobody needs are taken back, and nothing is lost by it. */

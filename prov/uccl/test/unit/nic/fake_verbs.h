@@ -64,6 +64,7 @@ struct fake_verbs {
 	enum fake_fate (*hook)(void *arg, const struct fake_packet *p); /* NULL: all pass */
 	void *hook_arg;
 	bool stall; /* sends wait for fake_verbs_run() */
+	bool silence; /* likewise those of RC: nobody acknowledges what left */
 	int refuse; /* so many requests of a chain are taken, the next is refused; 0: all are taken */
 	struct fake_stats stats;
 	uint64_t violations;

@@ -624,7 +624,7 @@ int fake_send(struct fake_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **ba
 		TAILQ_INSERT_TAIL(&q->sq, w, all);
 		if (q->qp.state == IBV_QPS_ERR)
 			fake_qp_error(q);
-		else if (!fake_now->pub.stall)
+		else if (!fake_now->pub.stall && !(fake_now->pub.silence && q->qp.qp_type == IBV_QPT_RC))
 			wr_execute(q, w);
 	}
 	return 0;

@@ -30,7 +30,7 @@ struct fake {
 	int error;  /* tx returns it if negative */
 	int sent;   /* how many of seen[] rx has told as sent */
 	int nplaces; /* as rx got it */
-	bool closed, fenced, registered, settled, disconnected;
+	bool closed, fenced, stopped, registered, settled, disconnected;
 };
 
 static struct fake *fake_of(struct uccl_nic *nic)
@@ -103,6 +103,11 @@ static int fake_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t
 	return 0;
 }
 
+static void fake_stop_writes(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	fake_of(nic)->stopped = true;
+}
+
 static int fake_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
 {
 	fake_of(nic)->registered = true;
@@ -172,6 +177,7 @@ static const struct uccl_nic_ops all_ops = {
 	.disconnect = fake_disconnect,
 	.backlog = fake_backlog,
 	.fence = fake_fence,
+	.stop_writes = fake_stop_writes,
 	.reg = fake_reg,
 	.dereg = fake_dereg,
 	.source = fake_source,
@@ -365,6 +371,8 @@ TEST(open__passes_all_else_through)
 	assert_int_equal((uintptr_t)peer, 42);
 	assert_int_equal(nic->ops->fence(nic, peer, 0), 0);
 	assert_true(fake.fenced);
+	nic->ops->stop_writes(nic, peer);
+	assert_true(fake.stopped);
 	assert_int_equal(nic->ops->backlog(nic), fake.n);
 	assert_int_equal(nic->ops->reg(nic, &a, 9, &mr, &rkey, &raddr), 0);
 	assert_true(fake.registered && mr == &a && rkey == 9 && raddr == 5);
@@ -391,6 +399,7 @@ TEST(open__passes_all_else_through)
 	fake.nic.ops = &few_ops;
 	assert_int_equal(uccl_nic_fault_open(&fake.nic, "", clock_read, &now_ns, &nic, &why), 0);
 	assert_null(nic->ops->fence);
+	assert_null(nic->ops->stop_writes);
 	assert_null(nic->ops->reg);
 	assert_null(nic->ops->device_rx_open);
 	assert_null(nic->ops->device_rx_free);
