@@ -129,11 +129,6 @@ static int abort_begun(struct uccl_op *op, uint64_t now)
 	msg_abort_at(op, &abort_begun_ops, now + UCCL_ABORT_NS);
 	op->tx.wait = (uint8_t)((op->tx.wait & ~abort_cut(op, now + UCCL_ABORT_NS)) | MSG_WAIT_ABORT);
 	m->stats->aborts++;
-	/* Whatever the target says: nothing of it is read any more. */
-	if (op->type == UCCL_OP_READ) {
-		op->tx.ops->ended(op);
-		msg_op_fail(op, FI_ECANCELED);
-	}
 	uccl_flow_hurry(&p->flow, true, now);
 	p->msg_ep->ops->ready(p);
 	abort_step(op);
@@ -188,10 +183,10 @@ enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec)
 	op = uccl_ids_find(&p->msg_ep->tx.ids, resp.id);
 	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_ABORT) || !op->tx.told || resp.err > 1)
 		return UCCL_DROP_HANDLE;
-	/* What was executed says so itself, unless nobody waits for that any more. */
+	/* What was executed says so itself, unless nobody waits for that any more. A read that is not here ends now. */
 	if (resp.err || op->type == UCCL_OP_READ || op->busy)
 		over |= MSG_WAIT_FIN;
-	if (resp.err)
+	if (resp.err || op->tx.wait & over & MSG_WAIT_FIN)
 		msg_op_fail(op, FI_ECANCELED);
 	msg_tx_arrived(op, over);
 	return UCCL_DROP_COUNT;

@@ -160,6 +160,8 @@ static void rma(struct duo *(*open)(void), uint8_t type)
 		bool read = type == UCCL_OP_READ;
 		const struct duo_comp *c;
 		struct duo *d = open();
+		uint32_t deregs;
+		uint64_t began;
 
 		fresh(d);
 		d->auto_fence = true;
@@ -167,12 +169,17 @@ static void rma(struct duo *(*open)(void), uint8_t type)
 		assert_int_equal(duo_rma(d, 0, type, 0, read ? dst : src, len, 0, key, DUO_CTX(1)), 0);
 		for (int i = 0; i < n / 4; i++)
 			duo_round(d);
+		deregs = d->side[0].deregs;
 		assert_int_equal(abort_it(d, 1), duo_waiting(d, 0) ? -FI_ENOENT : 0);
+		/* What the target has written by now has a place still. */
+		assert_int_equal(d->side[0].deregs, deregs);
+		began = d->now;
 		for (int i = 0; i < 100000 && !duo_waiting(d, 0); i++)
 			duo_round(d);
 		c = duo_next(d, 0);
 		assert_non_null(c);
 		assert_true(!c->err || c->err == FI_ECANCELED);
+		assert_true(d->now - began <= 4 * DUO_DELAY_NS + MS);
 		if (!c->err)
 			duo_check(dst, len, 7);
 		/* An event tells of a write that was executed, and of no other. */
