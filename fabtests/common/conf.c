@@ -73,7 +73,7 @@ static bool run_case(const struct conf_case *c)
 			case_env(c->env);
 		if (chdir(dir))
 			_exit(2);
-		alarm(CASE_SECONDS);
+		alarm(CASE_SECONDS * conf_factor);
 		c->run();
 		_exit(0);
 	}
