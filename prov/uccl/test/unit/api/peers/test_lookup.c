@@ -84,7 +84,7 @@ static fi_addr_t open_pair(struct world *w, struct node *client, struct node *se
  * A server goes and comes back at its place. Nothing was under way when it went: so the next call tells of it, once,
  * and the one after that reaches who is there then. PROTOCOL R295
  */
-TEST(lookup__a_place)
+static void place_used_again(void)
 {
 	struct sockaddr_in at = loopback();
 	struct node client, server;
@@ -104,8 +104,13 @@ TEST(lookup__a_place)
 	world_close(&w);
 }
 
+TEST(lookup__a_place)
+{
+	place_used_again();
+}
+
 /* A receive that names it ends with the error: that is told, and no call says it again. */
-TEST(lookup__told_by_a_receive)
+static void receive_tells(void)
 {
 	struct sockaddr_in at = loopback();
 	struct fi_cq_tagged_entry e;
@@ -139,6 +144,63 @@ TEST(lookup__told_by_a_receive)
 	node_close(&client);
 	node_close(&server);
 	world_close(&w);
+}
+
+TEST(lookup__told_by_a_receive)
+{
+	receive_tells();
+}
+
+/* A client asks for a server that has not started: a send ends, and one that follows the start arrives. */
+static void server_starts_late(void)
+{
+	struct iovec iov = { .iov_base = out, .iov_len = sizeof(out) };
+	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1 };
+	struct fi_cq_err_entry err = { .err = 0 };
+	struct sockaddr_in at = loopback(), here = loopback();
+	struct fi_cq_tagged_entry e;
+	struct node client, server;
+	char text[64], want[64];
+	size_t len = sizeof(text);
+	struct world w;
+	fi_addr_t to;
+
+	open_world(&w, FI_SOCKADDR_IN);
+	open_at(&server, &w, &at);
+	node_close(&server);
+	open_at(&client, &w, &here);
+	assert_int_equal(fi_av_insert(client.av, &at, 1, &to, 0, NULL), 1);
+	snprintf(want, sizeof(want), "fi_sockaddr_in://127.0.0.1:%d", ntohs(at.sin_port));
+	assert_string_equal(fi_av_straddr(client.av, &at, text, &len), want);
+	msg.addr = to;
+	assert_int_equal(fi_sendmsg(client.ep, &msg, FI_DELIVERY_COMPLETE), 0);
+	assert_int_equal(node_wait(&client, NULL, &e, NULL), -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(client.cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_EHOSTUNREACH);
+	open_at(&server, &w, &at);
+	talk(&client, to, &server);
+	node_close(&client);
+	node_close(&server);
+	world_close(&w);
+}
+
+/* Peers end, start late and come back in the same way under each name that the provider can borrow. */
+TEST(lookup__under_each_name)
+{
+	static const char *const names[] = { "tcp", "tcp;ofi_rxm", "verbs;ofi_rxm", "sockets", "efa", "cxi" };
+
+	setenv("FI_UCCL_PEER_TIMEOUT", "2,connect=1", 1);
+	for (size_t i = 0; i < uccl_array_len(names); i++) {
+		setenv("FI_PROVIDER", names[i], 1);
+		setenv("FI_UCCL_ALIAS", names[i], 1);
+		server_starts_late();
+		place_used_again();
+		receive_tells();
+	}
+	unsetenv("FI_UCCL_PEER_TIMEOUT");
+	unsetenv("FI_UCCL_ALIAS");
+	unsetenv("FI_PROVIDER");
+	fi_prov_ini();
 }
 
 /* An address that names an endpoint has ended with that, for good. */
