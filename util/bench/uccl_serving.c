@@ -3,13 +3,14 @@
  * A benchmark of what serving programs do all day, over any provider of libfabric with RDM endpoints. Without a host it
  * is the server; with one, the client, which prints a line for each size and test as uccl_pingpong does:
  *
- *	result provider=uccl test=rpc size=64 usec=21.210 mbs=48.1 mps=752310 iters=225697
+ *	result provider=uccl test=rpc size=64 usec=21.210 mbs=48.1 mps=752310 iters=225697 cpu=20.100
  *
  * rpc: several endpoints of the client each send a request and wait for the answer of the same size, again and again;
  * usec is the time of one. kv-write: the client writes 2048 blocks into places all over the server's memory, waits for
  * their completions and sends a note, which the server answers; usec is the time of all that. kv-read: the client reads
- * such blocks. mbs is payload one way, mps requests or blocks a second. All answers, and the blocks of the first
- * transfer of each size, are compared.
+ * such blocks. mbs is payload one way, mps requests or blocks a second, cpu the processor time of both sides for one of
+ * them (us), which says little if they poll. All answers, and the blocks of the first transfer of each size, are
+ * compared.
  */
 #include "../tool/tool.h"
 
@@ -46,7 +47,8 @@ struct remote {
 struct serving {
 	const char *provider;
 	bool client, events;
-	double seconds;
+	double seconds, cpu_before;
+	const char *tests;
 	int nclients;
 	size_t size[SIZES_MAX], size_max;
 	int nsizes;
@@ -69,6 +71,15 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Processor time that this process has taken, us. */
+static double cpu_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 static char *request_of(const struct serving *s, int i)
@@ -162,9 +173,10 @@ static void answer(struct serving *s, int slot, size_t size)
 	message_send(s, (int)from, &s->tx[from], answer_of(s, (int)from), size);
 }
 
-/* Until the client says on the TCP connection that it is done. */
+/* Until the client says on the TCP connection that it is done: it then hears the processor time that this took. */
 static void answers(struct serving *s, size_t size)
 {
+	double cpu = cpu_us();
 	unsigned int polls = 0;
 	char end;
 
@@ -174,6 +186,25 @@ static void answers(struct serving *s, size_t size)
 			if (s->rx[i].done)
 				answer(s, i, size);
 	}
+	cpu = cpu_us() - cpu;
+	oob_send(&s->oob, &cpu, sizeof(cpu));
+}
+
+/* The client's side of that: what both took since the last barrier. */
+static double answers_end(struct serving *s)
+{
+	double cpu = cpu_us() - s->cpu_before, server;
+
+	oob_send(&s->oob, "e", 1);
+	oob_recv(&s->oob, &server, sizeof(server));
+	return cpu + server;
+}
+
+/* Both sides begin; the processor time of this one counts from here. */
+static void begin(struct serving *s)
+{
+	oob_barrier(&s->oob);
+	s->cpu_before = cpu_us();
 }
 
 static void request_send(struct serving *s, int i, size_t size)
@@ -186,10 +217,12 @@ static void request_send(struct serving *s, int i, size_t size)
 	s->since_ns[i] = now_ns();
 }
 
-static void result(const struct serving *s, const char *test, size_t size, uint64_t n, double usec, double t)
+static void result(const struct serving *s, const char *test, size_t size, uint64_t n, double usec, double t,
+		   double cpu)
 {
-	printf("result provider=%s test=%s size=%zu usec=%.3f mbs=%.1f mps=%.0f iters=%llu\n", s->provider, test, size,
-	       usec, (double)n * (double)size / t / 1e6, (double)n / t, (unsigned long long)n);
+	printf("result provider=%s test=%s size=%zu usec=%.3f mbs=%.1f mps=%.0f iters=%llu cpu=%.3f\n", s->provider,
+	       test, size, usec, (double)n * (double)size / t / 1e6, (double)n / t, (unsigned long long)n,
+	       cpu / (double)n);
 	fflush(stdout);
 }
 
@@ -237,12 +270,15 @@ static uint64_t requests_exchange(struct serving *s, size_t size, double seconds
 static void requests(struct serving *s, size_t size)
 {
 	uint64_t start, answered, waited;
+	double t;
 
 	requests_exchange(s, size, s->seconds / 10, &waited);
+	answers_end(s);
+	begin(s);
 	start = now_ns();
 	answered = requests_exchange(s, size, s->seconds, &waited);
-	oob_send(&s->oob, "e", 1);
-	result(s, "rpc", size, answered, (double)waited / 1e3 / (double)answered, (double)(now_ns() - start) * 1e-9);
+	t = (double)(now_ns() - start) * 1e-9;
+	result(s, "rpc", size, answered, (double)waited / 1e3 / (double)answered, t, answers_end(s));
 }
 
 static void rpc(struct serving *s, size_t size)
@@ -250,10 +286,13 @@ static void rpc(struct serving *s, size_t size)
 	if (size < REQUEST_MIN)
 		return;
 	oob_barrier(&s->oob);
-	if (s->client)
+	if (s->client) {
 		requests(s, size);
-	else
+	} else {
 		answers(s, size);
+		oob_barrier(&s->oob);
+		answers(s, size);
+	}
 	oob_barrier(&s->oob);
 }
 
@@ -320,16 +359,15 @@ static void blocks_client(struct serving *s, size_t size, bool write)
 	transfer(s, size, write);
 	if (!write)
 		blocks_check(s, size, 3, false);
-	oob_send(&s->oob, "e", 1);
-	oob_barrier(&s->oob);
+	answers_end(s);
+	begin(s);
 	start = now_ns();
 	do {
 		transfer(s, size, write);
 		n += BLOCKS;
 		t = (double)(now_ns() - start) * 1e-9;
 	} while (t < s->seconds);
-	oob_send(&s->oob, "e", 1);
-	result(s, write ? "kv-write" : "kv-read", size, n, t * 1e6 / (double)n * BLOCKS, t);
+	result(s, write ? "kv-write" : "kv-read", size, n, t * 1e6 / (double)n * BLOCKS, t, answers_end(s));
 	oob_barrier(&s->oob);
 }
 
@@ -457,14 +495,15 @@ static void endpoints_close(struct serving *s)
 static void usage(void)
 {
 	puts("usage: uccl_serving [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-c CLIENTS] [-T LIMIT]\n"
-	     "                    [-e] [HOST]\n"
+	     "                    [-m TEST,...] [-e] [HOST]\n"
 	     "       uccl_serving --help | --version\n"
-	     "  Server without HOST, client with it; both need the same -p, -s and -c.\n"
+	     "  Server without HOST, client with it; both need the same -p, -s, -c and -m.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl)\n"
 	     "  -P  TCP port over which both sides talk beside the endpoints (47592)\n"
 	     "  -s  bytes of requests and blocks, k known (64,4k,16k,64k)\n"
 	     "  -t  seconds of one measurement (0.3)\n"
 	     "  -c  endpoints of the client that send requests (16)\n"
+	     "  -m  rpc, kv-write, kv-read (all)\n"
 	     "  -T  the whole run ends by SIGALRM after so many seconds (600)\n"
 	     "  -e  sleep until something happens, instead of polling");
 }
@@ -472,7 +511,7 @@ static void usage(void)
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
-	static struct serving s = {.provider = "uccl", .seconds = 0.3, .nclients = 16};
+	static struct serving s = {.provider = "uccl", .seconds = 0.3, .nclients = 16, .tests = "rpc,kv-write,kv-read"};
 	char sizes[] = "64,4k,16k,64k";
 	const char *port = "47592", *host;
 	unsigned int limit = 600;
@@ -480,7 +519,7 @@ int main(int argc, char **argv)
 
 	tool_begin("uccl_serving", argc, argv);
 	s.nsizes = sizes_parse(sizes, s.size, SIZES_MAX);
-	while ((c = getopt_long(argc, argv, "ep:P:s:t:c:T:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "ep:P:s:t:c:m:T:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'e':
 			s.events = true;
@@ -499,6 +538,9 @@ int main(int argc, char **argv)
 			break;
 		case 'c':
 			s.nclients = atoi(optarg);
+			break;
+		case 'm':
+			s.tests = optarg;
 			break;
 		case 'T':
 			limit = (unsigned int)atoi(optarg);
@@ -526,9 +568,12 @@ int main(int argc, char **argv)
 		receive_post(&s, i);
 	}
 	for (int i = 0; i < s.nsizes; i++) {
-		rpc(&s, s.size[i]);
-		kv(&s, s.size[i], true);
-		kv(&s, s.size[i], false);
+		if (strstr(s.tests, "rpc"))
+			rpc(&s, s.size[i]);
+		if (strstr(s.tests, "kv-write"))
+			kv(&s, s.size[i], true);
+		if (strstr(s.tests, "kv-read"))
+			kv(&s, s.size[i], false);
 	}
 	oob_barrier(&s.oob);
 	endpoints_close(&s);
