@@ -22,7 +22,7 @@ static unsigned int cached_class(size_t len)
 
 	if (!SPARE_KEEPS || len < UCCL_BUF_CACHE_LEAST)
 		return UCCL_BUF_CACHE_CLASSES;
-	while (c < UCCL_BUF_CACHE_CLASSES && (size_t)UCCL_BUF_CACHE_LEAST << c < len)
+	while (c < UCCL_BUF_CACHE_CLASSES && UCCL_BUF_CACHE_BYTES(c) < len)
 		c++;
 	return c;
 }
@@ -53,9 +53,9 @@ void *uccl_buf_cache_get(struct uccl_buf_cache *s, size_t len, size_t filled)
 	f = s->list[c];
 	if (f) {
 		s->list[c] = f->next;
-		s->kept -= (size_t)UCCL_BUF_CACHE_LEAST << c;
+		s->kept -= UCCL_BUF_CACHE_BYTES(c);
 	}
-	buf = f ? (void *)f : malloc((size_t)UCCL_BUF_CACHE_LEAST << c);
+	buf = f ? (void *)f : malloc(UCCL_BUF_CACHE_BYTES(c));
 	if (buf && filled < len)
 		memset(buf + filled, 0, len - filled);
 	return buf;
@@ -66,11 +66,11 @@ void uccl_buf_cache_put(struct uccl_buf_cache *s, void *buf, size_t len)
 	unsigned int c = cached_class(len);
 	struct cached_free *f = buf;
 
-	if (c == UCCL_BUF_CACHE_CLASSES || s->kept + ((size_t)UCCL_BUF_CACHE_LEAST << c) > s->max) {
+	if (c == UCCL_BUF_CACHE_CLASSES || s->kept + UCCL_BUF_CACHE_BYTES(c) > s->max) {
 		free(buf);
 		return;
 	}
 	f->next = s->list[c];
 	s->list[c] = f;
-	s->kept += (size_t)UCCL_BUF_CACHE_LEAST << c;
+	s->kept += UCCL_BUF_CACHE_BYTES(c);
 }

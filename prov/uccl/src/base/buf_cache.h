@@ -10,13 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Lengths in bytes of the buffers that are kept. The C library keeps shorter ones itself; longer ones are rare. */
+/*
+ * Lengths in bytes of the buffers that are kept. The C library keeps shorter ones itself; longer ones are rare. Users
+ * have payloads of round lengths, some of them with a header, so a class has room for that.
+ */
 #define UCCL_BUF_CACHE_LEAST 4096u
 #define UCCL_BUF_CACHE_CLASSES 5
-#define UCCL_BUF_CACHE_MOST (UCCL_BUF_CACHE_LEAST << (UCCL_BUF_CACHE_CLASSES - 1))
+#define UCCL_BUF_CACHE_BYTES(c) ((size_t)(UCCL_BUF_CACHE_LEAST + UCCL_BUF_CACHE_LEAST / 2) << (c))
+#define UCCL_BUF_CACHE_MOST UCCL_BUF_CACHE_BYTES(UCCL_BUF_CACHE_CLASSES - 1)
 
 struct uccl_buf_cache {
-	void *list[UCCL_BUF_CACHE_CLASSES]; /* kept buffers; class i has UCCL_BUF_CACHE_LEAST << i bytes each */
+	void *list[UCCL_BUF_CACHE_CLASSES]; /* kept buffers; those of class i have UCCL_BUF_CACHE_BYTES(i) each */
 	size_t kept, max;		/* bytes: kept now, kept at most */
 };
 

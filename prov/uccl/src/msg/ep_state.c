@@ -27,6 +27,8 @@ void uccl_msg_ep_init(struct uccl_msg_ep *m, const struct uccl_engine_ops *ops, 
 	m->eager_max = uccl_min(eager_max, UCCL_EAGER_MAX);
 	m->unexpected.max = unexpected_max;
 	uccl_buf_cache_init(&m->unexpected.cache, UCCL_UNEXPECTED_CACHED);
+	uccl_buf_cache_init(&m->tx.cache, UCCL_COPIED_CACHED);
+	uccl_buf_cache_init(&m->reply.cache, UCCL_STAGED_CACHED);
 	uccl_pool_init(&m->op_pool, sizeof(struct uccl_op), ops_max);
 	uccl_pool_init(&m->rx_pool, sizeof(struct uccl_msg_rx), RX_MAX);
 	uccl_pool_init(&m->serve.pool, sizeof(struct uccl_serve), RX_MAX);
@@ -84,6 +86,8 @@ void uccl_msg_ep_fini(struct uccl_msg_ep *m, uint64_t now)
 	uccl_ids_fini(&m->tx.ids);
 	uccl_ids_fini(&m->rx_ids);
 	uccl_buf_cache_fini(&m->unexpected.cache);
+	uccl_buf_cache_fini(&m->tx.cache);
+	uccl_buf_cache_fini(&m->reply.cache);
 	uccl_pool_fini(&m->op_pool);
 	uccl_pool_fini(&m->rx_pool);
 	uccl_pool_fini(&m->serve.pool);

@@ -206,6 +206,7 @@ struct uccl_ep_unexpected {
 struct uccl_ep_tx {
 	struct uccl_ids ids;		/* handles of operations */
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
+	struct uccl_buf_cache cache;	/* the memory of those that is kept for the next time */
 	uint32_t posts;			/* that had to wait: their order, the same for all names of a peer */
 	bool may_defer;			/* engine/loop/calls.c: in this call what is sent leaves before it returns, */
 	struct uccl_op *deferred;	/* and this send of it is copied behind that: uccl_msg_copy_deferred */
@@ -246,6 +247,7 @@ struct uccl_ep_serve {
 struct uccl_ep_reply {
 	struct uccl_pool pool;
 	uint64_t staged_bytes;		/* copies of what goes back for reads */
+	struct uccl_buf_cache cache;	/* the memory of those that is kept for the next time */
 };
 
 /* Copies from and to devices: device/copy.c. */
@@ -306,6 +308,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPY_MAX 16384
 /* Most bytes of such copies, and of injected messages, of one endpoint. */
 #define UCCL_COPIED_MAX (16u << 20)
+/* Memory of them that is kept for the next time. */
+#define UCCL_COPIED_CACHED (12u << 20)
 /* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
 #define UCCL_EAGER_MAX 65536
 /*
@@ -336,7 +340,9 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
  * Most bytes of copies of what goes back for reads, of one endpoint. Of that and of replies each peer has as much as it
  * leaves to others; beyond it its requests wait. One that has none may always have one, of UCCL_EAGER_MAX at least.
  */
-#define UCCL_STAGED_MAX (64u << 20)
+#define UCCL_STAGED_MAX (16u << 20)
+/* Memory of them that is kept for the next time: what is on its way to some readers. */
+#define UCCL_STAGED_CACHED (12u << 20)
 /* Most replies of one endpoint under way. */
 #define UCCL_REPLIES_MAX 65536
 

@@ -23,7 +23,7 @@ void msg_reply_free(struct uccl_reply *r)
 		msg_rx_unnumber(p->rx.numbered, &r->feed->number_node);
 		m->reply.staged_bytes -= r->feed->bytes;
 		p->reply.staged_bytes -= r->feed->bytes;
-		free(r->feed);
+		uccl_buf_cache_put(&m->reply.cache, r->feed, sizeof(*r->feed) + r->feed->bytes);
 	}
 	p->reply.n--;
 	TAILQ_REMOVE(&p->reply.list, r, link);
@@ -62,7 +62,7 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 	TAILQ_INSERT_TAIL(&p->reply.list, r, link);
 	if (!bytes)
 		return r;
-	r->feed = malloc(sizeof(*r->feed) + bytes);
+	r->feed = uccl_buf_cache_get(&m->reply.cache, sizeof(*r->feed) + bytes, sizeof(*r->feed) + bytes);
 	if (!r->feed) {
 		msg_reply_free(r);
 		return NULL;

@@ -39,7 +39,7 @@ void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
 
 void *msg_tx_room_get(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
 {
-	op->tx.bounce = len > UINT32_MAX ? NULL : malloc(len);
+	op->tx.bounce = len > UINT32_MAX ? NULL : uccl_buf_cache_get(&m->tx.cache, len, len);
 	if (!op->tx.bounce)
 		return NULL;
 	op->tx.bounce_len = (uint32_t)len;
@@ -54,7 +54,7 @@ void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op)
 	op->tx.loading = false;
 	if (!op->tx.bounce)
 		return;
-	free(op->tx.bounce);
+	uccl_buf_cache_put(&m->tx.cache, op->tx.bounce, op->tx.bounce_len);
 	op->tx.bounce = NULL;
 	m->tx.copied_bytes -= op->tx.bounce_len;
 }

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define MAX (3u * UCCL_BUF_CACHE_LEAST)
+#define ONE UCCL_BUF_CACHE_BYTES(0)
+#define MAX (3u * ONE)
 
 /* Under AddressSanitizer nothing is kept. */
 #ifdef __SANITIZE_ADDRESS__
@@ -37,7 +38,7 @@ TEST_IN(init__keeps_nothing, setup, teardown)
 TEST_IN(fini__starts_over, setup, teardown)
 {
 	uccl_buf_cache_put(&s, uccl_buf_cache_get(&s, UCCL_BUF_CACHE_LEAST, 0), UCCL_BUF_CACHE_LEAST);
-	assert_int_equal(s.kept, KEPT(UCCL_BUF_CACHE_LEAST));
+	assert_int_equal(s.kept, KEPT(ONE));
 	uccl_buf_cache_fini(&s);
 	assert_int_equal(s.kept, 0);
 	assert_int_equal(s.max, MAX);
@@ -50,17 +51,17 @@ TEST_IN(get__what_was_put, setup, teardown)
 {
 	uint8_t *buf, *other;
 
-	buf = uccl_buf_cache_get(&s, UCCL_BUF_CACHE_LEAST + 1, UCCL_BUF_CACHE_LEAST + 1);
+	buf = uccl_buf_cache_get(&s, ONE + 1, ONE + 1);
 	assert_non_null(buf);
-	memset(buf, 0xee, UCCL_BUF_CACHE_LEAST + 1);
-	uccl_buf_cache_put(&s, buf, UCCL_BUF_CACHE_LEAST + 1);
-	assert_int_equal(s.kept, KEPT(2 * UCCL_BUF_CACHE_LEAST));
+	memset(buf, 0xee, ONE + 1);
+	uccl_buf_cache_put(&s, buf, ONE + 1);
+	assert_int_equal(s.kept, KEPT(2 * ONE));
 	/* A shorter one, and a longer one: not that. */
 	other = uccl_buf_cache_get(&s, UCCL_BUF_CACHE_LEAST, 0);
-	assert_int_equal(s.kept, KEPT(2 * UCCL_BUF_CACHE_LEAST));
+	assert_int_equal(s.kept, KEPT(2 * ONE));
 	uccl_buf_cache_put(&s, other, UCCL_BUF_CACHE_LEAST);
 	other = uccl_buf_cache_get(&s, 2 * UCCL_BUF_CACHE_LEAST, 0);
-	assert_int_equal(s.kept, KEPT(UCCL_BUF_CACHE_LEAST));
+	assert_int_equal(s.kept, KEPT(ONE));
 	for (unsigned int i = 0; i < 2 * UCCL_BUF_CACHE_LEAST; i++)
 		assert_int_equal(other[i], 0);
 	memset(other, 0xee, 2 * UCCL_BUF_CACHE_LEAST);

@@ -49,4 +49,34 @@ TEST(serve__few_replies)
 	duo_all_done(d, 60);
 }
 
+/* Under AddressSanitizer no memory is kept. */
+#ifdef __SANITIZE_ADDRESS__
+#define KEEPS false
+#else
+#define KEEPS true
+#endif
+
+/* Blocks that are read, or written, take the memory of the copies before them. */
+TEST(reply__keeps_memory)
+{
+	struct duo *d = duo_open();
+	struct uccl_buf_cache *copies[] = { &d->side[0].m.tx.cache, &d->side[1].m.reply.cache };
+	size_t kept[2];
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	for (int round = 0; round < 3; round++) {
+		for (unsigned int i = 0; i < 32; i++) {
+			duo_rma(d, 0, UCCL_OP_READ, 0, dst + 16384 * i, 16384, 16384 * i, 1, NULL);
+			duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 4096, 4096 * i, 1, NULL);
+		}
+		duo_run(d, SECOND);
+		for (int side = 0; side < 2; side++) {
+			assert_true(copies[side]->kept > 0 || !KEEPS);
+			assert_true(!round || copies[side]->kept == kept[side]);
+			kept[side] = copies[side]->kept;
+		}
+	}
+	duo_all_done(d, 192);
+}
+
 TESTS_MAIN
