@@ -246,9 +246,6 @@ int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **n
 int uccl_nic_verbs_uc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 int uccl_nic_verbs_rc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 
-/* NICs that can be joined, at most. */
-#define UCCL_RAILS_MAX 8
-
 /*
  * Join rails to one NIC: two or more, either all with direct writes or all sockets. Packets use all rails. Direct
  * writes use the first rail only, whose address is the one that peers know. Takes the NICs over: they are closed with

@@ -372,9 +372,10 @@ static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_option
 
 /* --- rails of unequal rate --- */
 
-/* The least that a stream has of what ports carry together, percent; and while one flaps. */
+/* The least that a stream has of what ports carry together, percent; and while one flaps within a time-out. */
 #define UNEQUAL_GOODPUT 95
-#define UNEQUAL_FLAPPING 85
+#define UNEQUAL_QUICK 80
+#define UNEQUAL_QUICK_NS (32 * MS)
 
 struct unequal {
 	struct rail_ports ports;
@@ -416,6 +417,8 @@ static uint32_t unequal(struct uccl_sim_world *w, const struct uccl_sim_options 
 			uint64_t b)
 {
 	struct unequal u = {.ports.mbps = {a, b}, .down = -1};
+	/* One is down for such a part of the unit, and then both are up for as long, or for a quarter at least. */
+	static const uint64_t parts[] = {32, 8, 2};
 	uint64_t unit = 32 * 1000 * 1000 / (a + b) * 8000; /* 32 MB */
 	const struct uccl_stats *s;
 
@@ -429,11 +432,13 @@ static uint32_t unequal(struct uccl_sim_world *w, const struct uccl_sim_options 
 	u.passed = u.could = 0;
 	unequal_go(w, &u, -1, unit);
 	unequal_used(w, &u, UNEQUAL_GOODPUT);
-	for (int i = 0; i < 4; i++) {
-		unequal_go(w, &u, i & 1, unit / 4);
-		unequal_go(w, &u, -1, unit / 2);
+	for (size_t i = 0; i < uccl_array_len(parts); i++) {
+		for (int down = 0; down < 2; down++) {
+			unequal_go(w, &u, down, unit / parts[i]);
+			unequal_go(w, &u, -1, unit / uccl_min(parts[i], 4));
+		}
+		unequal_used(w, &u, unit < UNEQUAL_QUICK_NS ? UNEQUAL_QUICK : UNEQUAL_GOODPUT);
 	}
-	unequal_used(w, &u, UNEQUAL_FLAPPING);
 	s = uccl_engine_stats(w->node[0].e);
 	if (s->rtx_packets * 50 > s->tx_packets)
 		uccl_sim_violation(w, "%llu and %llu Mbit/s: %llu of %llu packets were sent again",

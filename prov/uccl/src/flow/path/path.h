@@ -16,6 +16,8 @@
 
 /* Most paths between two endpoints. */
 #define UCCL_PATHS_MAX 256
+/* NICs that can be joined, at most. */
+#define UCCL_RAILS_MAX 8
 
 enum uccl_path_state {
 	UCCL_PATH_ACTIVE,	/* in service */

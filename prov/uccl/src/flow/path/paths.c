@@ -34,10 +34,28 @@
  * sockets. Each of them is a 5-tuple, which flow tables must hold.
  */
 #define WARM_TRIES 2
+/*
+ * A rail that has been without a path in service for a while is tried again after this part (1/N) of the while, at the
+ * latest after TRIAL_NS: it carries again soon, and is asked seldom. At first the tries are this part of an RTO apart.
+ */
+#define TRIAL_PART 32
+#define TRIAL_RTO_PART 4
+#define TRIAL_NS (250 * UCCL_NS_PER_MS)
 /* One in so many control packets leaves on any path in service. */
 #define CONTROL_OTHERS 8
 /* New labels for each answer that was lost: flow_rx.c sends an answer on this many paths. */
 #define CONTROL_ROLLS 4
+
+/* When a path that is out of service comes next. In quarantine on a rail that is tried it waits for its turn. */
+static uint64_t path_due(const struct uccl_paths *s, uint16_t path)
+{
+	const struct uccl_path *p = &s->list[path];
+	const struct uccl_rail_trial *t = &s->rails.trial[p->rail];
+
+	if (!t->at || p->state != UCCL_PATH_QUARANTINE)
+		return p->until;
+	return t->path == path ? t->at : UCCL_NEVER;
+}
 
 void uccl_paths_refresh(struct uccl_paths *s)
 {
@@ -46,7 +64,7 @@ void uccl_paths_refresh(struct uccl_paths *s)
 	s->at = UCCL_NEVER;
 	for (uint16_t i = 0; i < s->n; i++) {
 		if (!uccl_path_usable(&s->list[i]))
-			s->at = uccl_min(s->at, s->list[i].until);
+			s->at = uccl_min(s->at, path_due(s, i));
 		else if (n < s->tuples.width)
 			s->usable[n++] = i;
 	}
@@ -67,7 +85,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 	memset(s, 0, sizeof(*s));
 	s->n = cfg->n;
 	s->labels = cfg->labels;
-	s->rails.n = (uint8_t)(cfg->n >= cfg->rails ? uccl_max(cfg->rails, 1) : 1);
+	s->rails.n = (uint8_t)(cfg->n >= cfg->rails ? uccl_clamp(cfg->rails, 1, UCCL_RAILS_MAX) : 1);
 	s->first_stays = cfg->first_stays;
 	s->write_later = cfg->write_later;
 	s->kept_acked = UINT32_MAX; /* so path 0 is the first */
@@ -241,12 +259,41 @@ static void path_state(struct uccl_paths *s, struct uccl_path *p, enum uccl_path
 		p->fresh_seq = p->next_seq;
 }
 
+/* The next path of a rail that is tried, after this one. PROTOCOL R377 */
+static void trial_next(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uint64_t now)
+{
+	uint8_t rail = s->list[path].rail;
+	struct uccl_rail_trial *t = &s->rails.trial[rail];
+	uint16_t last = path;
+
+	t->at = now + uccl_max(uccl_min((now - t->since_ns) / TRIAL_PART, TRIAL_NS), rto_ns / TRIAL_RTO_PART);
+	do {
+		path = (uint16_t)((path + 1) % s->n);
+	} while (path != last && (s->list[path].rail != rail || s->list[path].state != UCCL_PATH_QUARANTINE));
+	t->path = path;
+}
+
+/* The last path of a rail is left: all of them take turns. */
+static void trial_begin(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uint64_t now)
+{
+	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
+
+	if (t->at || s->rails.n == 1)
+		return;
+	for (uint16_t i = 0; i < s->n; i++)
+		if (s->list[i].rail == s->list[path].rail && uccl_path_usable(&s->list[i]))
+			return;
+	t->since_ns = now;
+	trial_next(s, path, rto_ns, now);
+}
+
 static void path_quarantine(struct uccl_paths *s, struct uccl_path *p, uint64_t rto_ns, uint64_t now)
 {
 	path_state(s, p, UCCL_PATH_QUARANTINE, now + (rto_ns << p->strikes), now);
 	if (p->strikes < STRIKES_MAX)
 		p->strikes++;
 	s->stats->quarantined++;
+	trial_begin(s, (uint16_t)(p - s->list), rto_ns, now);
 }
 
 /* The time-out of a path that may be slower than most. */
@@ -320,8 +367,9 @@ void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len)
 /* The first path of a rail works again: its others are tried at once. PROTOCOL R388 */
 static void rail_returns(struct uccl_paths *s, uint8_t rail, uint64_t now)
 {
-	if (s->rails.usable & 1u << rail)
+	if (!s->rails.trial[rail].at)
 		return;
+	s->rails.trial[rail].at = 0;
 	for (uint16_t i = 0; i < s->n; i++)
 		if (s->list[i].rail == rail && s->list[i].state == UCCL_PATH_QUARANTINE)
 			s->list[i].until = now;
@@ -373,9 +421,11 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 	for (uint16_t i = 0; i < s->n; i++) {
 		struct uccl_path *p = &s->list[i];
 
-		if (uccl_path_usable(p) || now < p->until)
+		if (uccl_path_usable(p) || now < path_due(s, i))
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
+			if (s->rails.trial[p->rail].at)
+				trial_next(s, i, rto_ns, now);
 			if (p->long_losses >= PATH_LONG_LOSSES_MAX || !path_stays(s, i, false))
 				path_move(s, i, now);
 			path_state(s, p, UCCL_PATH_PROBATION, now + 2 * rto_ns, now);
@@ -589,7 +639,7 @@ const char *uccl_paths_check(const struct uccl_paths *s)
 		due += p->probe_due;
 		control += p->control;
 		active += p->state == UCCL_PATH_ACTIVE;
-		if (p->state != UCCL_PATH_ACTIVE && (p->control || p->until < s->at))
+		if (p->state != UCCL_PATH_ACTIVE && (p->control || path_due(s, i) < s->at))
 			return "a path out of service is used, or has no timer";
 	}
 	for (uint8_t i = 0; i < s->control.n; i++)

@@ -58,10 +58,18 @@ struct uccl_control_paths {
 	uint64_t at;	/* next look at control packets that were not reported */
 };
 
+/* A rail without a path in service is tried as a whole: one path after the other. PROTOCOL R377 */
+struct uccl_rail_trial {
+	uint64_t since_ns;
+	uint64_t at;	/* the next path is tried; 0: one is in service */
+	uint16_t path;	/* that is this one */
+};
+
 /* The rails of the paths. paths.c writes it. */
 struct uccl_paths_rails {
 	uint8_t n;	/* a path stays on its rail, if each has one; 1: none has to */
 	uint8_t usable;	/* rails that have a path in service, by bits */
+	struct uccl_rail_trial trial[UCCL_RAILS_MAX];
 };
 
 struct uccl_paths {

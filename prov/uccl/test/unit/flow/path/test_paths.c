@@ -430,6 +430,66 @@ TEST(rails__return)
 	rails = 0;
 }
 
+/* A rail without a path in service is tried soon, one path after the other, and for ever seldom. PROTOCOL R377 */
+TEST(rails__trial)
+{
+	uint64_t began, tries = 0, probed = 0, gap = 0;
+
+	rails = 2;
+	begin_n(N, false, false);
+	for (uint16_t i = 1; i < N; i += 2)
+		uccl_paths_loss(&s, i, true, RTO, 1);
+	while (uccl_paths_take_probe(&s) != UCCL_PATHS_MAX)
+		;
+	began = s.at;
+	for (uint64_t now = began; now < began + 600 * UCCL_NS_PER_S;
+	     now = uccl_max(now, s.at)) {
+		uint16_t path;
+
+		uccl_paths_expire(&s, RTO, now);
+		path = uccl_paths_take_probe(&s);
+		if (path == UCCL_PATHS_MAX)
+			continue;
+		/* One at a time, and not later than a part of the time that it was away. */
+		assert_int_equal(uccl_paths_take_probe(&s), UCCL_PATHS_MAX);
+		assert_int_equal(s.list[path].rail, 1);
+		if (tries++) {
+			gap = now - probed;
+			assert_true(gap <= 4 * RTO + (now - began) / 16);
+		}
+		probed = now;
+		if (tries == 8)
+			assert_true(now < began + 8 * RTO);
+	}
+	assert_true(gap <= 250 * MS);
+	assert_in_range(tries, 2400, 2600);
+	/* It answers: all others are tried at once, and then there is nothing to try. */
+	answer(3, s.at);
+	assert_int_equal(s.rails.usable, 3);
+	uccl_paths_expire(&s, RTO, s.at);
+	for (uint16_t i = 1; i < N; i += 2)
+		answer(i, s.at);
+	assert_int_equal(s.at, UCCL_NEVER);
+	end();
+	rails = 0;
+}
+
+/* With one path for each rail, it is tried as often as it may be. */
+TEST(rails__trial_of_one)
+{
+	rails = 2;
+	begin_n(2, false, false);
+	uccl_paths_loss(&s, 1, true, RTO, 1);
+	for (int i = 0; i < 64; i++)
+		uccl_paths_expire(&s, RTO, s.at);
+	assert_true(s.at < 256 * RTO);
+	assert_int_equal(s.rails.usable, 1);
+	answer(1, s.at);
+	assert_int_equal(s.at, UCCL_NEVER);
+	end();
+	rails = 0;
+}
+
 TEST(reroll__first_stays)
 {
 	first_stays = true;
