@@ -216,6 +216,7 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t arrived, struct uccl_ack_info *info,
 		      uint64_t now)
 {
+	uint8_t rails = f->paths.rails.usable;
 	uint64_t host = UCCL_NEVER;
 
 	for (int i = 0; i < a->npaths; i++) {
@@ -266,6 +267,8 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				uccl_rail_sample(flow_rail(f, in->path), rtt, in->path);
 		}
 	}
+	if (f->paths.rails.usable & ~rails)
+		uccl_rack_forget(&f->loss.rack);
 	if (host != UCCL_NEVER)
 		uccl_times_host(&f->loss.times, host, now);
 }

@@ -69,6 +69,13 @@ bool uccl_rack_ask(struct uccl_rack *r, uint64_t overdue_ns, uint64_t now);
 /* All before una has come by now: is the present period over? PROTOCOL R244 */
 void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now);
 
+/* Other rails carry payload now: what is usual has to be learnt anew. PROTOCOL R378 */
+static inline void uccl_rack_forget(struct uccl_rack *r)
+{
+	r->period_ns = 0;
+	r->learnt = false;
+}
+
 /* The peer tells something new. high_csn: one behind the highest chunk that it has told of. */
 static inline void uccl_rack_block(struct uccl_rack *r, uint64_t high_csn)
 {

@@ -137,6 +137,28 @@ TEST_IN(came__how_late, setup, NULL)
 }
 
 /* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
+/* After a change of rails a whole period says what is usual. PROTOCOL R378 */
+TEST_IN(forget__learns_anew, setup, NULL)
+{
+	struct uccl_times t = {.min_rtt_ns = SRTT};
+	uint64_t now = SENT;
+
+	uccl_rack_learn(&r, 1000, SRTT, now);
+	uccl_rack_learn(&r, 1064, SRTT, now += 32 * SRTT);
+	assert_true(uccl_rack_ordered(&r));
+	assert_int_equal(uccl_rack_soon(&r, &t), SRTT / 4);
+	uccl_rack_forget(&r);
+	assert_false(uccl_rack_ordered(&r));
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
+	uccl_rack_learn(&r, 1128, SRTT, now += 32 * SRTT);
+	assert_false(r.learnt);
+	r.late_ns[0] = 3 * US;
+	uccl_rack_learn(&r, 1192, SRTT, now += 32 * SRTT - 1);
+	assert_false(r.learnt);
+	uccl_rack_learn(&r, 1192, SRTT, now + 1);
+	assert_int_equal(uccl_rack_soon(&r, &t), 6 * US + SRTT / 4);
+}
+
 TEST_IN(learn__turns, setup, NULL)
 {
 	uint64_t now = 5;
