@@ -304,6 +304,8 @@ uccl_sources = \
 	prov/uccl/src/flow/send/sent_packet.h \
 	prov/uccl/src/flow/send/train.c \
 	prov/uccl/src/flow/send/train.h \
+	prov/uccl/src/flow/send/train_wait.c \
+	prov/uccl/src/flow/send/train_wait.h \
 	prov/uccl/src/flow/send/tx_again.c \
 	prov/uccl/src/flow/send/tx_chunk.c \
 	prov/uccl/src/flow/send/tx_credit.c \

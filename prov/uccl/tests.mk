@@ -170,6 +170,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/flow/send/test_sendq \
 	prov/uccl/test/unit/flow/send/test_sent \
 	prov/uccl/test/unit/flow/send/test_train \
+	prov/uccl/test/unit/flow/send/test_train_wait \
 	prov/uccl/test/unit/flow/send/test_tx_again \
 	prov/uccl/test/unit/flow/send/test_tx_chunk \
 	prov/uccl/test/unit/flow/send/test_tx_credit \

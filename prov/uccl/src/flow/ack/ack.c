@@ -258,6 +258,9 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			rtt = uccl_ack_delay_rtt(&f->loss.ack_delay, rtt);
 			uccl_path_rtt(p, rtt, now);
+			if (f->train_bytes && !in->write)
+				f->cfg.stats->slow_paths +=
+					uccl_train_wait_came(&f->train.wait, sent, rtt - p->min_rtt_ns, now);
 			if (!in->write)
 				p->packet_rtt_ns = rtt;
 			uccl_event_path_sample(f, in->path, rtt,
@@ -374,6 +377,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		return reason;
 	f->cfg.stats->acks_rx++;
 
+	uccl_train_wait_round(&f->train.wait, now);
 	uccl_ack_delay_back(&f->loss.ack_delay, ts, arrived);
 	uccl_rack_block(&f->loss.rack, high);
 	ack_paths(f, a, arrived, &info, now);
@@ -407,6 +411,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if (info.bytes || info.rtt_ns || info.marked) {
 		ack_tell(f, &info, arrived, now);
 		ack_trains(f);
+		uccl_train_wait_acked(&f->train.wait, info.bytes, f->chunk_bytes, now);
 	}
 	flow_detect(f, now);
 	if (uccl_peer_limits_meet(&f->limits, uccl_sent_slots(&f->sent)))
@@ -427,9 +432,11 @@ static void sent_train_lost(struct uccl_flow *f, const struct uccl_sent *e, uint
 {
 	uint64_t una = uccl_sent_number_una(&f->sent);
 
-	for (; map; map &= map - 1)
+	for (; map; map &= map - 1) {
+		f->cfg.stats->slow_paths += uccl_train_wait_lost(&f->train.wait, now);
 		uccl_train_lost(&f->train, e->number + (unsigned int)__builtin_ctzll(map), e->single, una,
 				f->sent.numbers, f->cfg.stats, now);
+	}
 }
 
 static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind,

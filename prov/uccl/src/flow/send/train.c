@@ -217,5 +217,7 @@ uint32_t uccl_train_bytes(const struct uccl_train *t, uint32_t most, uint32_t ea
 {
 	uint32_t packets = (most / SHORT_SHARE + each - 1) / each;
 
-	return t->brief ? (uint32_t)uccl_min(uccl_max(packets, 1) * each, most) : most;
+	if (t->brief)
+		most = (uint32_t)uccl_min(uccl_max(packets, 1) * each, most);
+	return uccl_train_wait_bytes(&t->wait, most, each);
 }

@@ -18,6 +18,7 @@
 
 #include "base/rng.h"
 #include "flow/observe/stats.h"
+#include "flow/send/train_wait.h"
 
 /* This many losses among this many chunks in a row make a comparison begin. */
 #define UCCL_TRAIN_LOSSES 32
@@ -72,6 +73,7 @@ struct uccl_train {
 	uint64_t sent_ns;	/* TRIED: when it left */
 	uint64_t at;		/* OFF: no trial before; ON: no comparison before */
 	uint64_t on_ns;		/* when a trial succeeded last; 0: never */
+	struct uccl_train_wait wait;
 };
 
 /* `brief`: trains are short until something of the network was seen. */

@@ -252,4 +252,45 @@ TEST(close__in_the_middle)
 	assert_int_not_equal(uccl_fab_play_run(&p, NULL), 0);
 }
 
+/* One host sends to another; with seeds 1 to 3 it takes less than so many % over the ideal: 5.3 are headers. */
+static void over_most(const char *set, double most, double again)
+{
+	double v[UCCL_FAB_FIGURES];
+	char text[512];
+
+	for (int seed = 1; seed <= 3; seed++) {
+		snprintf(text, sizeof(text),
+			 "profile=udp,messages=1,hosts=2,tiers=2,per_tor=1,mtu=1500,delay=20000000,gbps=10,told_soft=1,"
+			 "bytes=32m,seed=%d,%s",
+			 seed, set);
+		play("turns", text);
+		uccl_fab_play_figures(&p, v);
+		assert_true(v[UCCL_FAB_OVER] < most);
+		assert_true(v[UCCL_FAB_AGAIN] < again);
+	}
+}
+
+/* Clouds shape or police every 5-tuple: a flow has nearly all that its paths may have together. PROTOCOL R380 R382 */
+TEST_IN(limits__shaped, NULL, play_close)
+{
+	over_most("spines=1,up_gbps=1,queue=512k,flow_gbps=0.1,flow_queue=130000", 8, 1);
+	over_most("spines=1,up_gbps=1,queue=512k,flow_gbps=0.125,flow_queue=130000", 8, 1);
+	over_most("spines=1,up_gbps=1,queue=512k,flow_gbps=0.05,flow_queue=130000", 12, 1);
+	over_most("spines=1,up_gbps=2,queue=512k,flow_gbps=0.2,flow_queue=130000", 8, 1);
+}
+
+/* PROTOCOL R381 */
+TEST_IN(limits__policed, NULL, play_close)
+{
+	over_most("spines=1,up_gbps=0.4,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 0.5);
+	over_most("spines=1,up_gbps=1,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 3);
+}
+
+/* Links that are much slower than the NIC, each taken by many 5-tuples. PROTOCOL R380 */
+TEST_IN(limits__slow_links, NULL, play_close)
+{
+	over_most("spines=4,up_gbps=0.25,queue=312k", 10, 0.5);
+	over_most("spines=8,up_gbps=0.125,queue=156k", 25, 0.5);
+}
+
 TESTS_MAIN_IN(NULL, play_close)

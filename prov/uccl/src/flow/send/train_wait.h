@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a train's state: do trains wait for milliseconds in the network? Clouds limit every 5-tuple, and there are
+ * links that are much slower than the NIC says. A train of 60 KB takes 5 ms at 100 Mb/s, which congestion control takes
+ * for a queue, and more than a policer lets pass at once. Trains of an eighth of the length are no queue there.
+ *
+ * What counts is what the network alone did. A packet is sent at some time between the clock reading of its round and
+ * that of the next round: a host that waits for its processor may take milliseconds for this. So the round's whole
+ * length is taken off what a packet waited. The kernel, not the program, tells when packets arrive. PROTOCOL R380
+ *
+ * Losses count, too: a policer drops what exceeds its limit, and nothing waits.
+ *
+ * The grammar: all zero at first. `sent` when a train leaves, `round` whenever the clock was read, `came` for each
+ * sample, `lost` and `acked` for packets.
+ */
+#ifndef UCCL_FLOW_SEND_TRAIN_WAIT_H
+#define UCCL_FLOW_SEND_TRAIN_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "flow/wire/wire.h"
+
+/* A train is as long as its path carries in this time, and not longer. */
+#define UCCL_TRAIN_WAIT_NS UCCL_NS_PER_MS
+/* What is left of the longest train where they wait. */
+#define UCCL_TRAIN_WAIT_SHARE 8
+/* Rounds that are known. */
+#define UCCL_TRAIN_ROUNDS 32
+/* So many more samples must have waited than have not. */
+#define UCCL_TRAIN_WAITS 32
+/* A lost packet counts as much as so many that came. */
+#define UCCL_TRAIN_LOST 64
+/* So many losses count as proof, if no packets came between. */
+#define UCCL_TRAIN_LOST_MOST 32
+/* Trains are short for this time; the time doubles each time that they wait again soon after it, up to the other. */
+#define UCCL_TRAIN_WAIT_HOLD_NS (4 * UCCL_NS_PER_S)
+#define UCCL_TRAIN_WAIT_HOLD_MAX_NS (64 * UCCL_NS_PER_S)
+
+struct uccl_train_wait {
+	uint32_t sent[UCCL_TRAIN_ROUNDS]; /* rounds in which trains left: when each began, units of ts, */
+	uint32_t left[UCCL_TRAIN_ROUNDS]; /* and when the next one had begun */
+	uint8_t last;	   /* the latest round */
+	bool open;	   /* it has no end yet */
+	bool slow;	   /* trains are short */
+	uint8_t waits;	   /* samples that waited, less those that did not */
+	uint16_t lost;	   /* UCCL_TRAIN_LOST for each loss, less packets that came */
+	uint64_t until;	   /* end of the time in which trains are short */
+	uint64_t hold_ns;  /* its length; 0: there was none yet */
+};
+
+/* A train leaves in the round that began at `now`. */
+static inline void uccl_train_wait_sent(struct uccl_train_wait *w, uint64_t now)
+{
+	uint32_t ts = uccl_ts(now);
+
+	if (w->open && w->sent[w->last] == ts)
+		return;
+	if (w->open)
+		w->left[w->last] = ts;
+	w->last = (w->last + 1) % UCCL_TRAIN_ROUNDS;
+	w->sent[w->last] = ts;
+	w->open = true;
+}
+
+/* A round began at `now`. */
+static inline void uccl_train_wait_round(struct uccl_train_wait *w, uint64_t now)
+{
+	if (w->open && w->sent[w->last] != uccl_ts(now)) {
+		w->left[w->last] = uccl_ts(now);
+		w->open = false;
+	}
+}
+
+/* Payload of the next train, in packets of `each`. PROTOCOL R382 */
+static inline uint32_t uccl_train_wait_bytes(const struct uccl_train_wait *w, uint32_t most, uint32_t each)
+{
+	return w->slow ? (uint32_t)uccl_max(most / UCCL_TRAIN_WAIT_SHARE / each, 1) * each : most;
+}
+
+/*
+ * A packet of the round that began at `sent` took `more_ns` longer than others of its path. Returns whether trains
+ * become short. PROTOCOL R380
+ */
+bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t more_ns, uint64_t now);
+/* A packet of a train is lost. Returns whether trains become short. PROTOCOL R381 */
+bool uccl_train_wait_lost(struct uccl_train_wait *w, uint64_t now);
+/* So many bytes came, in packets of `each`; what was learnt may have become old. */
+void uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint32_t each, uint64_t now);
+
+#endif
