@@ -35,6 +35,7 @@ struct pair_pkt {
 	uint8_t fate; /* enum pair_fate; the filter sets it */
 	uint8_t to;
 	bool single; /* PACKET: must not leave in a train */
+	bool control; /* may leave in the class of control packets */
 	uint16_t path, label;
 	uint32_t queue; /* PACKET: that of the peer, for memory of a device */
 	uint64_t due, order; /* when it arrives; ties in the order of sending */

@@ -159,8 +159,8 @@ TEST(credit__lost)
 
 /* Nothing waits for memory that somebody forgot. */
 /*
- * Half of all credits and demands are lost: it is late, by 3 to 9 times with other seeds, and nothing stands still.
- * PROTOCOL R21
+ * Half of all credits and demands are lost: it is late, in the median of 30 seeds by 3 to 4 times, and nothing stands
+ * still. Single seeds take a hundred times as long: the last of 45 waits for a chain of chances. PROTOCOL R21
  */
 TEST(credit__half_of_them_lost)
 {
@@ -168,18 +168,22 @@ TEST(credit__half_of_them_lost)
 
 	for (size_t i = 0; i < uccl_array_len(sets); i++) {
 		char set[128];
-		double all = 0, half = 0;
+		double half[3];
 
-		/* The last of 45 waits for a chain of chances, so of some seeds. */
 		for (int seed = 1; seed <= 3; seed++) {
+			double all;
+
 			snprintf(set, sizeof(set), "hosts=54,senders=45,bytes=512k,seed=%d,%s", seed, sets[i]);
 			play("incast", set);
-			all += over() / 3;
+			all = over();
 			strcat(set, ",credit_loss=1/2");
 			play("incast", set);
-			half += over() / 3;
+			half[seed - 1] = over();
+			assert_true(all < 10 && half[seed - 1] > all);
 		}
-		assert_true(all < 10 && half > all && half < 500);
+		/* The middle one. */
+		assert_true(half[0] + half[1] + half[2] - fmax(half[0], fmax(half[1], half[2])) -
+				    fmin(half[0], fmin(half[1], half[2])) < 500);
 	}
 }
 

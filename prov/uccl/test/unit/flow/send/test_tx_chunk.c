@@ -128,6 +128,24 @@ TEST_IN(tx_single__probe, NULL, end)
 	assert_true(was_quiet(1, i));
 }
 
+/* A PROBE keeps the order of payload on its path, or its answer proves nothing. Other control packets need no order. */
+TEST_IN(tx_control__probe_with_payload, NULL, end)
+{
+	int i;
+
+	start(pair_trains());
+	uccl_flow_keepalive(&p.side[0].f, p.now);
+	assert_true(pair_pump_one(&p, 0) >= 1);
+	i = pair_find(&p, 1, UCCL_PKT_PROBE);
+	assert_true(i >= 0);
+	assert_false(p.wire[i]->control);
+	pair_arrive_all(&p, 1);
+	assert_true(pair_pump_one(&p, 1) >= 1);
+	i = pair_find(&p, 0, UCCL_PKT_ACK);
+	assert_true(i >= 0);
+	assert_true(p.wire[i]->control);
+}
+
 #define QUEUE 77
 
 /* Of side 0 all is seen; some is lost. */
