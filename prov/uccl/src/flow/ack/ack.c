@@ -545,6 +545,14 @@ static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
 	return uccl_ts_ceil(overdue) - e->sent_ns;
 }
 
+/* When its path is asked. The answer about a write proves its loss by time alone. PROTOCOL R256 R399 */
+static uint64_t sent_ask_wait(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
+{
+	bool last = !uccl_sendq_waits(&f->sendq);
+
+	return sent_wrote(e) ? wait : uccl_min(wait, uccl_rack_ask_wait(&f->loss.rack, &f->loss.times, last));
+}
+
 /* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */
 static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
 {
@@ -588,7 +596,8 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		if (e->sent_ns >= f->loss.rack.reported_ns)
 			continue;
 		wait = sent_wait(f, e);
-		switch (uccl_rack_judge(&f->loss.rack, e->sent_ns, wait, sent_asked(f, e, wait), timed_out, now)) {
+		switch (uccl_rack_judge(&f->loss.rack, e->sent_ns, wait, sent_ask_wait(f, e, wait),
+					sent_asked(f, e, wait), timed_out, now)) {
 		case UCCL_RACK_LOST:
 			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 			break;

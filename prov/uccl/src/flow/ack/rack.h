@@ -119,6 +119,18 @@ static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uc
 }
 
 /*
+ * The path of an overtaken chunk is asked so long after the chunk left. A path with few samples varies more by guess
+ * than in truth, so the flow's variation counts. `last`: no new payload waits, so the end of the transfer waits for the
+ * answer. UCCL_NEVER: not known. PROTOCOL R399
+ */
+static inline uint64_t uccl_rack_ask_wait(const struct uccl_rack *r, const struct uccl_times *t, bool last)
+{
+	if (!t->srtt_ns)
+		return UCCL_NEVER;
+	return (last ? t->min_rtt_ns : t->srtt_ns + 2 * t->rttvar_ns) + uccl_rack_margin(r, t);
+}
+
+/*
  * A chunk is lost if a packet that left this much later has come: twice the reordering seen lately, and the margin.
  * UCCL_NEVER: not known. PROTOCOL R244
  */
@@ -155,12 +167,12 @@ static inline void uccl_rack_look(struct uccl_rack *r)
 
 /*
  * A chunk in flight that left at sent_ns, before the latest that was reported, and may take wait_ns; it was asked for
- * so often since. `answered`: it was in flight in a time-out, and the peer has answered since: it had its time.
- * Otherwise the clock convicts nothing, the peer may be busy: a chunk is lost when something arrived that left by
- * wait_ns later; until then it is asked for, UCCL_RACK_ASKS times. PROTOCOL R53 R55
+ * so often since, and is asked for first after ask_ns. `answered`: it was in flight in a time-out, and the peer has
+ * answered since: it had its time. Otherwise the clock convicts nothing, the peer may be busy: a chunk is lost when
+ * something arrived that left by wait_ns later; until then it is asked for, UCCL_RACK_ASKS times. PROTOCOL R53 R55
  */
 static inline enum uccl_rack_verdict uccl_rack_judge(struct uccl_rack *r, uint64_t sent_ns, uint64_t wait_ns,
-						     uint8_t asked, bool answered, uint64_t now)
+						     uint64_t ask_ns, uint8_t asked, bool answered, uint64_t now)
 {
 	enum uccl_rack_verdict verdict = UCCL_RACK_KEEP;
 
@@ -172,12 +184,12 @@ static inline enum uccl_rack_verdict uccl_rack_judge(struct uccl_rack *r, uint64
 	}
 	if (r->reported_ns - sent_ns >= wait_ns)
 		return UCCL_RACK_LOST;
-	if (asked < UCCL_RACK_ASKS && now >= sent_ns + (asked + 1) * wait_ns) {
+	if (asked < UCCL_RACK_ASKS && now >= sent_ns + (asked ? 2 * wait_ns : ask_ns)) {
 		asked++;
 		verdict = UCCL_RACK_ASK;
 	}
 	if (asked < UCCL_RACK_ASKS)
-		r->at = uccl_min(r->at, sent_ns + (asked + 1) * wait_ns);
+		r->at = uccl_min(r->at, sent_ns + (asked ? 2 * wait_ns : ask_ns));
 	return verdict;
 }
 

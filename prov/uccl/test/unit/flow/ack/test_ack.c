@@ -1176,31 +1176,32 @@ TEST_IN(rack__when, NULL, end)
 	      uccl_max(tx()->paths.list[e->path].srtt_ns + 4 * tx()->paths.list[e->path].rttvar_ns,
 		       tx()->loss.times.srtt_ns + 2 * tx()->loss.times.rttvar_ns) +
 	      tx()->loss.times.min_rtt_ns / 4;
-	/* The question must be late enough by the clock that its answer echoes. */
-	due = uccl_ts_ceil(due);
+	/* The second question must be late enough by the clock that its answer echoes. */
+	wait = uccl_ts_ceil(due) - e->sent_ns;
+	/* Nothing else will leave, so the first one leaves after the shortest round trip and its quarter. */
+	due = e->sent_ns + tx()->loss.times.min_rtt_ns + tx()->loss.times.min_rtt_ns / 4;
 	assert_int_equal(tx()->loss.rack.at, due);
 	/* The tail probe, which asks too, is not run. */
 	tx()->loss.pto.at = UCCL_NEVER - 1;
 	assert_int_equal(uccl_flow_expiry(tx()), due);
 	uccl_flow_expire(tx(), due - 1);
-	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	/* A slower path waits longer. (The other timers, which ask too, are not run from here on.) */
-	tx()->paths.list[e->path].srtt_ns += 64 * US;
+	assert_false(tx()->paths.list[e->path].probe_due);
 	p.now = due;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_int_equal(tx()->loss.rack.at, due + 64 * US);
+	assert_true(tx()->paths.list[e->path].probe_due);
+	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * wait);
+	/* A slower path waits longer. (The other timers, which ask too, are not run from here on.) */
+	tx()->paths.list[e->path].srtt_ns += 64 * US;
+	flow_detect(tx(), p.now);
+	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * (wait + 64 * US));
 	/* So does one that learnt of reordering. */
 	tx()->loss.rack.reorder_ns = tx()->loss.times.min_rtt_ns / 4 + 32 * US;
 	tx()->loss.rack.keep_until_ns = UCCL_NEVER;
-	p.now = due + 64 * US;
+	wait += 96 * US;
 	flow_detect(tx(), p.now);
-	assert_false(tx()->paths.list[e->path].probe_due);
-	p.now += 32 * US;
-	wait = p.now - e->sent_ns;
-	flow_detect(tx(), p.now);
-	assert_true(tx()->paths.list[e->path].probe_due);
 	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * wait);
+	assert_false(tx()->paths.list[tx()->paths.alive].probe_due);
 	p.now = tx()->loss.rack.at;
 	flow_detect(tx(), p.now);
 	assert_int_equal(tx()->paths.alive, uccl_sent_at(&tx()->sent, first + 1)->path);
@@ -1228,6 +1229,66 @@ TEST_IN(rack__when, NULL, end)
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
 	assert_int_equal(say.losses[UCCL_LOSS_RACK], 1);
 	assert_int_equal(say.loss.path, e->path);
+}
+
+/* Two records on two paths, and the second one arrives. `more`: payload waits behind them. Returns the first one. */
+static struct uccl_sent *overtaken(bool more)
+{
+	uint64_t first;
+	struct uccl_ack a;
+
+	rack_start();
+	/* The least round trip is shorter than the usual one. */
+	tx()->loss.times.min_rtt_ns = 8 * US;
+	first = tx()->sent.nxt;
+	for (int i = 0; i < 2; i++) {
+		tx()->paths.burst.left = 0;
+		pair_record(&p, 0, 100);
+		pair_pump_one(&p, 0);
+		p.now += 64;
+	}
+	if (more)
+		pair_bulk(&p, 0, 64 * KIB);
+	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->packet.pseq,
+		 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, 0);
+	a.nwords = 1;
+	a.sack[0] = 1;
+	p.now += 9 * US;
+	take(&a);
+	return uccl_sent_at(&tx()->sent, first);
+}
+
+/* Of the last ones nothing later will tell, so the path is asked after the shortest time. PROTOCOL R399 */
+TEST_IN(rack_ask__nothing_waits, NULL, end)
+{
+	const struct uccl_sent *e = overtaken(false);
+	const struct uccl_path *path = &tx()->paths.list[e->path];
+	uint64_t due = e->sent_ns + tx()->loss.times.min_rtt_ns * 5 / 4;
+
+	assert_int_equal(tx()->loss.rack.at, due);
+	flow_detect(tx(), due - 1);
+	assert_false(path->probe_due);
+	flow_detect(tx(), due);
+	assert_true(path->probe_due);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+}
+
+/* While payload waits the path is asked by the round trips of the flow, not by what a few samples of the path say. */
+TEST_IN(rack_ask__more_waits, NULL, end)
+{
+	const struct uccl_sent *e = overtaken(true);
+	struct uccl_path *path = &tx()->paths.list[e->path];
+	const struct uccl_times *t = &tx()->loss.times;
+	uint64_t due = e->sent_ns + t->srtt_ns + 2 * t->rttvar_ns + t->min_rtt_ns / 4;
+
+	path->rttvar_ns = path->srtt_ns / 2;
+	flow_detect(tx(), p.now);
+	assert_int_equal(tx()->loss.rack.at, due);
+	flow_detect(tx(), due - 1);
+	assert_false(path->probe_due);
+	flow_detect(tx(), due);
+	assert_true(path->probe_due);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 }
 
 /*

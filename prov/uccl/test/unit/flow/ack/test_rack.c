@@ -285,7 +285,7 @@ TEST_IN(wait__slower_and_longer, setup, NULL)
 static enum uccl_rack_verdict judge(uint8_t asked, bool answered, uint64_t now)
 {
 	uccl_rack_look(&r);
-	return uccl_rack_judge(&r, SENT, WAIT, asked, answered, now);
+	return uccl_rack_judge(&r, SENT, WAIT, WAIT, asked, answered, now);
 }
 
 TEST_IN(look__until_something_is_late, setup, NULL)
@@ -312,6 +312,42 @@ TEST_IN(judge__the_clock_asks, setup, NULL)
 	assert_int_equal(r.at, UCCL_NEVER);
 }
 
+/* The first question may leave sooner. It changes neither the second one nor what convicts. PROTOCOL R399 */
+TEST_IN(judge__asks_sooner, setup, NULL)
+{
+	uint64_t soon = WAIT / 4;
+
+	r.reported_ns = SENT + WAIT - 1;
+	uccl_rack_look(&r);
+	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 0, false, SENT + soon - 1), UCCL_RACK_KEEP);
+	assert_int_equal(r.at, SENT + soon);
+	uccl_rack_look(&r);
+	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 0, false, SENT + soon), UCCL_RACK_ASK);
+	assert_int_equal(r.at, SENT + 2 * WAIT);
+	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 1, false, SENT + 2 * WAIT - 1), UCCL_RACK_KEEP);
+	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 1, false, SENT + 2 * WAIT), UCCL_RACK_ASK);
+	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, UCCL_RACK_ASKS, false, SENT + 9 * WAIT),
+			 UCCL_RACK_KEEP);
+}
+
+/* By the round trips of the flow, and by the shortest one where nothing else will leave. PROTOCOL R399 */
+TEST_IN(ask_wait__by_the_flow, setup, NULL)
+{
+	struct uccl_times t;
+
+	uccl_times_init(&t, UCCL_NS_PER_MS, 50);
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, false), UCCL_NEVER);
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, true), UCCL_NEVER);
+	t.srtt_ns = 1000;
+	t.rttvar_ns = 201;
+	t.min_rtt_ns = 80;
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, false), 1422);
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, true), 100);
+	r.reorder_ns = 21;
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, false), 1423);
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, true), 101);
+}
+
 TEST_IN(judge__later_ones_convict, setup, NULL)
 {
 	r.reported_ns = SENT + WAIT;
@@ -335,12 +371,12 @@ TEST_IN(judge__earliest, setup, NULL)
 {
 	r.reported_ns = SENT + 2;
 	uccl_rack_look(&r);
-	uccl_rack_judge(&r, SENT, WAIT, 0, false, SENT + 2);
-	uccl_rack_judge(&r, SENT + 1, WAIT, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT, WAIT, WAIT, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT + 1, WAIT, WAIT, 0, false, SENT + 2);
 	assert_int_equal(r.at, SENT + WAIT);
-	uccl_rack_judge(&r, SENT - 50, WAIT, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT - 50, WAIT, WAIT, 0, false, SENT + 2);
 	assert_int_equal(r.at, SENT - 50 + WAIT);
-	uccl_rack_judge(&r, SENT - 60, WAIT, 0, true, SENT + 2);
+	uccl_rack_judge(&r, SENT - 60, WAIT, WAIT, 0, true, SENT + 2);
 	assert_int_equal(r.at, SENT - 60 + WAIT);
 }
 
