@@ -161,7 +161,7 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 static void answer_unconnected(struct uccl_engine *e, struct uccl_tx *tx, const struct uccl_nic_addr *to)
 {
 	tx->kind = UCCL_TX_PACKET;
-	tx->control = true;
+	tx->control = UCCL_TX_CONTROL;
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->cookie = UCCL_NEVER;
 	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */

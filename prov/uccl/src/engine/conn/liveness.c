@@ -119,7 +119,7 @@ static void conn_ask(struct conn *c, uint64_t now)
 	uccl_hello_place(rec, &e->identity.listener.local.nic);
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	tx.kind = UCCL_TX_PACKET;
-	tx.control = true;
+	tx.control = UCCL_TX_CONTROL;
 	tx.hdr_len = UCCL_HDR_LEN;
 	tx.cookie = UCCL_NEVER;
 	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % ASK_LABELS % e->nic->caps.labels);
@@ -303,7 +303,7 @@ static void conn_refresh(struct conn *c, uint64_t now)
 	c->liveness.refreshed_ns = now;
 	memset(&tx, 0, sizeof(tx));
 	tx.kind = UCCL_TX_PACKET;
-	tx.control = true;
+	tx.control = UCCL_TX_CONTROL;
 	tx.hdr_len = 1;
 	tx.hdr[0] = REFRESH_BYTE;
 	tx.cookie = UCCL_NEVER;

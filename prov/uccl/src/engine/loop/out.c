@@ -118,7 +118,7 @@ void engine_tell(struct conn *c, uint8_t type, uint8_t reason)
 
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	tx.kind = UCCL_TX_PACKET;
-	tx.control = true;
+	tx.control = UCCL_TX_CONTROL;
 	tx.hdr_len = UCCL_HDR_LEN;
 	tx.cookie = UCCL_NEVER;
 	tx.to = &c->peer.addr.nic;

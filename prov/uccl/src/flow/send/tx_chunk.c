@@ -89,7 +89,7 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	bool alone = queue || flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
 
 	flow_tx_prefetch(f, e->payload, e->len);
-	tx->control = false;
+	tx->control = UCCL_TX_PAYLOAD;
 	/* PROTOCOL R160 */
 	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||
 		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, now));

@@ -84,7 +84,7 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 	struct uccl_hdr h = { .type = type, .flags = flags, .rec = rec };
 
 	/* In a class of its own a PROBE overtakes what it asks for, and proves losses that are none. PROTOCOL R400 */
-	tx->control = type != UCCL_PKT_PROBE;
+	tx->control = type == UCCL_PKT_PROBE ? UCCL_TX_BEHIND : UCCL_TX_CONTROL;
 	/* What asks for lost packets must not be lost with them. PROTOCOL R160 */
 	tx->single = type == UCCL_PKT_PROBE || f->train.state != UCCL_TRAINS_ON;
 	tx->payload = NULL;

@@ -237,7 +237,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 
 	(void)now;
 	tx->kind = UCCL_TX_PACKET;
-	tx->control = true;
+	tx->control = UCCL_TX_CONTROL;
 	tx->hello = false;
 	tx->burst = UCCL_BURST_NONE;
 	tx->single = false;

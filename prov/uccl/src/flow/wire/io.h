@@ -42,10 +42,16 @@ enum uccl_tx_burst {
 	UCCL_BURST_FOLLOWS, /* made from the packet before it: only the payload's place and two fields of hdr differ */
 };
 
+enum uccl_tx_control {
+	UCCL_TX_PAYLOAD, /* of the application, or what belongs to it */
+	UCCL_TX_CONTROL, /* no payload: may use a class of its own */
+	UCCL_TX_BEHIND,	 /* no payload, but it must not overtake any: uses the class of payload */
+};
+
 /* One thing to send. The NIC copies hdr and tail before it returns from tx(). */
 struct uccl_tx {
 	uint8_t kind;
-	bool control;		/* no payload of the application: may use a control class */
+	uint8_t control;	/* enum uccl_tx_control */
 	uint8_t burst;		/* enum uccl_tx_burst */
 	bool answer;		/* to an unauthenticated peer: an ICMP error must not disturb packets to peers */
 	bool hello;		/* asks who is at a place where nobody has answered yet */

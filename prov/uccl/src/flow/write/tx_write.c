@@ -72,7 +72,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_sent_read(e);
 
 	tx->kind = UCCL_TX_WRITE;
-	tx->control = false;
+	tx->control = UCCL_TX_PAYLOAD;
 	tx->burst = UCCL_BURST_NONE;
 	tx->single = false;
 	tx->path = e->path;
