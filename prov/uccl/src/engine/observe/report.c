@@ -53,9 +53,9 @@ static void print_counters(const struct uccl_stats *s, FILE *f)
 		U(s->rtx_packets), U(s->rtx_bytes), U(s->spurious));
 	fprintf(f,
 		"lost: proof %llu, time %llu, time-out %llu; probes %llu, time-outs %llu; paths quarantined %llu, "
-		"re-rolled %llu, found slow %llu\n",
+		"re-rolled %llu; trains shortened %llu times\n",
 		U(s->lost_proof), U(s->lost_rack), U(s->lost_rto), U(s->probes), U(s->rtos), U(s->quarantined),
-		U(s->rerolled), U(s->slow_paths));
+		U(s->rerolled), U(s->trains_short));
 	if (s->writes_tx || s->writes_rx || s->qp_made)
 		fprintf(f,
 			"direct writes: sent %llu, of them in place %llu, received %llu; registrations: found %llu, "

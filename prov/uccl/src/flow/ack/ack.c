@@ -259,7 +259,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			rtt = uccl_ack_delay_rtt(&f->loss.ack_delay, rtt);
 			uccl_path_rtt(p, rtt, now);
 			if (f->train_bytes && !in->write)
-				f->cfg.stats->slow_paths +=
+				f->cfg.stats->trains_short +=
 					uccl_train_wait_came(&f->train.wait, sent, rtt - p->min_rtt_ns, now);
 			if (!in->write)
 				p->packet_rtt_ns = rtt;
@@ -408,10 +408,11 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 				  f->loss.rack.reported_ns, now);
 	else if (f->loss.rack.reported_ns > reported)
 		uccl_pto_advance(&f->loss.pto, &f->loss.times, f->loss.rack.reported_ns, now);
+	if (uccl_train_wait_acked(&f->train.wait, info.bytes, now))
+		uccl_paths_least_anew(&f->paths);
 	if (info.bytes || info.rtt_ns || info.marked) {
 		ack_tell(f, &info, arrived, now);
 		ack_trains(f);
-		uccl_train_wait_acked(&f->train.wait, info.bytes, f->chunk_bytes, now);
 	}
 	flow_detect(f, now);
 	if (uccl_peer_limits_meet(&f->limits, uccl_sent_slots(&f->sent)))
@@ -433,7 +434,9 @@ static void sent_train_lost(struct uccl_flow *f, const struct uccl_sent *e, uint
 	uint64_t una = uccl_sent_number_una(&f->sent);
 
 	for (; map; map &= map - 1) {
-		f->cfg.stats->slow_paths += uccl_train_wait_lost(&f->train.wait, now);
+		if (!e->single)
+			f->cfg.stats->trains_short +=
+				uccl_train_wait_lost(&f->train.wait, e->len, f->chunk_bytes, now);
 		uccl_train_lost(&f->train, e->number + (unsigned int)__builtin_ctzll(map), e->single, una,
 				f->sent.numbers, f->cfg.stats, now);
 	}

@@ -121,11 +121,12 @@ static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uc
 /*
  * The path of an overtaken chunk is asked so long after the chunk left. A path with few samples varies more by guess
  * than in truth, so the flow's variation counts. `last`: no new payload waits, so the end of the transfer waits for the
- * answer. UCCL_NEVER: not known. PROTOCOL R399
+ * answer. UCCL_NEVER: not known; or packets overtake each other, so the answer proves nothing by its order.
+ * PROTOCOL R399
  */
 static inline uint64_t uccl_rack_ask_wait(const struct uccl_rack *r, const struct uccl_times *t, bool last)
 {
-	if (!t->srtt_ns)
+	if (!t->srtt_ns || r->reorder_packets)
 		return UCCL_NEVER;
 	return (last ? t->min_rtt_ns : t->srtt_ns + 2 * t->rttvar_ns) + uccl_rack_margin(r, t);
 }

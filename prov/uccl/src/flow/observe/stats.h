@@ -58,7 +58,7 @@ const char *uccl_drop_text(enum uccl_drop reason);
 	X(lost_proof) X(lost_rack) X(lost_rto)                                                                         \
 	X(chunks_tx)			/* chunks that left for the first time */                                      \
 	X(acks_tx) X(acks_rx) X(acks_alone) /* acknowledgements; packets that carried nothing else */                  \
-	X(slow_paths)			/* times that trains became short: they wait or are lost in the network */     \
+	X(trains_short)			/* times that trains became short: they wait or are lost in the network */     \
 	X(quarantined) X(rerolled)	/* paths */                                                                    \
 	X(connects) X(connect_fails) X(peers_dead) X(peers_closed)                                                     \
 	X(fences) X(doubtful) X(writes_rx) X(writes_tx)                                                                \

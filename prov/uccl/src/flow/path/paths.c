@@ -147,6 +147,7 @@ void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
 		return;
 	s->list[path].label = (uint16_t)((s->next_label + stay) % s->labels);
 	s->list[path].fresh_seq = s->list[path].next_seq;
+	s->list[path].min_rtt_ns = UCCL_NEVER;
 	uccl_path_asks_end(&s->list[path].asks);
 	s->next_label = (uint16_t)((s->list[path].label + 1) % s->labels);
 	s->list[path].counters.rerolls++;
@@ -232,6 +233,12 @@ static void control_remove(struct uccl_paths *s, uint16_t path)
 		}
 }
 
+void uccl_paths_least_anew(struct uccl_paths *s)
+{
+	for (uint16_t i = 0; i < s->n; i++)
+		s->list[i].min_rtt_ns = UCCL_NEVER;
+}
+
 void uccl_paths_forget(struct uccl_paths *s)
 {
 	while (s->control.n)
@@ -273,16 +280,28 @@ static void trial_next(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uin
 	t->path = path;
 }
 
+/* Has this rail a path in service, within the budget of 5-tuples? */
+static bool rail_serves(const struct uccl_paths *s, uint8_t rail)
+{
+	uint16_t n = 0;
+
+	for (uint16_t i = 0; i < s->n && n < s->tuples.width; i++) {
+		if (!uccl_path_usable(&s->list[i]))
+			continue;
+		if (s->list[i].rail == rail)
+			return true;
+		n++;
+	}
+	return false;
+}
+
 /* The last path of a rail is left: all of them take turns. */
 static void trial_begin(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uint64_t now)
 {
 	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
 
-	if (t->at || s->rails.n == 1)
+	if (t->at || s->rails.n == 1 || rail_serves(s, s->list[path].rail))
 		return;
-	for (uint16_t i = 0; i < s->n; i++)
-		if (s->list[i].rail == s->list[path].rail && uccl_path_usable(&s->list[i]))
-			return;
 	t->since_ns = now;
 	trial_next(s, path, rto_ns, now);
 }
@@ -367,8 +386,6 @@ void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len)
 /* The first path of a rail works again: its others are tried at once. PROTOCOL R388 */
 static void rail_returns(struct uccl_paths *s, uint8_t rail, uint64_t now)
 {
-	if (!s->rails.trial[rail].at)
-		return;
 	s->rails.trial[rail].at = 0;
 	for (uint16_t i = 0; i < s->n; i++)
 		if (s->list[i].rail == rail && s->list[i].state == UCCL_PATH_QUARANTINE)
@@ -392,11 +409,13 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 	if (p->state != UCCL_PATH_ACTIVE) {
 		if (p->state == UCCL_PATH_PROBATION) {
 			p->srtt_ns = 0;
+			p->min_rtt_ns = UCCL_NEVER;
 			if (p->strikes)
 				p->strikes--;
 		}
+		if (s->rails.trial[p->rail].at || (s->rails.n > 1 && !rail_serves(s, p->rail)))
+			rail_returns(s, p->rail, arrived);
 		path_state(s, p, UCCL_PATH_ACTIVE, 0, arrived);
-		rail_returns(s, p->rail, arrived);
 		uccl_paths_refresh(s);
 	}
 	if (!p->control && p->state == UCCL_PATH_ACTIVE)
@@ -645,6 +664,12 @@ const char *uccl_paths_check(const struct uccl_paths *s)
 	for (uint8_t i = 0; i < s->control.n; i++)
 		if (!s->list[s->control.list[i]].control)
 			return "list of paths for control";
+	for (uint8_t rail = 0; rail < s->rails.n; rail++) {
+		const struct uccl_path *p = &s->list[s->rails.trial[rail].path];
+
+		if (s->rails.trial[rail].at && (p->rail != rail || uccl_path_usable(p)))
+			return "no path of a rail is tried";
+	}
 	if (due != s->probes_due || control != s->control.n)
 		return "count of probes or of paths for control";
 	if (!s->nusable || (active && uccl_min(active, s->tuples.width) != s->nusable))

@@ -61,7 +61,7 @@ struct uccl_control_paths {
 /* A rail without a path in service is tried as a whole: one path after the other. PROTOCOL R377 */
 struct uccl_rail_trial {
 	uint64_t since_ns;
-	uint64_t at;	/* the next path is tried; 0: one is in service */
+	uint64_t at;	/* the next path is tried; 0: there is no trial */
 	uint16_t path;	/* that is this one */
 };
 
@@ -172,6 +172,8 @@ uint16_t uccl_paths_quick(struct uccl_paths *s);
 uint16_t uccl_paths_control_warm(struct uccl_paths *s);
 /* The next of those that the peer reported lately; there must be one. */
 uint16_t uccl_paths_control_next(struct uccl_paths *s);
+/* The least RTT of each path is learnt anew. */
+void uccl_paths_least_anew(struct uccl_paths *s);
 /* No path is known to work any more. */
 void uccl_paths_forget(struct uccl_paths *s);
 /*

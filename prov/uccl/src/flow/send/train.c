@@ -216,8 +216,7 @@ void uccl_train_see(struct uccl_train *t, uint32_t most, const struct uccl_train
 uint32_t uccl_train_bytes(const struct uccl_train *t, uint32_t most, uint32_t each)
 {
 	uint32_t packets = (most / SHORT_SHARE + each - 1) / each;
+	uint32_t bytes = uccl_train_wait_bytes(&t->wait, most, each);
 
-	if (t->brief)
-		most = (uint32_t)uccl_min(uccl_max(packets, 1) * each, most);
-	return uccl_train_wait_bytes(&t->wait, most, each);
+	return t->brief ? (uint32_t)uccl_min(uccl_max(packets, 1) * each, bytes) : bytes;
 }

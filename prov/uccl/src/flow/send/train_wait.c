@@ -41,16 +41,17 @@ bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t mor
 	return ++w->waits >= UCCL_TRAIN_WAITS && wait_slow(w, now);
 }
 
-bool uccl_train_wait_lost(struct uccl_train_wait *w, uint64_t now)
+bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now)
 {
-	w->lost += UCCL_TRAIN_LOST;
-	return w->lost >= UCCL_TRAIN_LOST_MOST * UCCL_TRAIN_LOST && wait_slow(w, now);
+	w->lost += UCCL_TRAIN_LOST * uccl_min(bytes, each);
+	return w->lost >= UCCL_TRAIN_LOST_MOST * UCCL_TRAIN_LOST * each && wait_slow(w, now);
 }
 
-void uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint32_t each, uint64_t now)
+bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t now)
 {
-	if (w->lost)
-		w->lost -= (uint16_t)uccl_min(w->lost, bytes / each);
-	if (w->slow && now >= w->until)
-		w->slow = false;
+	w->lost -= (uint32_t)uccl_min(w->lost, bytes);
+	if (!w->slow || now < w->until)
+		return false;
+	w->slow = false;
+	return true;
 }

@@ -10,7 +10,7 @@
  *
  * Losses count, too: a policer drops what exceeds its limit, and nothing waits.
  *
- * The grammar: all zero at first. `sent` when a train leaves, `round` whenever the clock was read, `came` for each
+ * All is zero at first. `sent` is for each train that leaves, `round` for each block that comes, `came` for each
  * sample, `lost` and `acked` for packets.
  */
 #ifndef UCCL_FLOW_SEND_TRAIN_WAIT_H
@@ -22,17 +22,17 @@
 #include "base/units.h"
 #include "flow/wire/wire.h"
 
-/* A train is as long as its path carries in this time, and not longer. */
+/* A sample that waited so long in the network counts. */
 #define UCCL_TRAIN_WAIT_NS UCCL_NS_PER_MS
 /* What is left of the longest train where they wait. */
 #define UCCL_TRAIN_WAIT_SHARE 8
-/* Rounds that are known. */
-#define UCCL_TRAIN_ROUNDS 32
+/* Rounds that are known: a train may wait on each of many paths. */
+#define UCCL_TRAIN_ROUNDS 128
 /* So many more samples must have waited than have not. */
 #define UCCL_TRAIN_WAITS 32
-/* A lost packet counts as much as so many that came. */
+/* A lost byte counts as much as so many that came. */
 #define UCCL_TRAIN_LOST 64
-/* So many losses count as proof, if no packets came between. */
+/* So many losses of whole packets count as proof, if nothing came between. */
 #define UCCL_TRAIN_LOST_MOST 32
 /* Trains are short for this time; the time doubles each time that they wait again soon after it, up to the other. */
 #define UCCL_TRAIN_WAIT_HOLD_NS (4 * UCCL_NS_PER_S)
@@ -45,7 +45,7 @@ struct uccl_train_wait {
 	bool open;	   /* it has no end yet */
 	bool slow;	   /* trains are short */
 	uint8_t waits;	   /* samples that waited, less those that did not */
-	uint16_t lost;	   /* UCCL_TRAIN_LOST for each loss, less packets that came */
+	uint32_t lost;	   /* bytes: UCCL_TRAIN_LOST for each that was lost, less those that came */
 	uint64_t until;	   /* end of the time in which trains are short */
 	uint64_t hold_ns;  /* its length; 0: there was none yet */
 };
@@ -84,9 +84,9 @@ static inline uint32_t uccl_train_wait_bytes(const struct uccl_train_wait *w, ui
  * become short. PROTOCOL R380
  */
 bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t more_ns, uint64_t now);
-/* A packet of a train is lost. Returns whether trains become short. PROTOCOL R381 */
-bool uccl_train_wait_lost(struct uccl_train_wait *w, uint64_t now);
-/* So many bytes came, in packets of `each`; what was learnt may have become old. */
-void uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint32_t each, uint64_t now);
+/* Of packets of `each` bytes one of a train is lost, with so many bytes. Does that make trains short? PROTOCOL R381 */
+bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now);
+/* So many bytes came. Returns whether long trains are tried again: a path may have another least RTT now. */
+bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t now);
 
 #endif

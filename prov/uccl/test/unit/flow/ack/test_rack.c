@@ -136,7 +136,6 @@ TEST_IN(came__how_late, setup, NULL)
 	assert_int_equal(r.newest_ns, 200);
 }
 
-/* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
 /* After a change of rails a whole period says what is usual. PROTOCOL R378 */
 TEST_IN(forget__learns_anew, setup, NULL)
 {
@@ -159,6 +158,7 @@ TEST_IN(forget__learns_anew, setup, NULL)
 	assert_int_equal(uccl_rack_soon(&r, &t), 6 * US + SRTT / 4);
 }
 
+/* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
 TEST_IN(learn__turns, setup, NULL)
 {
 	uint64_t now = 5;
@@ -346,6 +346,10 @@ TEST_IN(ask_wait__by_the_flow, setup, NULL)
 	r.reorder_ns = 21;
 	assert_int_equal(uccl_rack_ask_wait(&r, &t, false), 1423);
 	assert_int_equal(uccl_rack_ask_wait(&r, &t, true), 101);
+	/* Packets of a path overtake each other: the answer proves nothing by its order. */
+	r.reorder_packets = 2;
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, false), UCCL_NEVER);
+	assert_int_equal(uccl_rack_ask_wait(&r, &t, true), UCCL_NEVER);
 }
 
 TEST_IN(judge__later_ones_convict, setup, NULL)

@@ -475,6 +475,33 @@ TEST(rails__trial)
 }
 
 /* With one path for each rail, it is tried as often as it may be. */
+/* The budget of 5-tuples admits four paths. What lies beyond it serves no rail. PROTOCOL R377 R388 */
+TEST(rails__trial_within_budget)
+{
+	struct uccl_tuple_budget b = {.tuples_max = 8};
+
+	rails = 2;
+	budget = &b;
+	begin_n(N, false, false);
+	s.tuples.width = 4;
+	uccl_paths_refresh(&s);
+	for (uint16_t i = 1; i < N / 2; i += 2)
+		uccl_paths_loss(&s, i, true, RTO, 1);
+	assert_int_equal(s.rails.usable, 1);
+	for (int i = 0; i < 64; i++)
+		uccl_paths_expire(&s, RTO, s.at);
+	assert_true(s.at < 256 * RTO);
+	/* One answers: all that were left are tried at once. */
+	answer(1, s.at);
+	assert_int_equal(s.rails.usable, 3);
+	uccl_paths_expire(&s, RTO, s.at);
+	for (uint16_t i = 3; i < N / 2; i += 2)
+		assert_int_not_equal(s.list[i].state, UCCL_PATH_QUARANTINE);
+	end();
+	rails = 0;
+	budget = NULL;
+}
+
 TEST(rails__trial_of_one)
 {
 	rails = 2;

@@ -48,7 +48,7 @@ static uint32_t bytes(void)
 
 static void acked(uint64_t packets)
 {
-	uccl_train_wait_acked(&w, packets * EACH, EACH, now);
+	uccl_train_wait_acked(&w, packets * EACH, now);
 }
 
 /* Nearly all trains wait for milliseconds, whatever the host does: they become short. */
@@ -107,14 +107,25 @@ TEST_IN(came__unknown_round, begin, NULL)
 TEST_IN(lost__share, begin, NULL)
 {
 	for (int i = 0; i < 1000; i++) {
-		assert_false(uccl_train_wait_lost(&w, now));
+		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
 		acked(UCCL_TRAIN_LOST);
 	}
 	assert_int_equal(bytes(), LONGEST);
 	for (int i = 1; i < UCCL_TRAIN_LOST_MOST; i++)
-		assert_false(uccl_train_wait_lost(&w, now));
-	assert_true(uccl_train_wait_lost(&w, now));
+		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
+	assert_true(uccl_train_wait_lost(&w, EACH, EACH, now));
 	assert_int_equal(bytes(), SHORT);
+}
+
+/* Short packets: few of them are lost, however little each acknowledgement tells of. */
+TEST_IN(lost__short_packets, begin, NULL)
+{
+	for (int i = 0; i < 1000; i++) {
+		assert_false(uccl_train_wait_lost(&w, EACH / 10, EACH, now));
+		for (int k = 0; k < 2 * UCCL_TRAIN_LOST; k++)
+			uccl_train_wait_acked(&w, EACH / 10, now);
+	}
+	assert_int_equal(w.lost, 0);
 }
 
 /* Long trains are tried again, and ever more seldom while they wait again. */
