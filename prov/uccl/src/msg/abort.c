@@ -229,7 +229,7 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	return true;
 }
 
-void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
+void uccl_msg_aborts_expire(struct uccl_msg_ep *m, bool handed, uint64_t now)
 {
 	struct uccl_timer *t;
 
@@ -241,8 +241,11 @@ void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now)
 			op_late(op, now);
 			continue;
 		}
+		/* What keeps the NIC's queues full may be writes that wait for this peer. PROTOCOL R389 */
+		if (!handed)
+			m->ops->stop_writes(p);
 		/* Lanes, or a NIC, still read it. */
-		if (!abort_detach(m, op, now)) {
+		if (!handed || !abort_detach(m, op, now)) {
 			uccl_heap_set(&m->tx.timers, t, now + AGAIN_NS);
 			continue;
 		}

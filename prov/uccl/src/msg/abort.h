@@ -10,7 +10,7 @@
 
 #include "msg/send/msg_tx.h"
 
-/* The initiator's end of it comes no later. */
+/* The initiator's end of it comes no later, unless a lane or a NIC still reads its payload. */
 #define UCCL_ABORT_NS (900 * UCCL_NS_PER_MS)
 
 /* See uccl_engine_abort(). Before the first one, msg_tx_listing() for each peer. */
@@ -22,8 +22,10 @@ static inline uint64_t uccl_msg_aborts_due(const struct uccl_msg_ep *m)
 
 	return t ? t->at : UCCL_NEVER;
 }
-/* End those. Nothing but flows refers to their payload now. */
-void uccl_msg_aborts_expire(struct uccl_msg_ep *m, uint64_t now);
+/*
+ * End those. `handed`: what left the flows is at the NIC, so nothing else refers to their payload. Else none can end.
+ */
+void uccl_msg_aborts_expire(struct uccl_msg_ep *m, bool handed, uint64_t now);
 
 /*
  * This one is being taken back: at `due` its payload is copied, as far as it may have to leave again, and it is done

@@ -100,6 +100,11 @@ static void side_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 	s->fence_path[s->fences++] = path;
 }
 
+static void side_stop_writes(struct uccl_peer *p)
+{
+	peer_side(p)->stops++;
+}
+
 static void side_broken(struct uccl_peer *p, int err)
 {
 	assert_int_not_equal(err, 0);
@@ -115,6 +120,7 @@ static const struct uccl_engine_ops side_ops = {
 	.source = side_source,
 	.source_put = side_source_put,
 	.fence = side_fence,
+	.stop_writes = side_stop_writes,
 	.broken = side_broken,
 };
 

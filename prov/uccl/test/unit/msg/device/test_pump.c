@@ -185,7 +185,7 @@ TEST(abort__in_parts)
 		duo_run(d, UCCL_ABORT_NS - MS);
 		if (!duo_waiting(d, 0)) {
 			d->now = uccl_msg_aborts_due(&s->m);
-			uccl_msg_aborts_expire(&s->m, d->now);
+			uccl_msg_aborts_expire(&s->m, true, d->now);
 		}
 		c = duo_next(d, 0);
 		assert_true(c && c->context == DUO_CTX(2) && (!c->err || c->err == FI_ECANCELED));
