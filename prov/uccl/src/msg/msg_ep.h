@@ -340,7 +340,9 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
  * Most bytes of copies of what goes back for reads, of one endpoint. Of that and of replies each peer has as much as it
  * leaves to others; beyond it its requests wait. One that has none may always have one, of UCCL_EAGER_MAX at least.
  */
-#define UCCL_STAGED_MAX (16u << 20)
+#define UCCL_STAGED_MAX (64u << 20)
+/* And of one peer's: more only costs memory that no cache of the processor has. */
+#define UCCL_STAGED_PEER_MAX (8u << 20)
 /* Memory of them that is kept for the next time: what is on its way to some readers. */
 #define UCCL_STAGED_CACHED (12u << 20)
 /* Most replies of one endpoint under way. */

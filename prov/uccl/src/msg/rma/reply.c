@@ -46,7 +46,8 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 {
 	uint64_t bytes = req ? reply_bytes(req) : 0;
 	struct uccl_msg_ep *m = p->msg_ep;
-	bool staged = share_has(p->reply.staged_bytes, bytes, m->reply.staged_bytes, UCCL_STAGED_MAX);
+	bool staged = p->reply.staged_bytes + bytes <= UCCL_STAGED_PEER_MAX &&
+		      share_has(p->reply.staged_bytes, bytes, m->reply.staged_bytes, UCCL_STAGED_MAX);
 	struct uccl_reply *r;
 
 	if (p->reply.n && (!share_has(p->reply.n, 1, m->reply.pool.used, m->reply.pool.max) || (bytes && !staged)))
