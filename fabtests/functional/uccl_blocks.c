@@ -511,6 +511,7 @@ static uint64_t memory_kib(void)
 		;
 	if (f)
 		fclose(f);
+	conf_check(kib > 0, "/proc/self/status does not tell how much memory is used");
 	return kib;
 }
 

@@ -4,7 +4,7 @@
 # reads util/lib.sh first.
 
 [ -n "${FI_PROVIDER_PATH:-}" ] || { echo "${0##*/}: set FI_PROVIDER_PATH to the folder of libuccl-fi.so" >&2; exit 2; }
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 failed=0
 
