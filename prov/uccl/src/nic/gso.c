@@ -19,8 +19,7 @@ static int follow(const struct uccl_tx *v, int k, int n)
 /* To one place, by one way, and in one class. */
 static bool goes_alike(const struct uccl_tx *a, const struct uccl_tx *b)
 {
-	return a->label == b->label && a->ect == b->ect &&
-	       (a->control == UCCL_TX_CONTROL) == (b->control == UCCL_TX_CONTROL) &&
+	return a->label == b->label && a->ect == b->ect && uccl_tx_control_class(a) == uccl_tx_control_class(b) &&
 	       (a->to == b->to || uccl_ifaddr_equal(a->to, b->to));
 }
 

@@ -263,7 +263,7 @@ static void post(struct fhost *h, struct fflow *ff, const struct uccl_tx *tx)
 			left -= (uint32_t)uccl_min(left, mtu);
 		} else {
 			p->bytes = UCCL_FAB_ROCE_BYTES + UCCL_FAB_DETH_BYTES + tx->hdr_len + left + tx->tail_len;
-			p->cls = tx->control == UCCL_TX_CONTROL && s->cfg.control ? UCCL_FAB_CONTROL : UCCL_FAB_DATA;
+			p->cls = uccl_tx_control_class(tx) && s->cfg.control ? UCCL_FAB_CONTROL : UCCL_FAB_DATA;
 		}
 		uccl_fab_send(&s->net, p);
 	}

@@ -77,6 +77,12 @@ struct uccl_tx {
 	uint8_t tail[UCCL_TAIL_MAX + UCCL_SEAL_LEN];
 };
 
+/* May it use the class of control packets? PROTOCOL R400 */
+static inline bool uccl_tx_control_class(const struct uccl_tx *t)
+{
+	return t->control == UCCL_TX_CONTROL;
+}
+
 enum uccl_rx_kind {
 	UCCL_RX_PACKET,	   /* a packet arrived */
 	UCCL_RX_WRITE,	   /* a remote write with immediate completed: imm, len, path, peer */

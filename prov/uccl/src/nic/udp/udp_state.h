@@ -223,7 +223,7 @@ bool uccl_udp_tos_set(const struct udp *u, int fd, uint8_t tos);
 /* The TOS byte of a packet: its class (RFC 2474), and ECT(0) if the network may mark it (RFC 3168). */
 static inline uint8_t uccl_udp_tos(const struct udp *u, const struct uccl_tx *t)
 {
-	return (uint8_t)(u->classes[t->control == UCCL_TX_CONTROL] | (u->ecn && t->ect ? IPTOS_ECN_ECT0 : 0));
+	return (uint8_t)(u->classes[uccl_tx_control_class(t)] | (u->ecn && t->ect ? IPTOS_ECN_ECT0 : 0));
 }
 /* CLOCK_MONOTONIC_COARSE in ns: cheap, and exact to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);

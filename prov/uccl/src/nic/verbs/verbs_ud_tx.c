@@ -305,7 +305,7 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	struct uccl_verbs_sent sent = {.buffer = 0};
 	struct ibv_send_wr *wr = &u->tx.wr[i];
 	struct ibv_sge *sge = u->tx.sge[i];
-	bool urgent = t->control == UCCL_TX_CONTROL;
+	bool control = uccl_tx_control_class(t);
 	struct uccl_verbs_sq *q;
 	uint8_t *at;
 	int err;
@@ -313,12 +313,12 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	if (t->kind != UCCL_TX_PACKET || len > u->nic.caps.mtu || !place_valid(u, t->to) ||
 	    (t->queue && (t->queue < UD_QPN_LEAST || t->queue > UD_QPN_MASK)))
 		return -1;
-	q = qp_of(u, urgent, t->label);
+	q = qp_of(u, control, t->label);
 	if (!q)
 		return -1;
 	if (!u->tx.slab.nunused || !uccl_verbs_sq_room(q, u->port.max_qp_wr))
 		return 0;
-	err = uccl_verbs_ah_get(u->tx.ahs, t->to, &u->mark[urgent], u->flows > 1 ? flow_of(u, t->label) : 0,
+	err = uccl_verbs_ah_get(u->tx.ahs, t->to, &u->mark[control], u->flows > 1 ? flow_of(u, t->label) : 0,
 				&sent.ah);
 	if (err)
 		return err == -FI_EAGAIN ? 0 : -1;

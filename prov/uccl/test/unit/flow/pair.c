@@ -390,7 +390,7 @@ static void wire_put(struct pair *p, int from, const struct uccl_tx *tx)
 	k->path = tx->path;
 	k->label = tx->label;
 	k->single = tx->single;
-	k->control = tx->control == UCCL_TX_CONTROL;
+	k->control = uccl_tx_control_class(tx);
 	k->queue = tx->queue;
 	if (tx->kind == UCCL_TX_WRITE) {
 		memcpy(k->data, tx->payload, len);
