@@ -1258,12 +1258,10 @@ static struct uccl_sent *overtaken(bool more)
 	return uccl_sent_at(&tx()->sent, first);
 }
 
-/* Of the last ones nothing later will tell, so the path is asked after the shortest time. PROTOCOL R399 */
-TEST_IN(rack_ask__nothing_waits, NULL, end)
+/* The path of `e` is asked at `due` and not before, and `e` is not lost yet. */
+static void asked_at(const struct uccl_sent *e, uint64_t due)
 {
-	const struct uccl_sent *e = overtaken(false);
 	const struct uccl_path *path = &tx()->paths.list[e->path];
-	uint64_t due = e->sent_ns + tx()->loss.times.min_rtt_ns * 5 / 4;
 
 	assert_int_equal(tx()->loss.rack.at, due);
 	flow_detect(tx(), due - 1);
@@ -1273,22 +1271,24 @@ TEST_IN(rack_ask__nothing_waits, NULL, end)
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 }
 
+/* Of the last ones nothing later will tell, so the path is asked after the shortest time. PROTOCOL R399 */
+TEST_IN(rack_ask__nothing_waits, NULL, end)
+{
+	const struct uccl_sent *e = overtaken(false);
+
+	asked_at(e, e->sent_ns + tx()->loss.times.min_rtt_ns * 5 / 4);
+}
+
 /* While payload waits the path is asked by the round trips of the flow, not by what a few samples of the path say. */
 TEST_IN(rack_ask__more_waits, NULL, end)
 {
 	const struct uccl_sent *e = overtaken(true);
 	struct uccl_path *path = &tx()->paths.list[e->path];
 	const struct uccl_times *t = &tx()->loss.times;
-	uint64_t due = e->sent_ns + t->srtt_ns + 2 * t->rttvar_ns + t->min_rtt_ns / 4;
 
 	path->rttvar_ns = path->srtt_ns / 2;
 	flow_detect(tx(), p.now);
-	assert_int_equal(tx()->loss.rack.at, due);
-	flow_detect(tx(), due - 1);
-	assert_false(path->probe_due);
-	flow_detect(tx(), due);
-	assert_true(path->probe_due);
-	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	asked_at(e, e->sent_ns + t->srtt_ns + 2 * t->rttvar_ns + t->min_rtt_ns / 4);
 }
 
 /*

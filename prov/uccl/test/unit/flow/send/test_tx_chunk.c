@@ -108,7 +108,8 @@ static bool was_quiet(int side, int i)
 	return uccl_path_asks_was_quiet(&path->asks, p.wire[i]->h.pseq);
 }
 
-TEST_IN(tx_single__probe, NULL, end)
+/* A PROBE leaves. Returns its place on the wire. */
+static int probe_leaves(void)
 {
 	int i;
 
@@ -117,13 +118,29 @@ TEST_IN(tx_single__probe, NULL, end)
 	assert_true(pair_pump_one(&p, 0) >= 1);
 	i = pair_find(&p, 1, UCCL_PKT_PROBE);
 	assert_true(i >= 0);
-	assert_true(p.wire[i]->single);
-	assert_false(was_quiet(0, i));
-	/* Its answer need not, and asks for none. */
+	return i;
+}
+
+/* It arrives, and is answered. Returns the answer's place on the wire. */
+static int answer_leaves(void)
+{
+	int i;
+
 	pair_arrive_all(&p, 1);
 	assert_true(pair_pump_one(&p, 1) >= 1);
 	i = pair_find(&p, 0, UCCL_PKT_ACK);
 	assert_true(i >= 0);
+	return i;
+}
+
+TEST_IN(tx_single__probe, NULL, end)
+{
+	int i = probe_leaves();
+
+	assert_true(p.wire[i]->single);
+	assert_false(was_quiet(0, i));
+	/* Its answer need not, and asks for none. */
+	i = answer_leaves();
 	assert_false(p.wire[i]->single);
 	assert_true(was_quiet(1, i));
 }
@@ -131,18 +148,10 @@ TEST_IN(tx_single__probe, NULL, end)
 /* A PROBE keeps the order of payload on its path, or its answer proves nothing. Other control packets need no order. */
 TEST_IN(tx_control__probe_with_payload, NULL, end)
 {
-	int i;
+	int i = probe_leaves();
 
-	start(pair_trains());
-	uccl_flow_keepalive(&p.side[0].f, p.now);
-	assert_true(pair_pump_one(&p, 0) >= 1);
-	i = pair_find(&p, 1, UCCL_PKT_PROBE);
-	assert_true(i >= 0);
 	assert_false(p.wire[i]->control);
-	pair_arrive_all(&p, 1);
-	assert_true(pair_pump_one(&p, 1) >= 1);
-	i = pair_find(&p, 0, UCCL_PKT_ACK);
-	assert_true(i >= 0);
+	i = answer_leaves();
 	assert_true(p.wire[i]->control);
 }
 
