@@ -280,11 +280,13 @@ static void trial_next(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uin
 	t->path = path;
 }
 
-/* Has this rail a path in service, within the budget of 5-tuples? */
+/* Has this rail a path in service, within the budget of 5-tuples? A rail alone always serves. */
 static bool rail_serves(const struct uccl_paths *s, uint8_t rail)
 {
 	uint16_t n = 0;
 
+	if (s->rails.n == 1)
+		return true;
 	for (uint16_t i = 0; i < s->n && n < s->tuples.width; i++) {
 		if (!uccl_path_usable(&s->list[i]))
 			continue;
@@ -300,7 +302,7 @@ static void trial_begin(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, ui
 {
 	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
 
-	if (t->at || s->rails.n == 1 || rail_serves(s, s->list[path].rail))
+	if (t->at || rail_serves(s, s->list[path].rail))
 		return;
 	t->since_ns = now;
 	trial_next(s, path, rto_ns, now);
@@ -413,7 +415,7 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 			if (p->strikes)
 				p->strikes--;
 		}
-		if (s->rails.trial[p->rail].at || (s->rails.n > 1 && !rail_serves(s, p->rail)))
+		if (s->rails.trial[p->rail].at || !rail_serves(s, p->rail))
 			rail_returns(s, p->rail, arrived);
 		path_state(s, p, UCCL_PATH_ACTIVE, 0, arrived);
 		uccl_paths_refresh(s);

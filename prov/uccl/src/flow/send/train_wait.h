@@ -30,7 +30,7 @@
 #define UCCL_TRAIN_ROUNDS 128
 /* So many more samples must have waited than have not. */
 #define UCCL_TRAIN_WAITS 32
-/* A lost byte counts as much as so many that came. */
+/* One lost byte is made up for by this many bytes that came. */
 #define UCCL_TRAIN_LOST 64
 /* So many losses of whole packets count as proof, if nothing came between. */
 #define UCCL_TRAIN_LOST_MOST 32
@@ -84,7 +84,10 @@ static inline uint32_t uccl_train_wait_bytes(const struct uccl_train_wait *w, ui
  * become short. PROTOCOL R380
  */
 bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t more_ns, uint64_t now);
-/* Of packets of `each` bytes one of a train is lost, with so many bytes. Does that make trains short? PROTOCOL R381 */
+/*
+ * A packet of a train is lost: `bytes` of payload, where a whole packet has `each`. Returns whether trains become
+ * short. PROTOCOL R381
+ */
 bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now);
 /* So many bytes came. Returns whether long trains are tried again: a path may have another least RTT now. */
 bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t now);

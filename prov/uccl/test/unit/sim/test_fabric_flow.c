@@ -256,7 +256,10 @@ TEST(close__in_the_middle)
 	assert_int_not_equal(uccl_fab_play_run(&p, NULL), 0);
 }
 
-/* One host sends to another; with seeds 1 to 3 it takes less than so many % over the ideal: 5.3 are headers. */
+/*
+ * One host sends to another, with seeds 1 to 3. It takes less than `most` per cent over the ideal, of which 5.3 are
+ * headers, and sends less than `again` per cent again.
+ */
 static void over_most(const char *set, double most, double again)
 {
 	double v[UCCL_FAB_FIGURES];
