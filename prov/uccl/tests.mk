@@ -124,6 +124,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/engine/conn/test_drain \
 	prov/uccl/test/unit/engine/conn/test_handshake \
 	prov/uccl/test/unit/engine/conn/test_liveness \
+	prov/uccl/test/unit/engine/conn/test_open \
 	prov/uccl/test/unit/engine/conn/test_silence \
 	prov/uccl/test/unit/engine/loop/test_calls \
 	prov/uccl/test/unit/engine/loop/test_engine_rx \

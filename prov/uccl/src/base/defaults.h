@@ -20,6 +20,7 @@
  */
 #define UCCL_HOST_TUPLES 24576
 #define UCCL_UDP_PATHS 64	 /* each takes a socket when it is first used */
+#define UCCL_HOST_PATHS 4	 /* to a peer on this host: no network has routes, and few sockets stay cached */
 #define UCCL_UDP_LABELS 512	 /* ports to send from */
 #define UCCL_UDP_DELAY_US 500	 /* a normal delay: the schedulers of two hosts cause it, not queues */
 #define UCCL_UDP_RTO_MIN_US 4000

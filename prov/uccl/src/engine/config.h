@@ -23,6 +23,9 @@ struct uccl_config {
 	bool keyless;			/* accept connects that do not know our key */
 	uint8_t security;		/* enum uccl_security of flow/wire/seal.h */
 	bool fifo_paths;		/* operator's word: a path never reorders (order of FI_UCCL_PATHS) */
+	/* For peers that no network separates from this endpoint. PROTOCOL R395 */
+	bool host_cc, host_credit;	/* cc and credit apply to them, too; else these peers have none */
+	uint16_t host_paths;		/* most paths to such a peer */
 };
 
 void uccl_config_default(struct uccl_config *c);

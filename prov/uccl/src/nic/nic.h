@@ -135,6 +135,11 @@ struct uccl_nic_ops {
 	 * heard of, which is at most the result and may be wrong.
 	 */
 	uint32_t (*path_mtu)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known);
+	/*
+	 * Does what goes to this address stay in the kernel of this host? Then only the queue of its receiver can be
+	 * full. NULL: no.
+	 */
+	bool (*same_host)(struct uccl_nic *nic, const struct uccl_nic_addr *to);
 	/* The number of packets of `bytes` that the receive queue holds for sure; NULL: caps.rx_slots. */
 	uint32_t (*slots)(struct uccl_nic *nic, uint32_t bytes);
 	/*

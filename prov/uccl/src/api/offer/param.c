@@ -581,6 +581,10 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
 	c->path = p->path;
 	c->credit = p->credit;
 	c->paths = p->paths;
+	/* What somebody sets is for all peers. */
+	c->host_cc = strcmp(p->cc, UCCL_UDP_CC);
+	c->host_credit = strcmp(p->credit, UCCL_UDP_CREDIT);
+	c->host_paths = p->paths == UCCL_UDP_PATHS ? UCCL_HOST_PATHS : p->paths;
 	c->chunk_bytes = p->chunk_bytes;
 	c->eager_bytes = p->eager_bytes;
 	c->inject_bytes = p->inject_bytes;

@@ -7,6 +7,23 @@
 #include "base/units.h"
 #include "engine/impl.h"
 
+/*
+ * Between this endpoint and a peer on its host is only the peer's receive queue, and slots limit what that holds: there
+ * is no rate to find, and no other queue to spare. PROTOCOL R395
+ */
+static void conn_on_host(const struct conn *c, struct uccl_flow_cfg *cfg)
+{
+	const struct uccl_engine *e = c->e;
+
+	if (!e->nic->ops->same_host || !e->nic->ops->same_host(e->nic, &c->peer.addr.nic))
+		return;
+	if (!e->cfg.host_cc)
+		cfg->policy.cc = uccl_cc_find("none");
+	if (!e->cfg.host_credit)
+		cfg->policy.credit = uccl_credit_find("none");
+	cfg->paths_tx = (uint16_t)uccl_min(cfg->paths_tx, e->cfg.host_paths);
+}
+
 /* Both sides know what they need: make the flow. */
 static int conn_opened(struct conn *c, uint64_t now)
 {
@@ -71,6 +88,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	};
 	int rc;
 
+	conn_on_host(c, &cfg);
 	conn_slots_fit(c, mtu);
 	cfg.slots_rx = (uint16_t)c->slots.grant.slots;
 	cfg.trace_peer = c->opened.number = ++e->numbered;
@@ -94,7 +112,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		return rc;
 	c->peer.flow.timer.at = UCCL_NEVER;
 	/* PROTOCOL R188 */
-	c->opened.ect = caps->marks && t->marks && e->cc->marks;
+	c->opened.ect = caps->marks && t->marks && cfg.policy.cc->marks;
 	c->opened.places = c->hs.mine.rails && t->rails;
 	c->peer.short_stripes = t->short_stripes;
 	c->peer.aborts = t->aborts;

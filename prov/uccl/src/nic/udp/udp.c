@@ -57,6 +57,11 @@ static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *t
 	return most;
 }
 
+static bool udp_same_host(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+{
+	return !memcmp(udp_of(nic)->self.ip, to->ip, sizeof(to->ip));
+}
+
 static uint32_t slots_of(uint64_t granted, uint32_t bytes)
 {
 	return (uint32_t)uccl_max(granted / uccl_slot_bytes(bytes), 2);
@@ -177,6 +182,7 @@ static const struct uccl_nic_ops udp_ops = {
 	.tx = uccl_udp_tx,
 	.rx = uccl_udp_rx,
 	.path_mtu = udp_path_mtu,
+	.same_host = udp_same_host,
 	.slots = udp_slots,
 	.connect = udp_connect,
 	.disconnect = udp_disconnect,

@@ -296,6 +296,13 @@ static uint32_t xdp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *t
 	return most;
 }
 
+static bool xdp_same_host(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+{
+	struct xdp *x = xdp_of(nic);
+
+	return x->inner->ops->same_host(x->inner, to);
+}
+
 static uint32_t xdp_slots(struct uccl_nic *nic, uint32_t bytes)
 {
 	struct xdp *x = xdp_of(nic);
@@ -486,6 +493,7 @@ static const struct uccl_nic_ops xdp_ops = {
 	.tx = xdp_tx,
 	.rx = xdp_rx,
 	.path_mtu = xdp_path_mtu,
+	.same_host = xdp_same_host,
 	.slots = xdp_slots,
 	.connect = xdp_connect,
 	.disconnect = xdp_disconnect,

@@ -339,6 +339,12 @@ static void nic_close(struct uccl_nic *nic)
 	free(n);
 }
 
+static bool nic_same_host(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+{
+	(void)to;
+	return ((struct lan_nic *)nic)->lan->one_host;
+}
+
 static const struct uccl_nic_ops packet_ops = {
 	.name = "lan",
 	.tx = nic_tx,
@@ -347,6 +353,7 @@ static const struct uccl_nic_ops packet_ops = {
 	.disconnect = nic_disconnect,
 	.alive = nic_alive,
 	.held = nic_held,
+	.same_host = nic_same_host,
 	.addr = nic_addr,
 	.close = nic_close,
 };

@@ -117,6 +117,7 @@ struct lan {
 	bool find_mtu;	    /* likewise: the way may carry less */
 	bool marks;	    /* likewise: they tell of marks, which the network gives to all that may be marked */
 	bool two_way;	    /* likewise: label 0 is the port at which they receive */
+	bool one_host;	    /* their NICs say that all are on one host */
 	bool nat;	    /* node 0 is seen at another address, and reached there only */
 	bool older;	    /* strangers know of no grant of 0 */
 	uint64_t packets;   /* sent so far */
