@@ -16,6 +16,7 @@
 #define REPORT_LINE 1024
 
 unsigned int conf_factor = 1;
+double conf_margin = 50;
 static const char *provider = "uccl";
 static int reason_fd = -1;
 
@@ -104,11 +105,13 @@ int conf_main(int argc, char **argv, const struct conf_case *cases, unsigned int
 	unsigned int passed = 0, failed = 0;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "p:n:")) != -1) {
+	while ((opt = getopt(argc, argv, "p:n:m:")) != -1) {
 		if (opt == 'p')
 			provider = optarg;
 		else if (opt == 'n' && atoi(optarg) > 0)
 			conf_factor = (unsigned int)atoi(optarg);
+		else if (opt == 'm' && atof(optarg) > 0)
+			conf_margin = atof(optarg);
 		else
 			return 2;
 	}

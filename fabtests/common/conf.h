@@ -4,10 +4,11 @@
  * environment, between two endpoints on one host, and ends within a time. Of the provider they know libfabric's API
  * alone, and the variables of its manual.
  *
- *   PROGRAM [-p PROVIDER] [-n FACTOR] [CASE...]
+ *   PROGRAM [-p PROVIDER] [-n FACTOR] [-m MARGIN] [CASE...]
  *
  *   -p   the provider (uccl)
  *   -n   multiplies the number of messages (1)
+ *   -m   how far limits of time may be missed on a busy machine (50)
  *
  * Each case prints "pass CASE" or "FAIL CASE: reason", the program "N passed, N failed"; the status is 1 if a case failed.
  */
@@ -36,8 +37,9 @@ struct conf_case {
 };
 int conf_main(int argc, char **argv, const struct conf_case *cases, unsigned int n);
 
-/* The factor of -n. */
+/* The factor of -n, and the margin of -m. */
 extern unsigned int conf_factor;
+extern double conf_margin;
 
 /* End the case with a reason. */
 void conf_fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));

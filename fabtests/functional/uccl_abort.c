@@ -6,7 +6,7 @@
 #include <rdma/fi_ext_uccl.h>
 #include <signal.h>
 #include <stdio.h>
-
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -38,48 +38,82 @@ static void some_rounds(struct conf_pair *p)
 	}
 }
 
-/* How long it took from fi_cancel to the end, in milliseconds. */
-#define MS_MAX 5000
-static uint32_t took_ms[MS_MAX + 1], took_n;
+/* How long each took from fi_cancel to its end, in microseconds. */
+#define TOOK_MAX (1u << 20)
+#define TOOK_MOST_US 5000000
+static uint32_t took_us[TOOK_MAX], took_n;
 
-static uint64_t clock_ms(void)
+static uint64_t clock_us(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void took(uint64_t ms)
+static void took(uint64_t us)
 {
-	conf_check(ms < MS_MAX, "an operation that was taken back did not end for %d ms", MS_MAX);
-	took_ms[ms]++;
-	took_n++;
+	conf_check(us < TOOK_MOST_US, "an operation that was taken back did not end for %u s", TOOK_MOST_US / 1000000);
+	if (took_n < TOOK_MAX)
+		took_us[took_n++] = (uint32_t)us;
 }
 
-/* Milliseconds within which `permille` of 1000 operations ended. */
-static unsigned int took_within(uint32_t permille)
+static int us_order(const void *a, const void *b)
 {
-	uint64_t seen = 0;
-	unsigned int ms = 0;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	while (ms < MS_MAX && (seen += took_ms[ms]) * 1000 < (uint64_t)took_n * permille)
-		ms++;
-	return ms;
+	return x < y ? -1 : x > y;
+}
+
+/* Microseconds within which `permille` of 1000 operations ended; they are sorted. */
+static uint32_t took_within(uint32_t permille)
+{
+	return took_us[(uint64_t)(took_n - 1) * permille / 1000];
+}
+
+/*
+ * What 99 % may take: 2 RTT + 1 ms with a peer that makes progress, 1 s with a silent one; -m multiplies the first one,
+ * for a busy machine, and adds 20 ms each to the second one. A round trip is what a small message and its answer took,
+ * in the median, on the same machine at the same time.
+ */
+#define PINGS 51
+#define SILENT_US 1000000
+static uint32_t bound_us = UINT32_MAX;
+
+static void bound_silent(void)
+{
+	bound_us = (uint32_t)(SILENT_US + conf_margin * 20000);
+}
+
+static void bound_living(struct conf_pair *p)
+{
+	uint32_t us[PINGS];
+
+	for (uint32_t i = 0; i < PINGS; i++) {
+		uint64_t began = clock_us();
+
+		conf_pair_talk(p, 8, 1000 + i);
+		us[i] = (uint32_t)(clock_us() - began);
+	}
+	qsort(us, PINGS, sizeof(*us), us_order);
+	bound_us = (uint32_t)(conf_margin * (2.0 * us[PINGS / 2] + 1000));
 }
 
 /* Take it back; it ends once, with success or FI_ECANCELED. */
 static bool took_back(struct conf_pair *p, struct conf_op *op)
 {
 	uint64_t began;
+	bool ended;
 	ssize_t rc;
 
 	conf_poll(&p->a);
-	began = clock_ms();
+	ended = op->done;
+	began = clock_us();
 	rc = fi_cancel(&p->a.ep->fid, op);
 	conf_check(!rc || rc == -FI_ENOENT, "fi_cancel: %s", fi_strerror((int)-rc));
 	conf_wait(&p->a, &p->b, op);
-	took(clock_ms() - began);
+	if (!ended)
+		took(clock_us() - began);
 	conf_check(!op->err || op->err == FI_ECANCELED, "it ended with: %s", fi_strerror(op->err));
 	taken += op->err != 0;
 	complete += !op->err;
@@ -92,16 +126,19 @@ static void poisoned(const char *what, size_t len)
 		conf_check(dst[i] == POISON, "%s: byte %zu was written later", what, i);
 }
 
-/* Both happened: else nothing was tried. */
+/* Both happened, else nothing was tried; and in time. */
 static void both(void)
 {
 	conf_check(taken > ROUNDS / 50 && complete, "%llu taken back, %llu complete", (unsigned long long)taken,
 		   (unsigned long long)complete);
-	if (took_n)
-		printf("     %llu taken back, %llu complete; half ended within %u ms, 99 %% within %u ms, all within %u ms\n",
-		       (unsigned long long)taken, (unsigned long long)complete, took_within(500), took_within(990),
-		       took_within(1000));
+	if (!took_n)
+		return;
+	qsort(took_us, took_n, sizeof(*took_us), us_order);
+	printf("     taken=%llu complete=%llu p50_us=%u p99_us=%u max_us=%u bound_us=%u\n", (unsigned long long)taken,
+	       (unsigned long long)complete, took_within(500), took_within(990), took_within(1000), bound_us);
 	fflush(stdout);
+	conf_check(took_within(990) <= bound_us, "99 %% ended within %u us, more than %u (-m %g)", took_within(990),
+		   bound_us, conf_margin);
 }
 
 static void sends(void)
@@ -109,7 +146,7 @@ static void sends(void)
 	struct conf_pair p;
 
 	conf_pair_open(&p, NULL);
-	conf_pair_talk(&p, 1000, 1);
+	bound_living(&p);
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		struct conf_op send = {0}, recv = {0};
 		size_t len = sizes[i % SIZES];
@@ -153,6 +190,7 @@ static void remote_memory(void)
 	uint64_t base;
 
 	conf_pair_open(&p, NULL);
+	bound_living(&p);
 	mr = conf_region(&p, dst, sizeof(dst), FI_REMOTE_WRITE | FI_REMOTE_READ, &base);
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		size_t len = sizes[i % SIZES];
@@ -320,7 +358,7 @@ static void process_start(struct process *p)
 /* All of them are taken back at once, and end in time, each once. */
 static void all_end(struct conf_ep *e, struct conf_op *ops, bool stopped)
 {
-	uint64_t began = clock_ms();
+	uint64_t began = clock_us();
 
 	for (unsigned int i = 0; i < AT_ONCE; i++) {
 		ssize_t rc = fi_cancel(&e->ep->fid, &ops[i]);
@@ -329,7 +367,7 @@ static void all_end(struct conf_ep *e, struct conf_op *ops, bool stopped)
 	}
 	for (unsigned int i = 0; i < AT_ONCE; i++) {
 		conf_wait(e, NULL, &ops[i]);
-		took(clock_ms() - began);
+		took(clock_us() - began);
 		conf_check(!ops[i].err || ops[i].err == FI_ECANCELED || !stopped, "it ended with: %s",
 			   fi_strerror(ops[i].err));
 		taken += ops[i].err != 0;
@@ -366,6 +404,7 @@ static void process_case(bool stopped)
 	conf_net_open(&net, conf_hints());
 	conf_ep_open(&e, &net);
 	to = conf_insert(&e, name);
+	bound_silent();
 	for (uint32_t round = 0; round < 3 * conf_factor; round++) {
 		for (uint32_t i = 0; i < AT_ONCE; i++) {
 			uint32_t len = 1 + random_below(EACH), key = round * AT_ONCE + i;
@@ -385,7 +424,7 @@ static void process_case(bool stopped)
 		memset(many, 0xee, sizeof(many));
 		kill(p.pid, SIGCONT);
 		/* What was under way, and the ABORT behind it, is said now. */
-		for (uint64_t until = clock_ms() + 100; clock_ms() < until;)
+		for (uint64_t until = clock_us() + 100000; clock_us() < until;)
 			conf_progress(&e);
 	}
 	close(p.down);
@@ -405,6 +444,185 @@ static void killed(void)
 	process_case(false);
 }
 
+/*
+ * Many at once, of one kind. They are posted, taken back and waited for together. What one that was taken back could
+ * have written to is looked at ten seconds later, before its place is used next.
+ */
+#define BULK 64
+#define BULK_LEN 65536u
+#define BULK_PLACES 16
+#define BULK_BATCHES (4 * conf_factor)
+#define LOOK_US (conf_factor > 1 ? 10000000 : 200000)
+
+enum bulk_kind { BULK_SENDS, BULK_WRITES, BULK_READS };
+
+static struct bulk_place {
+	uint64_t quiet_us; /* since then nothing may come; 0: nobody uses it */
+	bool back[BULK];
+	uint8_t mem[BULK][BULK_LEN];
+} places[BULK_PLACES];
+
+static uint8_t from[BULK][BULK_LEN];
+
+static size_t bulk_len(uint32_t key)
+{
+	static const size_t lens[] = {900, 5000, 20000, BULK_LEN, BULK_LEN};
+
+	return lens[key % (sizeof(lens) / sizeof(*lens))];
+}
+
+/* The second look. */
+static void bulk_look(struct conf_pair *p, struct bulk_place *at)
+{
+	if (!at->quiet_us)
+		return;
+	while (clock_us() < at->quiet_us + LOOK_US) {
+		conf_progress(&p->a);
+		conf_progress(&p->b);
+	}
+	for (unsigned int i = 0; i < BULK; i++)
+		for (size_t k = 0; at->back[i] && k < BULK_LEN; k++)
+			conf_check(at->mem[i][k] == POISON, "byte %zu was written later", k);
+	at->quiet_us = 0;
+}
+
+static void bulk_post(struct conf_pair *p, enum bulk_kind kind, struct bulk_place *at, unsigned int i, size_t len,
+		      uint64_t base, uint64_t rkey, struct conf_op *op)
+{
+	uint8_t *to = at->mem[i];
+
+	if (kind == BULK_SENDS)
+		conf_post(&p->a, &p->b, fi_tsend(p->a.ep, from[i], len, NULL, p->to_b, i, op));
+	else if (kind == BULK_WRITES)
+		conf_post(&p->a, &p->b,
+			  fi_write(p->a.ep, from[i], len, NULL, p->to_b, base + (uint64_t)(to - (uint8_t *)places), rkey,
+				   op));
+	else
+		conf_post(&p->a, &p->b,
+			  fi_read(p->a.ep, to, len, NULL, p->to_b, base + (uint64_t)(from[i] - from[0]), rkey, op));
+}
+
+/* All of them are taken back; each ends once. */
+static void bulk_take(struct conf_pair *p, struct conf_op *ops)
+{
+	uint64_t began[BULK];
+	bool ended[BULK];
+	unsigned int left = 0;
+
+	for (unsigned int i = 0; i < BULK; i++) {
+		ssize_t rc;
+
+		ended[i] = ops[i].done;
+		began[i] = clock_us();
+		rc = ended[i] ? 0 : fi_cancel(&p->a.ep->fid, &ops[i]);
+		conf_check(!rc || rc == -FI_ENOENT, "fi_cancel: %s", fi_strerror((int)-rc));
+		left += !ended[i];
+	}
+	while (left) {
+		conf_progress(&p->a);
+		conf_progress(&p->b);
+		for (unsigned int i = 0; i < BULK; i++)
+			if (!ended[i] && ops[i].done) {
+				ended[i] = true;
+				left--;
+				took(clock_us() - began[i]);
+			}
+	}
+}
+
+static void bulk_batch(struct conf_pair *p, enum bulk_kind kind, uint32_t batch, uint64_t base, uint64_t rkey)
+{
+	static struct conf_op ops[BULK], recvs[BULK];
+	struct bulk_place *at = &places[batch % BULK_PLACES];
+	bool posted[BULK];
+
+	bulk_look(p, at);
+	memset(at->mem, POISON, sizeof(at->mem));
+	for (unsigned int i = 0; i < BULK; i++) {
+		size_t len = bulk_len(batch + i);
+
+		ops[i] = recvs[i] = (struct conf_op){0};
+		conf_fill(from[i], len, batch + i);
+		posted[i] = kind == BULK_SENDS && random_below(2);
+		if (posted[i])
+			conf_post(&p->b, &p->a,
+				  fi_trecv(p->b.ep, at->mem[i], BULK_LEN, NULL, FI_ADDR_UNSPEC, i, 0, &recvs[i]));
+		bulk_post(p, kind, at, i, len, base, rkey, &ops[i]);
+	}
+	for (uint32_t n = random_below(4) ? random_below(3) : random_below(40); n; n--) {
+		conf_poll(&p->a);
+		conf_poll(&p->b);
+	}
+	bulk_take(p, ops);
+	for (unsigned int i = 0; i < BULK; i++) {
+		struct conf_op *recv = &recvs[i];
+
+		at->back[i] = ops[i].err;
+		conf_check(!ops[i].err || ops[i].err == FI_ECANCELED, "it ended with: %s", fi_strerror(ops[i].err));
+		taken += ops[i].err != 0;
+		complete += !ops[i].err;
+		if (kind == BULK_SENDS && !at->back[i] && !posted[i])
+			conf_post(&p->b, &p->a,
+				  fi_trecv(p->b.ep, at->mem[i], BULK_LEN, NULL, FI_ADDR_UNSPEC, i, 0, recv));
+		if (kind == BULK_SENDS && !at->back[i])
+			conf_wait_good(&p->b, &p->a, recv);
+		conf_check(!recv->err || recv->err == FI_ECANCELED, "a receive ended with: %s", fi_strerror(recv->err));
+		if (posted[i] && !recv->done) {
+			conf_good(fi_cancel(&p->b.ep->fid, recv), "fi_cancel of a receive");
+			conf_wait(&p->b, &p->a, recv);
+		}
+		conf_check(at->back[i] || conf_same(at->mem[i], bulk_len(batch + i), batch + i),
+			   "operation %u of batch %u is wrong", i, batch);
+		if (at->back[i])
+			memset(at->mem[i], POISON, BULK_LEN);
+	}
+	memset(from, 0xee, sizeof(from));
+	at->quiet_us = clock_us();
+}
+
+static void bulk(enum bulk_kind kind)
+{
+	struct fid_mr *mr = NULL;
+	struct conf_pair p;
+	uint64_t base = 0, rkey = 0;
+
+	conf_pair_open(&p, NULL);
+	bound_living(&p);
+	if (kind != BULK_SENDS) {
+		mr = conf_region(&p, kind == BULK_WRITES ? (void *)places : from,
+				 kind == BULK_WRITES ? sizeof(places) : sizeof(from), FI_REMOTE_WRITE | FI_REMOTE_READ,
+				 &base);
+		rkey = fi_mr_key(mr);
+	}
+	for (uint32_t i = 0; i < BULK_BATCHES; i++) {
+		bulk_batch(&p, kind, i, base, rkey);
+		/* In the first one queue pairs and lanes are made. */
+		took_n = i ? took_n : 0;
+	}
+	for (unsigned int i = 0; i < BULK_PLACES; i++)
+		bulk_look(&p, &places[i]);
+	if (mr)
+		conf_good(fi_close(&mr->fid), "fi_close region");
+	conf_pair_talk(&p, 100000, 2);
+	conf_pair_close(&p);
+	both();
+}
+
+static void bulk_sends(void)
+{
+	bulk(BULK_SENDS);
+}
+
+static void bulk_writes(void)
+{
+	bulk(BULK_WRITES);
+}
+
+static void bulk_reads(void)
+{
+	bulk(BULK_READS);
+}
+
 #define SMALL "FI_UCCL_MTU=1450"
 
 static const struct conf_case cases[] = {
@@ -416,6 +634,12 @@ static const struct conf_case cases[] = {
 	{"rma", NULL, remote_memory},
 	{"rma-drop-5", SMALL " FI_UCCL_FAULT=drop=0.05", remote_memory},
 	{"rma-lanes", "FI_UCCL_LANES=2", remote_memory},
+	{"bulk-sends", NULL, bulk_sends},
+	{"bulk-writes", NULL, bulk_writes},
+	{"bulk-reads", NULL, bulk_reads},
+	{"bulk-sends-lanes", "FI_UCCL_LANES=2", bulk_sends},
+	{"bulk-writes-lanes", "FI_UCCL_LANES=2", bulk_writes},
+	{"bulk-reads-lanes", "FI_UCCL_LANES=2", bulk_reads},
 	{"stopped", NULL, stopped},
 	{"stopped-lanes", "FI_UCCL_LANES=2", stopped},
 	{"killed", NULL, killed},
