@@ -53,6 +53,7 @@ void engine_identity_init(struct engine_identity *s, const struct uccl_engine_at
 	token_top(s);
 	nic_guard(s, attr->nic);
 	s->listener.two_way = attr->nic->caps.two_way;
+	s->listener.rails = attr->nic->caps.rails;
 	s->listener.keyless = attr->config->keyless;
 	s->listener.security = attr->config->security;
 }

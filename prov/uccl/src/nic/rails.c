@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Several NICs as one: packets go over all of them, and when one has no link over those that have. The first of them
- * is where peers know the endpoint; where it is on the others, connected sides tell each other. Direct writes go over
- * that one, as registrations belong to a NIC; rails without them (sockets) send packets only.
+ * is where peers know the endpoint; where it is on the others, connected sides tell each other. Of sockets the first
+ * address tells the second one, so that a connection begins over either (R379, R390). Direct writes go over the first
+ * one, as registrations belong to a NIC; rails without them (sockets) send packets only.
  *
  * A label is one of a rail: l % n is the rail, l / n the label there. So the flow above sees paths like any others, and
  * leaves those that die, whichever end of them it was. Rail i of one side talks to rail i of the other.
@@ -71,7 +72,23 @@ static struct rails *rails_of(struct uccl_nic *nic)
 
 static bool usable(const struct rails *r, const struct rails_peer *peer, int i)
 {
-	return r->link[i] == UCCL_LINK_UP && (!i || (peer && peer->known[i]));
+	return r->link[i] == UCCL_LINK_UP && (!i || peer->known[i]);
+}
+
+/* Before there is a connection: the rail that is answered, or the two that the address tells, in turn. PROTOCOL R390 */
+static int rail_first(const struct rails *r, const struct uccl_tx *t)
+{
+	struct uccl_nic_addr second;
+	int rail = t->label % r->n;
+
+	if (r->writes)
+		return 0;
+	if (t->answer)
+		return rail;
+	if (!uccl_nic_addr_second(t->to, &second))
+		return 0;
+	rail &= 1;
+	return r->link[rail] == UCCL_LINK_UP ? rail : !rail;
 }
 
 /* The rail of a packet: its label's, or else any that can be used; the first if there is none. */
@@ -81,6 +98,8 @@ static int rail_of(const struct rails *r, const struct uccl_tx *t)
 
 	if (t->kind == UCCL_TX_WRITE)
 		return 0;
+	if (!peer)
+		return rail_first(r, t);
 	for (int i = 0; i < r->n; i++)
 		if (usable(r, peer, (t->label + i) % r->n))
 			return (t->label + i) % r->n;
@@ -90,6 +109,7 @@ static int rail_of(const struct rails *r, const struct uccl_tx *t)
 /* Entries v[0..n) are of one rail: as it knows them. What it does not take is as it was. */
 static int rail_tx(struct rails *r, int rail, struct uccl_tx *v, int n)
 {
+	struct uccl_nic_addr second[TX_RUN];
 	struct uccl_nic_peer *peer[TX_RUN];
 	const struct uccl_nic_addr *to[TX_RUN];
 	uint16_t label[TX_RUN];
@@ -108,8 +128,10 @@ static int rail_tx(struct rails *r, int rail, struct uccl_tx *v, int n)
 			v[i].mr = ((const struct rails_source *)mr[i])->of[rail];
 		v[i].label = (uint16_t)(v[i].label / r->n % r->rail[rail]->caps.labels);
 		v[i].peer = p && !rail ? p->inner : NULL;
-		if (rail)
+		if (rail && p)
 			v[i].to = &p->place[rail];
+		else if (rail && !v[i].answer && uccl_nic_addr_second(to[i], &second[i]))
+			v[i].to = &second[i];
 	}
 	k = r->rail[rail]->ops->tx(r->rail[rail], v, n);
 	for (i = 0; i < n; i++) {
@@ -178,6 +200,7 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 		r->reported = (enum uccl_link)v->imm;
 		return true;
 	case UCCL_RX_PACKET:
+		v->rail = (uint8_t)rail;
 		if (rail)
 			HASH_FIND(hh, r->aliases, v->src.ip, sizeof(v->src.ip), alias);
 		if (alias)
@@ -257,32 +280,6 @@ static uint64_t rails_expiry(struct uccl_nic *nic)
 
 /* Peers. */
 
-static int rails_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
-			 struct uccl_nic_peer **out)
-{
-	struct rails *r = rails_of(nic);
-	struct rails_peer *p = calloc(1, sizeof(*p));
-	int rc;
-
-	if (!p)
-		return -FI_ENOMEM;
-	p->place[0] = *to;
-	p->id = id;
-	rc = r->rail[0]->ops->connect(r->rail[0], to, id, paths, &p->inner);
-	if (rc) {
-		free(p);
-		return rc;
-	}
-	HASH_ADD(hh, r->peers, id, sizeof(p->id), p);
-	if (!p->hh.tbl) {
-		r->rail[0]->ops->disconnect(r->rail[0], p->inner);
-		free(p);
-		return -FI_ENOMEM;
-	}
-	*out = (struct uccl_nic_peer *)p;
-	return 0;
-}
-
 static struct rails_alias *alias_find(struct rails *r, const struct uccl_nic_addr *place)
 {
 	struct rails_alias *a;
@@ -322,14 +319,49 @@ static bool alias_get(struct rails *r, const struct rails_peer *p, int rail)
 	return true;
 }
 
+static void aliases_put(struct rails *r, struct rails_peer *p)
+{
+	for (int i = 1; i < r->n; i++)
+		if (p->known[i])
+			alias_put(r, alias_find(r, &p->place[i]));
+}
+
+static int rails_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+			 struct uccl_nic_peer **out)
+{
+	struct rails *r = rails_of(nic);
+	struct rails_peer *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -FI_ENOMEM;
+	p->place[0] = *to;
+	p->id = id;
+	if (!r->writes && uccl_nic_addr_second(to, &p->place[1]))
+		p->known[1] = alias_get(r, p, 1);
+	rc = r->rail[0]->ops->connect(r->rail[0], to, id, paths, &p->inner);
+	if (rc) {
+		aliases_put(r, p);
+		free(p);
+		return rc;
+	}
+	HASH_ADD(hh, r->peers, id, sizeof(p->id), p);
+	if (!p->hh.tbl) {
+		r->rail[0]->ops->disconnect(r->rail[0], p->inner);
+		aliases_put(r, p);
+		free(p);
+		return -FI_ENOMEM;
+	}
+	*out = (struct uccl_nic_peer *)p;
+	return 0;
+}
+
 static void rails_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 {
 	struct rails_peer *p = (struct rails_peer *)peer;
 	struct rails *r = rails_of(nic);
 
-	for (int i = 1; i < r->n; i++)
-		if (p->known[i])
-			alias_put(r, alias_find(r, &p->place[i]));
+	aliases_put(r, p);
 	r->rail[0]->ops->disconnect(r->rail[0], p->inner);
 	HASH_DEL(r->peers, p);
 	free(p);
@@ -424,6 +456,9 @@ static void places_take(struct rails *r, struct rails_peer *p, const uint8_t *bu
 		p->told |= (uint8_t)(1u << i);
 		if (i >= r->n)
 			continue;
+		/* Its address told where the second one is: what the peer says now counts. */
+		if (p->known[i])
+			alias_put(r, alias_find(r, &p->place[i]));
 		p->place[i].port = uccl_get16(buf + at + 2);
 		p->place[i].scope = uccl_get32(buf + at + 4);
 		p->place[i].pad = uccl_get16(buf + at + 8);
@@ -583,8 +618,14 @@ static uint64_t rails_backlog(struct uccl_nic *nic)
 static void rails_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
 	struct rails *r = rails_of(nic);
+	struct uccl_nic_addr second;
 
 	r->rail[0]->ops->addr(r->rail[0], out);
+	if (r->writes)
+		return;
+	/* PROTOCOL R379 */
+	r->rail[1]->ops->addr(r->rail[1], &second);
+	uccl_nic_addr_tell(out, &second);
 }
 
 static void rails_close(struct uccl_nic *nic)

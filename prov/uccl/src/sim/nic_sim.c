@@ -239,6 +239,7 @@ static void packet_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 	}
 	e.rx.kind = UCCL_RX_PACKET;
 	e.rx.marked = p->marked;
+	e.rx.rail = s->net->cfg.rails ? (uint8_t)(p->label % s->net->cfg.routes) : 0;
 	entry_source(&e, p, (uint16_t)(LABEL_PORT + p->label));
 	e.rx.data = p->data;
 	if (!queue_push(s, &e)) {

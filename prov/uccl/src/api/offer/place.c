@@ -254,6 +254,7 @@ int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *att
 {
 	struct uccl_nic_attr one = *attr;
 	struct uccl_nic *rail[UCCL_RAILS_MAX];
+	struct uccl_nic_addr first;
 	char name[UCCL_IFADDR_NAME];
 	int n = 0, rc = 0;
 
@@ -263,9 +264,18 @@ int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *att
 	for (const char *s = attr->ifname; *s && !rc; s += rail_len(s) + (s[rail_len(s)] == '+')) {
 		snprintf(name, sizeof(name), "%.*s", (int)rail_len(s), s);
 		rc = n < UCCL_RAILS_MAX ? rail_open(p, &one, &rail[n]) : -FI_EINVAL;
+		if (rc == -FI_EADDRINUSE && n) {
+			one.bind.port = 0;
+			rc = rail_open(p, &one, &rail[n]);
+		}
 		n += !rc;
 		/* The address that was asked for is of the first, and peers know it alone. PROTOCOL R252 */
 		memset(&one.bind, 0, sizeof(one.bind));
+		if (n && !uccl_place_rdma(p)) {
+			/* The second rail is known by the same port. PROTOCOL R379 */
+			rail[0]->ops->addr(rail[0], &first);
+			one.bind.port = first.port;
+		}
 		one.linkless = true;
 		one.liveness = false;
 	}

@@ -157,21 +157,22 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	return reason;
 }
 
-/* What is told somebody who may be nobody: its header is there. */
-static void answer_unconnected(struct uccl_engine *e, struct uccl_tx *tx, const struct uccl_nic_addr *to)
+/* What is told somebody who may be nobody, by the rail that it came by: its header is there. PROTOCOL R390 */
+static void answer_unconnected(struct uccl_engine *e, struct uccl_tx *tx, const struct uccl_nic_addr *to,
+			       uint8_t rail)
 {
 	tx->kind = UCCL_TX_PACKET;
 	tx->control = UCCL_TX_CONTROL;
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->cookie = UCCL_NEVER;
-	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
-	tx->label = 0;
+	/* A label may cost a socket, and whoever asks has proved nothing: a rail has its first one. PROTOCOL R5 */
+	tx->label = rail;
 	tx->answer = true;
 	tx->to = to;
 	engine_tx_raw(e, tx);
 }
 
-static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
+static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_rx *rx,
 			       uint64_t now)
 {
 	struct uccl_tx tx;
@@ -179,9 +180,9 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 	enum uccl_drop reason;
 
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
-	reason = uccl_listener_hello(&e->identity.listener, h, src, tx.hdr, &to, now);
+	reason = uccl_listener_hello(&e->identity.listener, h, &rx->src, tx.hdr, &to, now);
 	if (reason == UCCL_DROP_COUNT || reason == UCCL_DROP_VERSION)
-		answer_unconnected(e, &tx, &to);
+		answer_unconnected(e, &tx, &to, rx->rail);
 	if (reason == UCCL_DROP_VERSION)
 		engine_version_reported(e, &to, uccl_hello_version(h), now);
 	return reason;
@@ -192,12 +193,12 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
  * no memory for its connection. PROTOCOL R333
  */
 static enum uccl_drop rx_former_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
-				     const struct uccl_nic_addr *src, uint64_t now)
+				     const struct uccl_rx *rx, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { UCCL_CLOSE_MEMORY };
 	struct uccl_hdr out = { .type = UCCL_PKT_CLOSE, .rec = rec };
 	struct uccl_init init;
-	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, src, &init, now);
+	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, &rx->src, &init, now);
 	struct uccl_tx tx;
 
 	if (reason != UCCL_DROP_COUNT && reason != UCCL_DROP_SECURITY)
@@ -206,13 +207,13 @@ static enum uccl_drop rx_former_init(struct uccl_engine *e, const struct uccl_hd
 	out.token = init.token;
 	uccl_hdr_encode(tx.hdr, &out);
 	uccl_hdr_former(tx.hdr);
-	answer_unconnected(e, &tx, &init.at);
+	answer_unconnected(e, &tx, &init.at, rx->rail);
 	engine_version_reported(e, &init.at, h->version, now);
 	return UCCL_DROP_VERSION;
 }
 
 /* It asks for another security than ours: say so, with our parameters, and never connect. PROTOCOL R92 */
-static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uint8_t rail, uint64_t now)
 {
 	struct conn *c = conn_find(e, &init->from.nic, init->from.incarnation);
 	uint8_t buf[UCCL_INIT_MAX];
@@ -227,6 +228,7 @@ static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uin
 	conn_params(e, &mine);
 	uccl_conn_init(&hs, &init->from, &mine, engine_random64(&e->identity), engine_random64(&e->identity));
 	uccl_conn_token(&hs, init->token);
+	uccl_conn_rail(&hs, rail);
 	uccl_conn_ack(&hs);
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	if (!uccl_conn_tx(&hs, &e->identity.listener, &tx, buf, now))
@@ -271,15 +273,15 @@ static struct conn *conn_translate(struct conn *c, const struct uccl_init *init,
 }
 
 static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
-			      const struct uccl_nic_addr *src, uint64_t now)
+			      const struct uccl_rx *rx, uint64_t now)
 {
 	struct uccl_init init;
-	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, src, &init, now);
+	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, &rx->src, &init, now);
 	bool keyed = true;
 	struct conn *c;
 
 	if (reason == UCCL_DROP_SECURITY)
-		conn_refuse(e, &init, now);
+		conn_refuse(e, &init, rx->rail, now);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	if (init.keyless)
@@ -300,6 +302,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 	c = conn_translate(c, &init, now);
 	if (!c)
 		return UCCL_DROP_MEMORY;
+	uccl_conn_rail(&c->hs, rx->rail);
 	return conn_establish(c, &init, false, now);
 }
 
@@ -336,27 +339,35 @@ static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, cons
 	return UCCL_DROP_STATE;
 }
 
+bool conn_from(const struct conn *c, const struct uccl_nic_addr *src)
+{
+	struct uccl_nic_addr second;
+
+	return !memcmp(src->ip, c->peer.addr.nic.ip, sizeof(src->ip)) ||
+	       (uccl_nic_addr_second(&c->peer.addr.nic, &second) && !memcmp(src->ip, second.ip, sizeof(src->ip)));
+}
+
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
-		       const struct uccl_nic_addr *src, uint64_t now)
+		       const struct uccl_rx *rx, uint64_t now)
 {
 	enum uccl_drop reason;
 	struct uccl_init init;
 	struct conn *c;
 
 	if (h->type == UCCL_PKT_HELLO)
-		return e->drain.began_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
+		return e->drain.began_ns ? UCCL_DROP_STATE : rx_hello(e, h, rx, now);
 	if (h->type == UCCL_PKT_INIT && e->drain.began_ns)
 		return UCCL_DROP_STATE;
 	if (h->type == UCCL_PKT_INIT)
-		return h->version == UCCL_VERSION ? rx_init(e, h, payload, src, now)
-						  : rx_former_init(e, h, payload, src, now);
+		return h->version == UCCL_VERSION ? rx_init(e, h, payload, rx, now)
+						  : rx_former_init(e, h, payload, rx, now);
 	c = conn_by_token(e, h->token);
 	if (!c)
 		return UCCL_DROP_TOKEN;
-	if (memcmp(src->ip, c->peer.addr.nic.ip, sizeof(src->ip)))
+	if (!conn_from(c, &rx->src))
 		return UCCL_DROP_SOURCE;
 	if (c->peer.dead)
-		return h->type == UCCL_PKT_INIT_ACK ? rx_late_ack(c, h, payload, src, now) : UCCL_DROP_STATE;
+		return h->type == UCCL_PKT_INIT_ACK ? rx_late_ack(c, h, payload, &rx->src, now) : UCCL_DROP_STATE;
 	if (h->version != UCCL_VERSION) {
 		reason = uccl_conn_other_version(&c->hs, h, now);
 		c->handshake.peer_version = h->version;
@@ -372,11 +383,13 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 		reason = uccl_conn_cookie(&c->hs, h, now);
 		if (reason == UCCL_DROP_STALE)
 			conn_fail(c, FI_ECONNRESET, now);
-		else if (reason == UCCL_DROP_COUNT)
-			conn_named(c, now);
+		if (reason != UCCL_DROP_COUNT)
+			return reason;
+		uccl_conn_rail(&c->hs, rx->rail);
+		conn_named(c, now);
 		return reason;
 	}
-	reason = uccl_conn_check_ack(&c->hs, &e->identity.listener, h, payload, src, &init);
+	reason = uccl_conn_check_ack(&c->hs, &e->identity.listener, h, payload, &rx->src, &init);
 	if (reason == UCCL_DROP_SECURITY && c->hs.state == UCCL_CONN_INIT)
 		conn_fail(c, FI_EACCES, now);
 	if (reason != UCCL_DROP_COUNT)

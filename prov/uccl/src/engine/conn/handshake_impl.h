@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "flow/wire/io.h"
 #include "flow/wire/wire.h"
 
 struct conn;
@@ -21,7 +22,9 @@ struct conn_handshake {
  * The first packet with our token came, so the peer has received our INIT_ACK. Older connections to the same place end.
  */
 void conn_validated(struct conn *c, uint64_t now);
+/* Did it come from the place of `c`, by the first rail or by the second one? */
+bool conn_from(const struct conn *c, const struct uccl_nic_addr *src);
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
-		       const struct uccl_nic_addr *src, uint64_t now);
+		       const struct uccl_rx *rx, uint64_t now);
 
 #endif

@@ -72,7 +72,7 @@ static struct conn *rx_conn(struct uccl_engine *e, const struct uccl_rx *rx, con
 {
 	struct conn *c = conn_by_token(e, h->token);
 
-	if (c && !memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)))
+	if (c && conn_from(c, &rx->src))
 		return c;
 	drop(e, c ? UCCL_DROP_SOURCE : UCCL_DROP_TOKEN);
 	return NULL;
@@ -97,7 +97,7 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	}
 	h.marked = rx->marked;
 	if (h.type < UCCL_PKT_ACK) {
-		drop(e, conn_rx(e, &h, payload, &rx->src, now));
+		drop(e, conn_rx(e, &h, payload, rx, now));
 		return rx->len;
 	}
 	c = rx_conn(e, rx, &h);

@@ -279,7 +279,6 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	if (c->tx_due && c->state == UCCL_CONN_INIT) {
 		c->tx_due = false;
 		h.type = UCCL_PKT_INIT;
-		h.flags = l->two_way && !tx->label ? UCCL_FLAG_OWN_PORT : 0;
 		memcpy(rec + 16, c->cookie, UCCL_MAC_LEN);
 	} else if (c->ack_due) {
 		c->ack_due = false;
@@ -289,6 +288,11 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 		c->tx_due = false;
 		return 0;
 	}
+	/* PROTOCOL R390 */
+	if (l->rails)
+		tx->label = (uint16_t)(tx->label - tx->label % l->rails + c->rail % l->rails);
+	if (h.type == UCCL_PKT_INIT && l->two_way && !tx->label)
+		h.flags = UCCL_FLAG_OWN_PORT;
 	uccl_put64(rec, c->token_local);
 	uccl_put64(rec + 8, c->remote.incarnation);
 	memset(self.key, 0, sizeof(self.key));
@@ -479,6 +483,7 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
 				  const struct uccl_nic_addr *src, struct uccl_init *out)
 {
+	struct uccl_nic_addr second;
 	enum uccl_drop reason;
 
 	if ((h->payload_len != UCCL_INIT_PAYLOAD && h->payload_len != UCCL_INIT_MAX) || h->tail_len)
@@ -486,9 +491,12 @@ static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uc
 	if (uccl_addr_decode(&out->from, payload) || !out->from.incarnation)
 		return UCCL_DROP_RECORD;
 	out->at = out->from.nic;
-	out->translated = memcmp(out->from.nic.ip, src->ip, sizeof(src->ip));
+	/* PROTOCOL R379 */
+	out->second = uccl_nic_addr_second(&out->from.nic, &second) && !memcmp(second.ip, src->ip, sizeof(src->ip));
+	out->translated = !out->second && memcmp(out->from.nic.ip, src->ip, sizeof(src->ip));
 	/* PROTOCOL R373 */
-	if (h->type == UCCL_PKT_INIT && h->flags & UCCL_FLAG_OWN_PORT && !src->pad && !out->from.nic.pad) {
+	if (h->type == UCCL_PKT_INIT && h->flags & UCCL_FLAG_OWN_PORT && !out->second && !src->pad &&
+	    !out->from.nic.pad) {
 		out->translated |= out->from.nic.port != src->port;
 		if (out->translated)
 			out->at = *src;
@@ -535,6 +543,7 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 {
 	uint8_t cookie[UCCL_MAC_LEN];
 	enum uccl_drop reason = init_decode(l, h, payload, src, out);
+	struct uccl_nic_addr heard;
 
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
@@ -542,15 +551,19 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	/* One from the future is older than any: the difference wraps. Most that are made up end here, cheaply. */
 	if (now - out->asked_ns > UCCL_COOKIE_LIFE_NS)
 		return UCCL_DROP_COOKIE;
-	cookie_make(l, &out->at, out->from.incarnation, out->asked_ns, cookie);
+	if (!out->second || !uccl_nic_addr_second(&out->at, &heard))
+		heard = out->at;
+	cookie_make(l, &heard, out->from.incarnation, out->asked_ns, cookie);
 	if (!uccl_mac_equal(cookie, h->rec + 16))
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))
 		return security_agree(l, h, payload, l->local.key, out);
 	if (!mac_right(h, payload, l->group))
 		return UCCL_DROP_MAC;
-	/* What anybody of the group can make proves no more. */
+	/* What anybody of the group can make proves no more: that its first place is its own, for example. */
 	out->keyless = true;
+	if (out->second)
+		return UCCL_DROP_KEYLESS;
 	return l->keyless && !l->security && !out->params.security ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS;
 }
 

@@ -80,6 +80,7 @@ struct uccl_conn {
 	uint64_t opened_ns;
 	uint64_t rtt_ns;		/* OPEN: what our packet and the answer to it took at most; 0: not known */
 	uint32_t tries;			/* of the current step */
+	uint8_t rail;			/* by which COOKIE or INIT came: what answers it leaves there */
 	bool by_place;			/* the address has no incarnation: until OPEN, any one at the place is right */
 	bool keyless;			/* OPEN, by an INIT: the peer does not know our key */
 	bool tx_due;			/* HELLO or INIT wants to leave */
@@ -91,6 +92,12 @@ struct uccl_conn {
 static inline void uccl_conn_token(struct uccl_conn *c, uint64_t token)
 {
 	c->token_remote = token;
+}
+
+/* COOKIE or INIT came by this rail. PROTOCOL R390 */
+static inline void uccl_conn_rail(struct uccl_conn *c, uint8_t rail)
+{
+	c->rail = rail;
 }
 
 /* INIT_ACK leaves (again). */
@@ -122,6 +129,7 @@ struct uccl_listener {
 	uint8_t secret[UCCL_KEY_LEN];	/* for cookies; random */
 	bool two_way;			/* label 0 sends from the port of `local` */
 	bool keyless;			/* accept connects that do not know our key; only without security */
+	uint8_t rails;			/* label l is of rail l % rails; 0: there are none */
 	uint8_t security;		/* enum uccl_security: of our peers, too */
 	struct uccl_port_range port_range; /* whom we tell others of; n 0: nobody */
 };
@@ -131,6 +139,7 @@ struct uccl_init {
 	struct uccl_addr from;		/* as it says; key all zero: it is never on the wire */
 	struct uccl_nic_addr at;	/* where it is for us */
 	bool translated;		/* INIT: something on the way translated its address, so the two differ */
+	bool second;			/* it came from the second rail of `at` */
 	struct uccl_conn_params params;
 	uint64_t token;			/* theirs */
 	bool keyless;			/* INIT: its sender does not know our key */

@@ -122,6 +122,7 @@ struct uccl_rx {
 	bool run;
 	bool marked;		/* PACKET: the network marked it, or all that are handed up as one (caps.marks) */
 	uint16_t path;
+	uint8_t rail;		/* PACKET: which of several NICs it came by */
 	uint32_t len;
 	uint32_t body_len;
 	uint32_t rest_len;

@@ -46,6 +46,9 @@ static uint32_t spy_path_mtu(struct uccl_nic *one, const struct uccl_nic_addr *t
 	return one == inner[0][5] ? 1400 : 9000;
 }
 
+/* The other rails of a side have the port of its first one, as they have where a program opens them. */
+static bool same_ports;
+
 static void rails_of(int s)
 {
 	for (int r = 0; r < RAILS; r++) {
@@ -55,6 +58,7 @@ static void rails_of(int s)
 		attr.bind.ip[12] = 127;
 		attr.bind.ip[14] = (uint8_t)(s + 1);
 		attr.bind.ip[15] = (uint8_t)(r + 1);
+		attr.bind.port = same_ports && r ? at[s][0].port : 0;
 		assert_int_equal(uccl_nic_udp_open(&attr, &inner[s][r]), 0);
 		real = inner[s][r]->ops;
 		spied[s][r] = *real;
@@ -82,9 +86,16 @@ static int begin(void **state)
 	return 0;
 }
 
+static int begin_same_ports(void **state)
+{
+	same_ports = true;
+	return begin(state);
+}
+
 static int end(void **state)
 {
 	(void)state;
+	same_ports = false;
 	for (int s = 0; s < SIDES; s++)
 		nic[s]->ops->close(nic[s]);
 	return 0;
@@ -154,6 +165,49 @@ TEST_IN(tx__all_rails, begin, end)
 			assert_int_equal(sent[s][r], 2 + (s || r ? 0 : 16));
 		assert_int_equal(arrive(!s, 2 * RAILS), 2 * RAILS);
 	}
+}
+
+/* A packet of one label to side 1, that has no peer yet; the rail by which it came, -1: none in a second. */
+static int first_rail(uint16_t label, bool answer, const struct uccl_nic_addr *to)
+{
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .label = label, .hdr_len = UCCL_HDR_LEN, .to = to,
+			    .answer = answer};
+	struct uccl_rx v;
+
+	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	for (int round = 0; round < 1000; round++) {
+		if (nic[1]->ops->rx(nic[1], &v, 1, NULL, 0) && v.kind == UCCL_RX_PACKET)
+			return v.rail;
+		poll(NULL, 0, 1);
+	}
+	return -1;
+}
+
+/* Before there is a connection the address tells two rails, and what is answered leaves by the rail of its label. */
+TEST_IN(tx__before_connection, begin_same_ports, end)
+{
+	struct uccl_nic_addr second, only = at[1][0];
+
+	assert_true(uccl_nic_addr_second(&place[1], &second));
+	assert_memory_equal(&second, &at[1][1], sizeof(second));
+	for (int s = 0; s < SIDES; s++)
+		nic[s]->ops->disconnect(nic[s], peer[s]);
+	for (uint16_t label = 0; label < RAILS; label++) {
+		assert_int_equal(first_rail(label, false, &place[1]), label & 1);
+		assert_int_equal(first_rail(label, false, &only), 0);
+		assert_int_equal(first_rail(label, true, &at[1][label]), label);
+	}
+	/* With a connection what comes by the second is from the first. What the peer tells later changes nothing. */
+	for (int s = 0; s < SIDES; s++)
+		assert_int_equal(nic[s]->ops->connect(nic[s], &place[!s], 300 + (uint64_t)s, 16, &peer[s]), 0);
+	memset(sent, 0, sizeof(sent));
+	labels_tx(0, RAILS);
+	assert_int_equal(sent[0][1], 1);
+	assert_int_equal(arrive(1, RAILS), RAILS);
+	tell(0);
+	tell(1);
+	labels_tx(1, RAILS);
+	assert_int_equal(arrive(0, RAILS), RAILS);
 }
 
 /* Whoever has fewer rails uses those that both have. */

@@ -49,6 +49,37 @@ TEST(addr_decode__round_trip)
 	assert_memory_equal(&d, &a, sizeof(a));
 }
 
+/* PROTOCOL R379 */
+TEST(nic_addr_second__ipv4_only)
+{
+	struct uccl_nic_addr a = {.port = 7}, b = {.port = 7}, out;
+
+	a.ip[10] = a.ip[11] = b.ip[10] = b.ip[11] = 0xff;
+	a.ip[12] = b.ip[12] = 10;
+	b.ip[14] = 3;
+	b.ip[15] = 0xfe;
+	assert_false(uccl_nic_addr_second(&a, &out));
+	uccl_nic_addr_tell(&a, &b);
+	assert_true(uccl_nic_addr_second(&a, &out));
+	assert_memory_equal(&out, &b, sizeof(b));
+	/* Another port, an RDMA NIC, IPv6: it tells none. */
+	a.scope = 0;
+	b.port = 8;
+	uccl_nic_addr_tell(&a, &b);
+	assert_int_equal(a.scope, 0);
+	b.port = 7;
+	a.pad = b.pad = 1;
+	uccl_nic_addr_tell(&a, &b);
+	assert_int_equal(a.scope, 0);
+	a.pad = b.pad = 0;
+	b.ip[0] = 0x20;
+	uccl_nic_addr_tell(&a, &b);
+	assert_int_equal(a.scope, 0);
+	a.ip[0] = 0x20;
+	a.scope = 5;
+	assert_false(uccl_nic_addr_second(&a, &out));
+}
+
 /* On an RDMA NIC bytes 2 and 3 are the back end's too; without it they are as they always were. */
 TEST(addr_encode__rdma)
 {

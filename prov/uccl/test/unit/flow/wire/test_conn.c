@@ -308,6 +308,40 @@ TEST_IN(conn_tx__labels_rotate, start, NULL)
 	}
 }
 
+/* HELLOs take turns over all rails; INIT and INIT_ACK leave by the one on which the peer was heard. PROTOCOL R390 */
+TEST_IN(conn_tx__rail_that_works, start, NULL)
+{
+	uint8_t buf[UCCL_INIT_MAX];
+	bool seen[2] = {false, false};
+	struct pkt hello, cookie;
+	struct uccl_tx tx;
+
+	l[0].rails = 2;
+	uccl_conn_start(&conn[0], now);
+	assert_true(take(0, &hello));
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	for (int i = 0; i < 4; i++) {
+		now = uccl_conn_expiry(&conn[0]);
+		uccl_conn_expire(&conn[0], now);
+		assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+		seen[tx.label % 2] = true;
+	}
+	assert_true(seen[0] && seen[1]);
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+	uccl_conn_rail(&conn[0], 1);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+		assert_int_equal(tx.label % 2, 1);
+		now = uccl_conn_expiry(&conn[0]);
+		uccl_conn_expire(&conn[0], now);
+	}
+	/* One that has a single NIC says what it always said. */
+	uccl_conn_rail(&conn[1], 1);
+	uccl_conn_ack(&conn[1]);
+	assert_int_equal(uccl_conn_tx(&conn[1], &l[1], &tx, buf, now), 1);
+	assert_int_equal(tx.label, 0);
+}
+
 /* Only HELLO goes where perhaps nobody is. */
 TEST_IN(conn_tx__hello_only, start, NULL)
 {
@@ -906,6 +940,53 @@ TEST_IN(listener_init__translated, start, NULL)
 	assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COUNT);
 	assert_false(got.translated);
 	assert_true(uccl_nic_addr_equal(&got.at, &l[0].local.nic));
+}
+
+/*
+ * The address tells the second rail: what comes from there is the same peer's, and its cookie is of that place. Who
+ * does not know our key could name another's first place. PROTOCOL R379
+ */
+TEST_IN(listener_init__second_rail, start, NULL)
+{
+	struct uccl_nic_addr first, second = l[0].local.nic, out;
+	struct pkt hello, cookie, init;
+	struct uccl_init got;
+
+	second.ip[13] = 7;
+	uccl_nic_addr_tell(&l[0].local.nic, &second);
+	assert_true(uccl_nic_addr_second(&l[0].local.nic, &out));
+	assert_memory_equal(&out, &second, sizeof(out));
+	first = l[0].local.nic;
+	l[0].two_way = false;
+	for (int keyed = 1; keyed >= 0; keyed--) {
+		const struct uccl_conn_params mine = params(0);
+		struct uccl_addr to = l[1].local;
+
+		l[1].keyless = true;
+		if (!keyed)
+			memset(to.key, 0, sizeof(to.key));
+		uccl_conn_init(&conn[0], &to, &mine, 0xa0, 0xb0);
+		uccl_conn_start(&conn[0], now);
+		assert_true(take(0, &hello));
+		hello.src = second;
+		assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+		assert_true(uccl_nic_addr_equal(&cookie.to, &second));
+		assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+		assert_true(take(0, &init));
+		init.src = second;
+		assert_int_equal(init_at(1, &init, &got), keyed ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS);
+		if (!keyed)
+			continue;
+		assert_true(got.second && !got.translated);
+		assert_true(uccl_nic_addr_equal(&got.at, &first));
+		assert_true(uccl_nic_addr_equal(&got.from.nic, &first));
+		/* The cookie was for the second place. */
+		init.src = first;
+		assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COOKIE);
+		/* A place that it did not tell. */
+		init.src.ip[13] = 8;
+		assert_int_equal(init_at(1, &init, &got), UCCL_DROP_SOURCE);
+	}
 }
 
 TEST_IN(listener_init__cookie_age, start, NULL)
