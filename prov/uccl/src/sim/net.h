@@ -36,6 +36,7 @@ struct uccl_sim_remote {
 	uint32_t imm;
 	uint64_t rkey, raddr;
 	uint64_t from_peer, to_peer; /* serials of the NIC handles, 0: none */
+	uint64_t tx;		     /* serial of a write whose arrival the other NIC answers, 0: none */
 };
 
 /* A packet or direct write on its way. */

@@ -56,8 +56,12 @@ struct sim_tx {
 	const uint8_t *payload;
 	uint32_t payload_len, at;
 	uint64_t depart_ns, sent_ns, cookie;
+	uint64_t serial; /* of a write that waits for the peer's NIC, else 0 */
 	struct sim_peer *peer;
 };
+
+/* A write that waits is read again so often, as it may be lost. */
+#define ANSWER_EVERY_NS (20 * UCCL_NS_PER_MS)
 
 /* An event of the receive queue that comes later. */
 struct sim_later {
@@ -124,6 +128,14 @@ static struct sim_peer *peer_find(struct sim_nic *s, uint64_t serial)
 			return p;
 	}
 	return NULL;
+}
+
+/* The payload of a write is not read any more; its end is told at `at`. */
+static void tx_answered(struct sim_tx *t, uint64_t at)
+{
+	t->serial = 0;
+	uccl_sim_cancel(t->nic->net, &t->ev);
+	uccl_sim_at(t->nic->net, &t->ev, at);
 }
 
 /* The NIC now open at a node. */
@@ -282,12 +294,26 @@ static void write_place(struct sim_nic *s, struct uccl_sim_pkt *p, struct sim_en
 	memcpy(dst, p->data, len);
 }
 
+/* The NIC that sent it need not read it any more: it hears so as soon as an answer can be there. */
+static void write_answer(struct sim_nic *s, const struct uccl_sim_pkt *p)
+{
+	struct sim_nic *from = p->remote.tx ? nic_at(s->net, p->src) : NULL;
+	struct sim_tx *t;
+
+	if (!from)
+		return;
+	LIST_FOREACH(t, &from->txs, link)
+		if (t->serial == p->remote.tx)
+			tx_answered(t, s->net->now + s->net->cfg.delay_ns);
+}
+
 static void write_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 {
 	struct sim_entry e = {.pool = POOL_WRITE, .slots = 1};
 	struct sim_peer *peer = p->remote.to_peer ? peer_find(s, p->remote.to_peer) : NULL;
 
 	s->stats.rx_writes++;
+	write_answer(s, p);
 	if (!peer || peer->mate != p->remote.from_peer || p->path >= peer->paths) {
 		s->stats.no_peer++;
 	} else if (p->posted_ns < peer->fence[p->path]) {
@@ -568,7 +594,12 @@ static void tx_fire(struct uccl_sim_event *ev)
 		tx_read(t);
 		uccl_sim_depart(s->net, t->pkt, t->depart_ns);
 		t->pkt = NULL;
-		uccl_sim_at(s->net, &t->ev, t->sent_ns);
+		uccl_sim_at(s->net, &t->ev, t->serial ? t->depart_ns + ANSWER_EVERY_NS : t->sent_ns);
+		return;
+	}
+	if (t->serial && s->net->now < t->sent_ns) {
+		nic_check(s, t->payload, t->payload_len, UCCL_OWNER_READ);
+		uccl_sim_at(s->net, &t->ev, s->net->now + ANSWER_EVERY_NS);
 		return;
 	}
 	rx.cookie = t->cookie;
@@ -601,6 +632,10 @@ static bool tx_async(struct sim_nic *s, const struct uccl_tx *tx, struct uccl_si
 	t->peer = (struct sim_peer *)tx->peer;
 	t->depart_ns = s->depart_ns;
 	t->sent_ns = t->depart_ns + uccl_rng_below(&s->rng, s->cfg.late.read_ns + 1);
+	if (s->cfg.answer_ns && tx->kind == UCCL_TX_WRITE) {
+		t->serial = p->remote.tx = uccl_sim_serial(s->net);
+		t->sent_ns = t->depart_ns + s->cfg.answer_ns;
+	}
 	LIST_INSERT_HEAD(&s->txs, t, link);
 	s->ntx++;
 	s->tx_bytes += t->payload_len;
@@ -788,6 +823,23 @@ static int nic_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t 
 	return 0;
 }
 
+/* As if its queue pairs ended: what is under way is read no more, and nothing of it leaves. */
+static void nic_stop_writes(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct sim_nic *s = sim_nic(nic);
+	struct sim_tx *t;
+
+	LIST_FOREACH(t, &s->txs, link) {
+		if (t->peer != (struct sim_peer *)peer || !t->serial || s->cfg.leaky)
+			continue;
+		if (t->pkt)
+			uccl_sim_pkt_free(t->pkt);
+		t->pkt = NULL;
+		s->stats.stopped++;
+		tx_answered(t, s->net->now);
+	}
+}
+
 static int nic_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
 {
 	struct sim_nic *s = sim_nic(nic);
@@ -901,7 +953,9 @@ static uint64_t nic_backlog(struct uccl_nic *nic)
 	.backlog = nic_backlog, .wait_fd = nic_wait_fd, .addr = nic_addr, .close = nic_close
 
 static const struct uccl_nic_ops packet_ops = {PACKET_OPS};
-static const struct uccl_nic_ops write_ops = {PACKET_OPS, .fence = nic_fence, .reg = nic_reg, .dereg = nic_dereg};
+#define WRITE_OPS PACKET_OPS, .fence = nic_fence, .reg = nic_reg, .dereg = nic_dereg
+static const struct uccl_nic_ops write_ops = {WRITE_OPS};
+static const struct uccl_nic_ops answer_ops = {WRITE_OPS, .stop_writes = nic_stop_writes};
 
 int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_sim_nic_cfg *cfg, struct uccl_nic **nic)
 {
@@ -920,7 +974,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		free(s);
 		return -FI_ENOMEM;
 	}
-	s->base.ops = cfg->write_max ? &write_ops : &packet_ops;
+	s->base.ops = !cfg->write_max ? &packet_ops : cfg->answer_ns ? &answer_ops : &write_ops;
 	s->base.caps = (struct uccl_nic_caps){
 		.mtu = cfg->mtu,
 		.write_max = cfg->write_max,

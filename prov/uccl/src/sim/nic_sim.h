@@ -46,7 +46,11 @@ struct uccl_sim_nic_cfg {
 	bool marks;		/* it asks the network for marks, and tells which packets have one */
 	uint32_t train_bytes;	/* neighbours leave as one up to this; 0: each by itself */
 	enum uccl_train_fault train_fault;
-	/* Broken, to test the checkers: neither fence nor dereg stops a write, predicted places are not forgotten. */
+	uint64_t answer_ns;	/* writes are read until the peer's NIC has them, at most so long; 0: until they left */
+	/*
+	 * Broken, to test the checkers: neither fence nor dereg nor stop_writes stops a write, predicted places are not
+	 * forgotten.
+	 */
 	bool leaky;
 	uint32_t rx_slots;	/* longest packets that the data queue holds, and again the write queue */
 	uint8_t slot_unit;	/* the data queue is of bytes: see base/slot_unit.h; 0: of packets */
@@ -68,6 +72,7 @@ struct uccl_sim_nic_stats {
 	uint64_t no_peer; /* writes that no connected peer handle takes */
 	uint64_t fenced;  /* writes that a fence stopped */
 	uint64_t torn;
+	uint64_t stopped; /* writes that stop_writes ended */
 	uint64_t placements, split; /* places offered with a packet; packets split */
 	uint64_t runs;		    /* GRO batches that met a place for them */
 	uint64_t misplaced;	    /* places to which something else came */

@@ -35,7 +35,8 @@
 	X(proof_us, 1000, "proof of death takes up to this long")                                                      \
 	X(trains, 0, "packet NIC with tx_sync: neighbours leave as trains")                                            \
 	X(train_fault, 0, "of trains are lost 1: all, 2: but the first, 3: but the last, 4: of equal packets")         \
-	X(leaky, 0, "NIC is broken: no fence or dereg stops a write, places are not forgotten")                        \
+	X(answer_ms, 0, "direct-write NIC: writes are read until the peer's NIC has them, at most so long")            \
+	X(leaky, 0, "NIC is broken: nothing stops a write, places are not forgotten")                                  \
 	X(rate_mbps, 10000, "rate of every port, 0: infinite")                                                         \
 	X(queue_kb, 1024, "queue of every port")                                                                       \
 	X(mark_kb, 0, "queue of a port from which on packets are marked (ECN), 0: none are")                           \

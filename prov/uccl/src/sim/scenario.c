@@ -613,6 +613,71 @@ static uint32_t run_slots_turns(struct uccl_sim_world *w, const struct uccl_sim_
 	return slots_end(w);
 }
 
+/* --- a host that vanishes --- */
+
+/* Bytes of writes under way when it vanishes. */
+#define VANISHED_BYTES (128 * 1024)
+
+static uint32_t drop_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	(void)arg;
+	(void)p;
+	(void)delay_ns;
+	(void)now;
+	return UCCL_SIM_DROP;
+}
+
+/*
+ * The NIC reads direct writes until the peer's NIC has them, for seconds if that has no link. All sends are taken back
+ * then: each ends within a second (I21), the NIC reads nothing of it afterwards, and goes on when the peer is back.
+ * Sends, few or more than the NIC's queue holds. PROTOCOL R389
+ */
+static void vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, uint32_t n)
+{
+	uint64_t stopped;
+
+	if (!begin(w, o, seed))
+		return;
+	w->o.abort = 0;
+	stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
+	uccl_sim_go(w, w->net.now + SEC, true);
+	w->o.abort = 1;
+	stream(w, 0, 1, n, 4 * 1024 * 1024, 0, NULL);
+	for (int i = 0; i < 100 && w->node[0].nic->ops->backlog(w->node[0].nic) < VANISHED_BYTES; i++)
+		uccl_sim_go(w, w->net.now + 10 * UCCL_NS_PER_US, false);
+	w->net.script = drop_script;
+	uccl_sim_go(w, w->net.now + 10 * SEC, false);
+	stopped = uccl_sim_nic_stats(w->node[0].nic)->stopped;
+	if (!w->violations && !stopped && o->leaky <= 0)
+		uccl_sim_violation(w, "no write waited for the peer: the scene did not happen");
+	if (!w->violations && w->aborts.ended < n)
+		uccl_sim_violation(w, "%llu of %u ended", (unsigned long long)w->aborts.ended, n);
+	w->net.script = NULL;
+	w->o.abort = 0;
+	uccl_sim_go(w, w->net.now + 5 * SEC, false);
+	stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
+	uccl_sim_finish(w);
+}
+
+static uint32_t run_vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
+{
+	vanished(w, o, seed, *(const uint32_t *)arg);
+	return end(w);
+}
+
+/* On a NIC that goes on reading all the same the checker must notice. */
+static uint32_t run_sabotage_vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed,
+				      const void *arg)
+{
+	bool found;
+
+	w->print = NULL;
+	vanished(w, o, seed, *(const uint32_t *)arg);
+	found = w->violations && strstr(w->first, "I21:");
+	uccl_sim_world_close(w);
+	return !found;
+}
+
 /* --- death --- */
 
 /*
@@ -808,6 +873,12 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	 .seeds = 10},
 	{"wrap", "the 32-bit time stamps of the wire wrap in the middle of it all",
 	 "start_ns=274875906944 work_ms=20 loss=0.02 messages=200", .seeds = 10},
+	{"vanished", "the peer's host vanishes, and sends whose direct writes wait for it are taken back",
+	 "answer_ms=4000 big=1", .needs = "nic=1", .seeds = 5, .run = run_vanished, .arg = &(const uint32_t){6}},
+	{"vanished-full", "likewise, when such writes fill the NIC's queue", "answer_ms=4000 tx_depth=4 big=1",
+	 .needs = "nic=1", .seeds = 5, .run = run_vanished, .arg = &(const uint32_t){24}},
+	{"sabotage-vanished", "such a NIC goes on reading: the checkers must notice", "answer_ms=4000 leaky=1 big=1",
+	 .needs = "nic=1", .seeds = 3, .run = run_sabotage_vanished, .arg = &(const uint32_t){6}},
 	{"sabotage-bytes", "flipped bits reach the application: the checkers must notice", "", .run = run_sabotage,
 	 .arg = &(const bool){true}},
 	{"sabotage-writes", "late direct writes on a NIC whose fences do nothing: the checkers must notice",

@@ -101,6 +101,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HOLDS_BOTH("sabotage-bytes"),
+		HOLDS_WRITE("vanished"),
+		HOLDS_WRITE("vanished-full"),
+		HOLDS_WRITE("sabotage-vanished"),
 		HOLDS_WRITE("sabotage-writes"),
 		HOLDS_PACKET("sabotage-places"),
 		cmocka_unit_test(seed__same_trace_twice),

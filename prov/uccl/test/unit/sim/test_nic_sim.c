@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "flow/wire/wire.h"
 
 #define HINTS 8
@@ -592,6 +593,50 @@ TEST_IN(break__loses_writes_and_tells, writes, bench_close)
 	assert_int_equal(b->rx[0].kind, UCCL_RX_PATH_ERR);
 	assert_int_equal(b->rx[0].path, 3);
 	assert_int_equal(b->to[0], 0);
+}
+
+static uint32_t drop_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	(void)arg;
+	(void)p;
+	(void)delay_ns;
+	(void)now;
+	return UCCL_SIM_DROP;
+}
+
+/* A write is the NIC's until the peer's NIC has it, or nobody answers for long, or stop_writes ends it. */
+TEST_IN(answer__writes_wait_for_the_peer, writes, bench_close)
+{
+	b->cfg.answer_ns = UCCL_NS_PER_S;
+	bench_again();
+	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 1, 4, &b->peer[1]), 0);
+	bench_reg();
+	uccl_owner_add(&b->owner, b->fives, sizeof(b->fives), 0, sizeof(b->fives));
+	uccl_owner_give(&b->owner, b->fives, UCCL_OWNER_READ);
+	assert_int_equal(send_write(1, b->rkey, b->raddr), 1);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(b->to[0], 5);
+	assert_int_equal(bench_rx(0), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_SENT);
+	b->net.script = drop_script;
+	for (int stop = 0; stop < 2; stop++) {
+		assert_int_equal(send_write(1, b->rkey, b->raddr), 1);
+		uccl_sim_run(&b->net, b->net.now + UCCL_NS_PER_S / 2);
+		assert_int_equal(bench_rx(0), 0);
+		if (stop)
+			b->nic[0]->ops->stop_writes(b->nic[0], b->peer[0]);
+		uccl_sim_run(&b->net, b->net.now + (stop ? 1000 : UCCL_NS_PER_S));
+		assert_int_equal(bench_rx(0), 1);
+		assert_int_equal(b->rx[0].kind, UCCL_RX_SENT);
+	}
+	assert_int_equal(uccl_sim_nic_stats(b->nic[0])->stopped, 1);
+	assert_int_equal(b->broken, 0);
+	/* It reads what waits again and again. */
+	assert_int_equal(send_write(1, b->rkey, b->raddr), 1);
+	uccl_sim_run(&b->net, b->net.now + UCCL_NS_PER_S / 2);
+	uccl_owner_give(&b->owner, b->fives, UCCL_OWNER_NONE);
+	uccl_sim_run(&b->net, b->net.now + UCCL_NS_PER_S / 10);
+	assert_true(b->broken > 0);
 }
 
 /* A broken NIC, for the tests of the checkers: the write lands after fence and dereg. */
