@@ -41,6 +41,8 @@ static void absent__attempts_forgotten(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		HOLDS_WRITE("vanished"),
+		HOLDS_WRITE("vanished-full"),
 		HOLDS_BOTH("death-gone"),
 		HOLDS_BOTH("death-unreach"),
 		HOLDS_BOTH("death-silent"),

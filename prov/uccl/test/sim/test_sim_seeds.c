@@ -101,8 +101,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HOLDS_BOTH("sabotage-bytes"),
-		HOLDS_WRITE("vanished"),
-		HOLDS_WRITE("vanished-full"),
 		HOLDS_WRITE("sabotage-vanished"),
 		HOLDS_WRITE("sabotage-writes"),
 		HOLDS_PACKET("sabotage-places"),
