@@ -98,9 +98,10 @@ static inline bool event_fits(const struct uccl_flow *f, uint64_t inflight, uint
 bool uccl_event_rail_room(const struct uccl_flow *f, uint8_t rail, uint32_t want, uint64_t now)
 {
 	const struct uccl_rail *r = &f->policy.rail[rail];
+	bool works = uccl_rail_works(r) && !uccl_paths_rail_doubted(&f->paths, rail);
 
 	return now >= r->pace.next_ns &&
-	       event_fits(f, r->inflight, uccl_rail_works(r) ? event_window(f, event_rail_window(f, rail)) : 0, want);
+	       event_fits(f, r->inflight, works ? event_window(f, event_rail_window(f, rail)) : 0, want);
 }
 
 /* What is in flight there, with `want` bytes more, as a part of what may be. */

@@ -91,7 +91,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		uccl_chunk_fate(&f->chunk, false);
 	}
 	if (!sent_elsewhere(f, e))
-		uccl_paths_long_acked(&f->paths, e->path, e->len);
+		uccl_paths_long_acked(&f->paths, e->path, e->len, now);
 	flow_mtu_acked(f, e, csn, now);
 	flow_item_done(f, item, now);
 	return bytes;
@@ -134,7 +134,7 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 	if (p->subs ? fresh == uccl_segment_map_missing(&e->cut.subs) && left == 1ull << p->of : fresh == left)
 		return ack_one(f, csn, now);
 	uccl_persistent_loss_came(&f->loss.persistent_loss);
-	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut_map(&e->cut)->each);
+	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut_map(&e->cut)->each, now);
 	flow_mtu_acked(f, e, csn, now);
 	flew = p->subs ? uccl_sent_sub_named(&f->sent, csn, fresh, &bytes)
 		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);

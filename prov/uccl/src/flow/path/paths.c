@@ -266,18 +266,25 @@ static void path_state(struct uccl_paths *s, struct uccl_path *p, enum uccl_path
 		p->fresh_seq = p->next_seq;
 }
 
-/* The next path of a rail that is tried, after this one. PROTOCOL R377 */
-static void trial_next(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uint64_t now)
+/* The next path of a rail that is tried, after this one, which is the next if there is no other. */
+static void trial_path(struct uccl_paths *s, uint16_t path)
 {
 	uint8_t rail = s->list[path].rail;
-	struct uccl_rail_trial *t = &s->rails.trial[rail];
 	uint16_t last = path;
 
-	t->at = now + uccl_max(uccl_min((now - t->since_ns) / TRIAL_PART, TRIAL_NS), rto_ns / TRIAL_RTO_PART);
 	do {
 		path = (uint16_t)((path + 1) % s->n);
 	} while (path != last && (s->list[path].rail != rail || s->list[path].state != UCCL_PATH_QUARANTINE));
-	t->path = path;
+	s->rails.trial[rail].path = path;
+}
+
+/* When it is tried. PROTOCOL R377 */
+static void trial_next(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uint64_t now)
+{
+	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
+
+	t->at = now + uccl_max(uccl_min((now - t->since_ns) / TRIAL_PART, TRIAL_NS), rto_ns / TRIAL_RTO_PART);
+	trial_path(s, path);
 }
 
 /* Has this rail a path in service, within the budget of 5-tuples? A rail alone always serves. */
@@ -297,24 +304,29 @@ static bool rail_serves(const struct uccl_paths *s, uint8_t rail)
 	return false;
 }
 
-/* The last path of a rail is left: all of them take turns. */
-static void trial_begin(struct uccl_paths *s, uint16_t path, uint64_t rto_ns, uint64_t now)
+/*
+ * The last path of a rail is left: all of them take turns. If the rail returned, and then lost long chunks (`lost`), it
+ * was not back. PROTOCOL R401
+ */
+static void trial_begin(struct uccl_paths *s, uint16_t path, bool lost, uint64_t rto_ns, uint64_t now)
 {
 	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
 
 	if (t->at || rail_serves(s, s->list[path].rail))
 		return;
-	t->since_ns = now;
+	t->doubted = lost && t->unproved;
+	t->since_ns = now - (t->doubted ? t->away_ns : 0);
 	trial_next(s, path, rto_ns, now);
 }
 
-static void path_quarantine(struct uccl_paths *s, struct uccl_path *p, uint64_t rto_ns, uint64_t now)
+/* `lost`: for long chunks that were lost. */
+static void path_quarantine(struct uccl_paths *s, struct uccl_path *p, bool lost, uint64_t rto_ns, uint64_t now)
 {
 	path_state(s, p, UCCL_PATH_QUARANTINE, now + (rto_ns << p->strikes), now);
 	if (p->strikes < STRIKES_MAX)
 		p->strikes++;
 	s->stats->quarantined++;
-	trial_begin(s, (uint16_t)(p - s->list), rto_ns, now);
+	trial_begin(s, (uint16_t)(p - s->list), lost, rto_ns, now);
 }
 
 /* The time-out of a path that may be slower than most. */
@@ -375,23 +387,48 @@ void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uin
 	    (p->state != UCCL_PATH_ACTIVE && p->state != UCCL_PATH_SUSPECT))
 		return;
 	control_remove(s, path);
-	path_quarantine(s, p, rto_ns, now);
+	path_quarantine(s, p, true, rto_ns, now);
 	uccl_paths_refresh(s);
-}
-
-void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len)
-{
-	if (len > PATH_LONG)
-		s->list[path].long_losses = 0;
 }
 
 /* The first path of a rail works again: its others are tried at once. PROTOCOL R388 */
 static void rail_returns(struct uccl_paths *s, uint8_t rail, uint64_t now)
 {
-	s->rails.trial[rail].at = 0;
+	struct uccl_rail_trial *t = &s->rails.trial[rail];
+
+	t->away_ns = now - t->since_ns;
+	t->at = 0;
+	t->unproved = true;
+	t->doubted = false;
 	for (uint16_t i = 0; i < s->n; i++)
 		if (s->list[i].rail == rail && s->list[i].state == UCCL_PATH_QUARANTINE)
 			s->list[i].until = now;
+}
+
+/* A path of a rail in doubt works again: it shows whether long chunks come through. PROTOCOL R401 */
+static void rail_doubted(struct uccl_paths *s, uint16_t path)
+{
+	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
+
+	if (t->path == path)
+		trial_path(s, path);
+	/* There is no other path to try. */
+	if (t->path == path)
+		t->at = 0;
+}
+
+void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t now)
+{
+	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
+
+	if (len <= PATH_LONG)
+		return;
+	s->list[path].long_losses = 0;
+	if (t->doubted) {
+		rail_returns(s, s->list[path].rail, now);
+		uccl_paths_refresh(s);
+	}
+	t->unproved = false;
 }
 
 void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
@@ -415,7 +452,9 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 			if (p->strikes)
 				p->strikes--;
 		}
-		if (s->rails.trial[p->rail].at || !rail_serves(s, p->rail))
+		if (s->rails.trial[p->rail].doubted)
+			rail_doubted(s, path);
+		else if (s->rails.trial[p->rail].at || !rail_serves(s, p->rail))
 			rail_returns(s, p->rail, arrived);
 		path_state(s, p, UCCL_PATH_ACTIVE, 0, arrived);
 		uccl_paths_refresh(s);
@@ -452,7 +491,7 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 			path_state(s, p, UCCL_PATH_PROBATION, now + 2 * rto_ns, now);
 			uccl_paths_probe(s, i);
 		} else {
-			path_quarantine(s, p, rto_ns, now);
+			path_quarantine(s, p, false, rto_ns, now);
 		}
 	}
 	uccl_paths_refresh(s);

@@ -58,11 +58,14 @@ struct uccl_control_paths {
 	uint64_t at;	/* next look at control packets that were not reported */
 };
 
-/* A rail without a path in service is tried as a whole: one path after the other. PROTOCOL R377 */
+/* A rail without a path in service is tried as a whole: one path after the other. PROTOCOL R377 R401 */
 struct uccl_rail_trial {
 	uint64_t since_ns;
 	uint64_t at;	/* the next path is tried; 0: there is no trial */
+	uint64_t away_ns;	/* how long it was away when it returned last */
 	uint16_t path;	/* that is this one */
+	bool unproved;	/* no long chunk came through since it returned, */
+	bool doubted;	/* and such were lost */
 };
 
 /* The rails of the paths. paths.c writes it. */
@@ -130,8 +133,8 @@ void uccl_paths_loss(struct uccl_paths *s, uint16_t path, bool silent, uint64_t 
 /* A chunk that was sent on it then is lost: losses of one round trip are one, a full queue takes many. PROTOCOL R102 */
 void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t sent_ns, uint64_t rto_ns,
 			  uint64_t now);
-/* A chunk of this path was acknowledged. */
-void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len);
+/* A chunk of this path was acknowledged: a rail in doubt is back, if it is a long one. PROTOCOL R102 R401 */
+void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t now);
 /* A block that came at `arrived` reports a packet of this path for the first time. */
 void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived);
 /* Paths that were out of service for their time. PROTOCOL R17 */
@@ -159,6 +162,12 @@ static inline bool uccl_paths_warm_works(const struct uccl_paths *s)
 
 /* Those in service that leave by this rail, how many there are; `list` has room for UCCL_PATHS_MAX. */
 uint16_t uccl_paths_of_rail(const struct uccl_paths *s, uint8_t rail, uint16_t *list);
+/* This rail answers, and loses long chunks. PROTOCOL R401 */
+static inline bool uccl_paths_rail_doubted(const struct uccl_paths *s, uint8_t rail)
+{
+	return s->rails.trial[rail].doubted;
+}
+
 /* The next of those in service, one after the other. */
 uint16_t uccl_paths_next(struct uccl_paths *s);
 /* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */

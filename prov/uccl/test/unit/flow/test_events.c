@@ -572,4 +572,15 @@ TEST_IN(rail__in_doubt, start_rails, NULL)
 	assert_true(uccl_event_rail_room(&f, 2, 8000, 5));
 }
 
+/* One that answers and loses long chunks gets one packet at a time. PROTOCOL R401 */
+TEST_IN(rail__doubted, start_rails, NULL)
+{
+	f.paths.rails.trial[2].doubted = true;
+	assert_true(uccl_event_rail_room(&f, 2, 1000, 5));
+	rails[2].inflight = 1000;
+	assert_false(uccl_event_rail_room(&f, 2, 1000, 5));
+	f.paths.rails.trial[2].doubted = false;
+	assert_true(uccl_event_rail_room(&f, 2, 1000, 5));
+}
+
 TESTS_MAIN

@@ -488,12 +488,12 @@ PAIR_TEST(path_loss__long_chunks_now_and_then, pair_packets())
 		assert_int_equal(tx()->paths.list[1].long_losses, 0);
 		uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now);
 		if (i % 2) {
-			uccl_paths_long_acked(&tx()->paths, e.path, e.len);
+			uccl_paths_long_acked(&tx()->paths, e.path, e.len, p.now);
 			assert_int_equal(tx()->paths.list[1].long_losses, 0);
 		} else {
-			uccl_paths_long_acked(&tx()->paths, small.path, small.len);
+			uccl_paths_long_acked(&tx()->paths, small.path, small.len, p.now);
 			assert_int_equal(tx()->paths.list[1].long_losses, 1);
-			uccl_paths_long_acked(&tx()->paths, e.path, e.len);
+			uccl_paths_long_acked(&tx()->paths, e.path, e.len, p.now);
 		}
 	}
 	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);

@@ -215,9 +215,9 @@ TEST(long_lost__round_by_round)
 	assert_int_equal(s.list[1].state, UCCL_PATH_ACTIVE);
 	uccl_paths_long_lost(&s, 1, 4000, 5 * MS, RTO, 6 * MS);
 	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
-	uccl_paths_long_acked(&s, 1, 100);
+	uccl_paths_long_acked(&s, 1, 100, MS);
 	assert_int_equal(s.list[1].long_losses, 3);
-	uccl_paths_long_acked(&s, 1, 4000);
+	uccl_paths_long_acked(&s, 1, 4000, MS);
 	assert_int_equal(s.list[1].long_losses, 0);
 	end();
 }
@@ -512,6 +512,85 @@ TEST(rails__trial_of_one)
 	assert_true(s.at < 256 * RTO);
 	assert_int_equal(s.rails.usable, 1);
 	answer(1, s.at);
+	assert_int_equal(s.at, UCCL_NEVER);
+	end();
+	rails = 0;
+}
+
+/* Loses a chunk of each of these round trips on path 3, the last of rail 1 in service. */
+static void rail_loses(uint64_t now, int rounds)
+{
+	for (int i = 0; i < rounds; i++)
+		uccl_paths_long_lost(&s, 3, 4000, now + (uint64_t)i * MS, RTO, now + (uint64_t)(i + 1) * MS);
+}
+
+/*
+ * A rail answers and loses long chunks: it was not back. So its outage goes on, and answers bring path after path,
+ * until a long chunk comes through. PROTOCOL R401
+ */
+TEST(rails__doubted)
+{
+	uint64_t now;
+
+	rails = 2;
+	begin_n(4, false, false);
+	for (uint16_t i = 1; i < 4; i += 2)
+		uccl_paths_loss(&s, i, true, RTO, 1);
+	uccl_paths_expire(&s, RTO, s.at);
+	/* Away for 100 s. It is believed the first time. */
+	now = 100 * UCCL_NS_PER_S;
+	uccl_paths_expire(&s, RTO, now);
+	answer(3, now);
+	assert_false(uccl_paths_rail_doubted(&s, 1));
+	uccl_paths_loss(&s, 1, true, RTO, now);
+	rail_loses(now, 3);
+	assert_int_equal(s.list[3].state, UCCL_PATH_QUARANTINE);
+	assert_true(uccl_paths_rail_doubted(&s, 1));
+	/* Tries are as seldom as before. */
+	now += 2 * RTO;
+	uccl_paths_expire(&s, RTO, now);
+	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
+	assert_in_range(s.at, now + 200 * MS, now + 300 * MS);
+	now = s.at;
+	uccl_paths_expire(&s, RTO, now);
+	answer(3, now);
+	assert_int_equal(s.rails.usable, 3);
+	assert_true(uccl_paths_rail_doubted(&s, 1));
+	assert_int_not_equal(s.list[1].state, UCCL_PATH_ACTIVE);
+	assert_true(s.at > now + RTO / 4);
+	/* Short chunks prove nothing. */
+	uccl_paths_long_acked(&s, 3, 100, now);
+	assert_true(uccl_paths_rail_doubted(&s, 1));
+	uccl_paths_long_acked(&s, 3, 4000, now);
+	assert_false(uccl_paths_rail_doubted(&s, 1));
+	/* So its others are tried at once; and an outage after that is a new one. */
+	assert_true(s.at <= now);
+	uccl_paths_loss(&s, 1, true, RTO, now);
+	rail_loses(now, 3);
+	assert_false(uccl_paths_rail_doubted(&s, 1));
+	end();
+	rails = 0;
+}
+
+/* All paths of a rail in doubt answer: there is nothing to try, and one long chunk proves it. PROTOCOL R401 */
+TEST(rails__doubted_all_answer)
+{
+	rails = 2;
+	begin_n(2, false, false);
+	uccl_paths_loss(&s, 1, true, RTO, 1);
+	while (s.list[1].state != UCCL_PATH_PROBATION)
+		uccl_paths_expire(&s, RTO, s.at);
+	answer(1, s.at);
+	for (int i = 0; i < 3; i++)
+		uccl_paths_long_lost(&s, 1, 4000, 100 * RTO + i, RTO, 100 * RTO + i);
+	assert_true(uccl_paths_rail_doubted(&s, 1));
+	while (s.list[1].state != UCCL_PATH_PROBATION)
+		uccl_paths_expire(&s, RTO, s.at);
+	answer(1, s.at);
+	assert_int_equal(s.at, UCCL_NEVER);
+	assert_true(uccl_paths_rail_doubted(&s, 1));
+	uccl_paths_long_acked(&s, 1, 4000, 200 * RTO);
+	assert_false(uccl_paths_rail_doubted(&s, 1));
 	assert_int_equal(s.at, UCCL_NEVER);
 	end();
 	rails = 0;
