@@ -48,7 +48,10 @@ uccl_sim_sources = \
 	prov/uccl/src/sim/remote.h \
 	prov/uccl/src/sim/scenario.c \
 	prov/uccl/src/sim/scenario.h \
+	prov/uccl/src/sim/scene.h \
 	prov/uccl/src/sim/state.h \
+	prov/uccl/src/sim/stories.c \
+	prov/uccl/src/sim/stories.h \
 	prov/uccl/src/sim/work.c \
 	prov/uccl/src/sim/work.h \
 	prov/uccl/src/sim/world.c \
@@ -317,7 +320,8 @@ uccl_sim_tests = \
 	prov/uccl/test/sim/test_sim_death \
 	prov/uccl/test/sim/test_sim_faults \
 	prov/uccl/test/sim/test_sim_loss \
-	prov/uccl/test/sim/test_sim_seeds
+	prov/uccl/test/sim/test_sim_seeds \
+	prov/uccl/test/sim/test_sim_stories
 
 uccl_test_support = \
 	prov/uccl/test/sim/holds.h \

@@ -418,6 +418,7 @@ void uccl_sim_depart(struct uccl_sim_net *net, struct uccl_sim_pkt *p, uint64_t 
 		return;
 	}
 	if (in_hole(net, p, at)) {
+		net->stats.hole_bytes += p->len;
 		pkt_lose(p, &net->stats.lost_hole, "black hole");
 		return;
 	}

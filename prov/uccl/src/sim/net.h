@@ -127,7 +127,7 @@ struct uccl_sim_sink {
 
 /* Counters of all that happened. net.c writes it. */
 struct uccl_sim_stats {
-	uint64_t events, sent, delivered, bytes;
+	uint64_t events, sent, delivered, bytes, hole_bytes;
 	uint64_t lost_random, lost_hole, lost_queue, lost_corrupt, lost_script, lost_closed;
 	uint64_t duplicated, delayed, truncated, corrupted, torn, paused, marked;
 };

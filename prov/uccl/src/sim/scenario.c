@@ -4,48 +4,10 @@
 
 #include "flow/wire/wire.h"
 #include "engine/impl.h"
-#include "sim/scenario.h"
+#include "sim/scene.h"
+#include "sim/stories.h"
 
 #define SABOTAGE_SEEDS 8
-#define MS UCCL_NS_PER_MS
-#define SEC UCCL_NS_PER_S
-
-static bool begin(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
-{
-	if (!uccl_sim_world_open(w, o, seed))
-		return true;
-	uccl_sim_violation(w, "the world cannot be opened");
-	return false;
-}
-
-static uint32_t end(struct uccl_sim_world *w)
-{
-	uint32_t bad = w->violations;
-
-	uccl_sim_world_close(w);
-	return bad;
-}
-
-/* n messages of len bytes from src to dst, `gap_ns` apart, all receives posted at once. */
-static void stream(struct uccl_sim_world *w, uint8_t src, uint8_t dst, uint32_t n, uint64_t len, uint64_t gap_ns,
-		   struct sim_msg **out)
-{
-	struct uccl_sim_plan p = {.src = src,
-				  .dst = dst,
-				  .match = UCCL_SIM_DIRECTED,
-				  .len = len,
-				  .recv_len = len,
-				  .recv_ns = w->net.now,
-				  .send_ns = w->net.now};
-	uint32_t i;
-
-	for (i = 0; i < n; i++, p.send_ns += gap_ns) {
-		struct sim_msg *m = uccl_sim_plan(w, &p);
-
-		if (out)
-			out[i] = m;
-	}
-}
 
 static uint32_t operations(const struct uccl_sim_world *w, uint8_t node)
 {
@@ -86,7 +48,7 @@ static bool mask_begin(struct uccl_sim_world *w, const struct uccl_sim_options *
 {
 	struct uccl_sim_plan p = {.dst = 1, .match = UCCL_SIM_EXACT, .flags = UCCL_OPF_DELIVERY};
 
-	if (!begin(w, o, seed))
+	if (!scene_begin(w, o, seed))
 		return false;
 	w->net.script = mask_script;
 	w->net.script_arg = m;
@@ -109,7 +71,7 @@ static uint32_t mask_run(struct uccl_sim_world *w, const struct uccl_sim_options
 	if (w->violations && w->print)
 		uccl_sim_violation(w, "lost packets: %llx from 0, %llx from 1", (unsigned long long)m->lost[0],
 				   (unsigned long long)m->lost[1]);
-	return end(w);
+	return scene_end(w);
 }
 
 /* Every subset of the first packets of each direction. */
@@ -139,7 +101,7 @@ static uint32_t run_last_k(struct uccl_sim_world *w, const struct uccl_sim_optio
 		m.lost[0] = m.lost[1] = 0;
 		/* How many there are until nothing is open: the run without loss ends in the same way up to there. */
 		if (!mask_begin(w, o, seed, &m, lengths[i]))
-			return end(w);
+			return scene_end(w);
 		uccl_sim_go(w, w->net.now + SEC, true);
 		n[0] = m.seen[0];
 		n[1] = m.seen[1];
@@ -175,13 +137,13 @@ static uint32_t run_hole(struct uccl_sim_world *w, const struct uccl_sim_options
 	uint64_t start;
 	uint32_t i;
 
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	start = w->net.now;
 	h.start = start + 20 * MS;
 	for (h.route = 0; h.route <= d->last; h.route++)
 		uccl_sim_hole_add(&w->net, &h);
-	stream(w, 0, 1, 16, 512 * 1024, 0, m);
+	scene_stream(w, 0, 1, 16, 512 * 1024, 0, m);
 	/* At 1 Gb/s the whole takes 67 ms. */
 	uccl_sim_go(w, start + d->done_ms * MS, true);
 	for (i = 0; i < 16 && !w->violations; i++) {
@@ -190,7 +152,7 @@ static uint32_t run_hole(struct uccl_sim_world *w, const struct uccl_sim_options
 	}
 	if (!w->violations)
 		uccl_sim_finish(w);
-	return end(w);
+	return scene_end(w);
 }
 
 /* Bytes that the node got from `from` to `to`. */
@@ -215,10 +177,10 @@ static uint32_t run_hole_goodput(struct uccl_sim_world *w, const struct uccl_sim
 	uint64_t start, rto, before, after;
 
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	start = w->net.now;
-	stream(w, 0, 1, 32, 4 * 1024 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, 32, 4 * 1024 * 1024, 0, NULL);
 	before = delivered(w, 1, start + 10 * MS, start + 30 * MS);
 	rto = uccl_flow_rto(&TAILQ_FIRST(&w->node[0].e->conns.live)->peer.flow);
 	h.start = start + 30 * MS;
@@ -228,29 +190,7 @@ static uint32_t run_hole_goodput(struct uccl_sim_world *w, const struct uccl_sim
 		uccl_sim_violation(w, "goodput is %llu after the hole, was %llu", (unsigned long long)after,
 				   (unsigned long long)before);
 	uccl_sim_finish(w);
-	return end(w);
-}
-
-/* --- rails --- */
-
-/* Two routes with a rate and a queue each, as the ports of a host. */
-#define RAIL_QUEUE_NS (10 * MS)
-
-struct rail_ports {
-	uint64_t mbps[2];
-	uint64_t free_ns[2][2]; /* of each direction */
-};
-
-/* A packet gets in line at its port. False: it does not fit. */
-static bool rail_ports_take(struct rail_ports *r, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
-{
-	uint64_t *free_ns = &r->free_ns[p->src & 1][p->route & 1], from = uccl_max(*free_ns, now);
-
-	if (from - now > RAIL_QUEUE_NS)
-		return false;
-	*free_ns = from + p->len * 8000 / r->mbps[p->route & 1];
-	*delay_ns = *free_ns - now;
-	return true;
+	return scene_end(w);
 }
 
 /* --- flaps --- */
@@ -293,7 +233,7 @@ static void flap_down(struct uccl_sim_world *w, struct flaps *f, uint64_t ns)
 
 	f->down = true;
 	f->known_ns = began + 200 * MS;
-	stream(w, 0, 1, 32, 128 * 1024, gap, m);
+	scene_stream(w, 0, 1, 32, 128 * 1024, gap, m);
 	uccl_sim_go(w, began + ns, false);
 	for (uint64_t i = 0; i < 32 && f->route >= 0 && !w->violations; i++)
 		if (began + i * gap + SEC < w->net.now && uccl_sim_msg_result(m[i]))
@@ -315,7 +255,7 @@ static void flap_up(struct uccl_sim_world *w, struct flaps *f, uint64_t ns)
 				   (unsigned long long)(ns / MS), f->route);
 	uccl_sim_go(w, w->net.now + SEC, false);
 	memset(f->passed, 0, sizeof(f->passed));
-	stream(w, 0, 1, 16, 1024 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, 16, 1024 * 1024, 0, NULL);
 	uccl_sim_go(w, w->net.now + SEC, true);
 	sum = f->passed[0] + f->passed[1];
 	for (int route = 0; route < 2 && !w->violations; route++)
@@ -340,12 +280,12 @@ static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_option
 	uint64_t began;
 
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	began = w->net.now;
 	w->net.script = flaps_script;
 	w->net.script_arg = &f;
-	stream(w, 0, 1, 16, 256 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, 16, 256 * 1024, 0, NULL);
 	uccl_sim_go(w, w->net.now + SEC, true);
 	while (w->net.now - began < 3600 * SEC && !w->violations)
 		for (size_t i = 0; i < uccl_array_len(ms); i++)
@@ -367,7 +307,7 @@ static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_option
 		uccl_sim_violation(w, "%llu questions in %llu s", (unsigned long long)f.questions,
 				   (unsigned long long)(f.known_sum_ns / SEC));
 	uccl_sim_finish(w);
-	return end(w);
+	return scene_end(w);
 }
 
 /* --- rails of unequal rate --- */
@@ -422,12 +362,12 @@ static uint32_t unequal(struct uccl_sim_world *w, const struct uccl_sim_options 
 	uint64_t unit = 32 * 1000 * 1000 / (a + b) * 8000; /* 32 MB */
 	const struct uccl_stats *s;
 
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	w->net.script = unequal_script;
 	w->net.script_arg = &u;
 	/* More than they can carry. */
-	stream(w, 0, 1, 768, 256 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, 768, 256 * 1024, 0, NULL);
 	unequal_go(w, &u, -1, unit / 8);
 	u.passed = u.could = 0;
 	unequal_go(w, &u, -1, unit);
@@ -446,7 +386,7 @@ static uint32_t unequal(struct uccl_sim_world *w, const struct uccl_sim_options 
 				   (unsigned long long)s->tx_packets);
 	w->net.script = NULL;
 	uccl_sim_finish(w);
-	return end(w);
+	return scene_end(w);
 }
 
 /* Rails have the bytes that they can carry, whatever their rates, also while one fails now and then. PROTOCOL R387 */
@@ -468,9 +408,9 @@ static uint32_t trains(struct uccl_sim_world *w, const struct uccl_sim_options *
 	const struct uccl_stats *s;
 	uint64_t drops, began;
 
-	if (!begin(w, o, seed))
-		return end(w);
-	stream(w, 0, 1, 16, 1 << 20, MS, NULL);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
+	scene_stream(w, 0, 1, 16, 1 << 20, MS, NULL);
 	began = w->net.now;
 	s = uccl_engine_stats(w->node[0].e);
 	while (!s->trains_off && w->net.now < began + SEC)
@@ -482,7 +422,7 @@ static uint32_t trains(struct uccl_sim_world *w, const struct uccl_sim_options *
 	uccl_sim_finish(w);
 	if (drops > 2000)
 		uccl_sim_violation(w, "broken trains cost %llu packets", (unsigned long long)drops);
-	return end(w);
+	return scene_end(w);
 }
 
 static uint32_t run_trains(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
@@ -503,17 +443,17 @@ static uint32_t run_trains(struct uccl_sim_world *w, const struct uccl_sim_optio
 static uint32_t run_sleeper(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
 {
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
-	stream(w, 0, 1, 8, 256 * 1024, MS, NULL);
-	stream(w, 1, 0, 8, 2000, MS, NULL);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
+	scene_stream(w, 0, 1, 8, 256 * 1024, MS, NULL);
+	scene_stream(w, 1, 0, 8, 2000, MS, NULL);
 	uccl_sim_go(w, w->net.now + 3 * MS, false);
 	uccl_sim_sleep(w, 1, w->net.now + 120 * SEC);
 	uccl_sim_go(w, w->net.now + 120 * SEC, false);
 	if (w->work.failed)
 		uccl_sim_violation(w, "an operation failed though its peer only slept");
 	uccl_sim_finish(w);
-	return end(w);
+	return scene_end(w);
 }
 
 /* --- late writes --- */
@@ -535,17 +475,17 @@ static uint32_t run_ghost(struct uccl_sim_world *w, const struct uccl_sim_option
 	uint32_t count = 0;
 
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	w->net.script = ghost_script;
 	w->net.script_arg = &count;
-	stream(w, 0, 1, 8, 200000, 20 * MS, NULL);
+	scene_stream(w, 0, 1, 8, 200000, 20 * MS, NULL);
 	uccl_sim_go(w, w->net.now + SEC, true);
 	st = uccl_engine_stats(w->node[1].e);
 	if (!w->violations && (!count || !st->doubtful || !st->fences))
 		uccl_sim_violation(w, "no doubt and no fence: the scene did not happen");
 	uccl_sim_finish(w);
-	return end(w);
+	return scene_end(w);
 }
 
 /* --- receive slots --- */
@@ -566,7 +506,7 @@ static uint32_t slots_end(struct uccl_sim_world *w)
 		uccl_sim_violation(w, "%llu chunks and %llu writes found no slot",
 				   (unsigned long long)w->total.slot_drops,
 				   (unsigned long long)w->total.slot_drops_write);
-	return end(w);
+	return scene_end(w);
 }
 
 static uint32_t run_slots(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
@@ -574,10 +514,10 @@ static uint32_t run_slots(struct uccl_sim_world *w, const struct uccl_sim_option
 	uint32_t i;
 
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	for (i = 1; i < (uint32_t)o->nodes; i++)
-		stream(w, (uint8_t)i, 0, 20, 3 * (uint64_t)o->mtu + i * 1000, 0, NULL);
+		scene_stream(w, (uint8_t)i, 0, 20, 3 * (uint64_t)o->mtu + i * 1000, 0, NULL);
 	slots_fill(w);
 	return slots_end(w);
 }
@@ -593,17 +533,17 @@ static uint32_t run_slots_turns(struct uccl_sim_world *w, const struct uccl_sim_
 	uint8_t i, one;
 
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	for (i = 1; i < (uint8_t)o->nodes; i++)
-		stream(w, i, 0, 1, 10, 0, NULL);
+		scene_stream(w, i, 0, 1, 10, 0, NULL);
 	slots_fill(w);
 	for (one = 1; one < (uint8_t)o->nodes && !w->violations; one++) {
-		stream(w, one, 0, 4, len, 0, NULL);
+		scene_stream(w, one, 0, 4, len, 0, NULL);
 		slots_fill(w);
 		uccl_sim_sleep(w, one, w->net.now + 50 * MS);
 		for (i = 1; i < (uint8_t)o->nodes; i++)
-			stream(w, i, 0, 2, len, 0, NULL);
+			scene_stream(w, i, 0, 2, len, 0, NULL);
 		slots_fill(w);
 		for (i = 1; i < (uint8_t)o->nodes; i += 2)
 			uccl_sim_sleep(w, i, w->net.now + 20 * MS);
@@ -691,11 +631,11 @@ static uint32_t run_death(struct uccl_sim_world *w, const struct uccl_sim_option
 	uint64_t died;
 	uint32_t i, failed = 0;
 
-	if (!begin(w, o, seed))
-		return end(w);
-	stream(w, 0, 1, 12, 300000, MS / 2, to_dead);
-	stream(w, 1, 0, 8, 300000, MS / 2, from_dead);
-	stream(w, 0, 2, 12, 100000, 100 * MS, other);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
+	scene_stream(w, 0, 1, 12, 300000, MS / 2, to_dead);
+	scene_stream(w, 1, 0, 8, 300000, MS / 2, from_dead);
+	scene_stream(w, 0, 2, 12, 100000, 100 * MS, other);
 	uccl_sim_go(w, w->net.now + 2 * MS, false);
 	died = w->net.now;
 	uccl_sim_kill(w, 1);
@@ -717,7 +657,7 @@ static uint32_t run_death(struct uccl_sim_world *w, const struct uccl_sim_option
 		if (uccl_sim_msg_result(other[i]))
 			uccl_sim_violation(w, "message %u to a living peer failed", i);
 	}
-	return end(w);
+	return scene_end(w);
 }
 
 /* Node 1 dies and comes back at the same address, again and again, while old packets are still on their way. */
@@ -726,21 +666,21 @@ static uint32_t run_restart(struct uccl_sim_world *w, const struct uccl_sim_opti
 	uint32_t i;
 
 	(void)arg;
-	if (!begin(w, o, seed))
-		return end(w);
+	if (!scene_begin(w, o, seed))
+		return scene_end(w);
 	for (i = 0; i < 5 && !w->violations; i++) {
-		stream(w, 0, 1, 6, 40000, MS / 4, NULL);
-		stream(w, 1, 0, 6, 40000, MS / 4, NULL);
+		scene_stream(w, 0, 1, 6, 40000, MS / 4, NULL);
+		scene_stream(w, 1, 0, 6, 40000, MS / 4, NULL);
 		uccl_sim_go(w, w->net.now + 2 * MS, false);
 		uccl_sim_kill(w, 1);
 		uccl_sim_go(w, w->net.now + i % 2 * 20 * MS, false);
 		if (uccl_sim_boot(w, 1))
 			uccl_sim_violation(w, "node 1 does not come back");
 	}
-	stream(w, 0, 1, 6, 40000, MS / 4, NULL);
-	stream(w, 1, 0, 6, 40000, MS / 4, NULL);
+	scene_stream(w, 0, 1, 6, 40000, MS / 4, NULL);
+	scene_stream(w, 1, 0, 6, 40000, MS / 4, NULL);
 	uccl_sim_finish(w);
-	return end(w);
+	return scene_end(w);
 }
 
 /* --- the checkers themselves --- */
@@ -754,8 +694,8 @@ static bool sabotage_found(struct uccl_sim_world *w, const struct uccl_sim_optio
 	uint32_t count = 0;
 	bool found;
 
-	if (!begin(w, o, seed)) {
-		end(w);
+	if (!scene_begin(w, o, seed)) {
+		scene_end(w);
 		return false;
 	}
 	w->net.script = ghost_script;
@@ -765,7 +705,7 @@ static bool sabotage_found(struct uccl_sim_world *w, const struct uccl_sim_optio
 		w->net.cfg.faults.corrupt_pass = true;
 	}
 	w->print = NULL;
-	stream(w, 0, 1, 8, 200000, 20 * MS, NULL);
+	scene_stream(w, 0, 1, 8, 200000, 20 * MS, NULL);
 	uccl_sim_finish(w);
 	found = w->violations && (bits || strstr(w->first, "I1:"));
 	uccl_sim_world_close(w);
@@ -784,6 +724,9 @@ static uint32_t run_sabotage(struct uccl_sim_world *w, const struct uccl_sim_opt
 			return 0;
 	return 1;
 }
+
+/* Hosts with so many ports of 1 Gb/s each. */
+#define STORY_RAILS(n) "routes=" #n " rails=1 paths=16 rate_mbps=10000 cc=nscc path=reps"
 
 const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"quiet", "no faults, packet NIC", "", .seeds = 10},
@@ -822,6 +765,18 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	 "routes=2 rails=1 paths=16 rate_mbps=10000 cc=nscc path=reps", .run = run_flaps},
 	{"unequal", "two rails of unequal rate have the bytes that they can carry, while one fails now and then",
 	 "routes=2 rails=1 paths=64 rate_mbps=100000 mtu=1500 trains=1 cc=nscc path=reps", .run = run_unequal},
+	{"nccl-2044", "NVIDIA/nccl issue 2044: a port that failed and returned must carry its part again",
+	 STORY_RAILS(2), .seeds = 3, .run = uccl_sim_nccl_2044},
+	{"nccl-2157", "NVIDIA/nccl issue 2157: both sides notice a port's failure and return at different times",
+	 STORY_RAILS(2), .seeds = 3, .run = uccl_sim_nccl_2157},
+	{"nccl-2323", "NVIDIA/nccl issue 2323: a port is down for three days, and carries at once when it is back",
+	 STORY_RAILS(2), .run = uccl_sim_nccl_2323},
+	{"mooncake-2960", "kvcache-ai/Mooncake issue 2960: a full port fails, is up again, and carries no payload yet",
+	 STORY_RAILS(2) " nodes=3", .seeds = 3, .run = uccl_sim_mooncake_2960},
+	{"mooncake-3523", "kvcache-ai/Mooncake issue 3523: a port swallows what four ranks send, for 228 s",
+	 STORY_RAILS(4) " nodes=5", .run = uccl_sim_mooncake_3523},
+	{"mooncake-3596", "kvcache-ai/Mooncake issue 3596: a port of eight returns; no batch is slower than without it",
+	 STORY_RAILS(8), .run = uccl_sim_mooncake_3596},
 	{"mtu-half", "half of the routes lose what is longer than 1500 bytes", "routes=8 paths=16 rate_mbps=1000",
 	 .seeds = 5, .run = run_hole, .arg = &(const struct dying){-1, 1500, 3, 300}},
 	{"mtu-shrinks", "for a while longer packets are lost, on a route or in a direction",
