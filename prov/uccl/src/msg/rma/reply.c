@@ -127,6 +127,17 @@ static void feed_refuse(struct uccl_feed *f, int refusal)
 		msg_reply_answer(f->reply, refusal);
 }
 
+/* Whose it was, if all of it is acknowledged; else NULL. */
+static struct uccl_peer *reply_settle(struct uccl_reply *r)
+{
+	struct uccl_peer *p = r->peer;
+
+	if (r->resp.queued || r->resp.pending || (r->feed && r->feed->busy))
+		return NULL;
+	msg_reply_free(r);
+	return p;
+}
+
 /* A buffer was filled from a device. */
 static void buf_loaded(struct uccl_copy *c, uint64_t now)
 {
@@ -136,6 +147,11 @@ static void buf_loaded(struct uccl_copy *c, uint64_t now)
 	uint64_t n = buf->iov.iov_len;
 
 	(void)now;
+	if (f->stopped) {
+		f->busy &= (uint8_t)~(1u << (buf - f->bufs));
+		reply_settle(f->reply);
+		return;
+	}
 	if (c->err) {
 		f->busy &= (uint8_t)~(1u << (buf - f->bufs));
 		feed_refuse(f, UCCL_REFUSED_RANGE);
@@ -220,17 +236,6 @@ static void feed_next(struct uccl_feed *f, uint8_t i)
 	feed_refuse(f, refusal);
 }
 
-/* Whose it was, if all of it is acknowledged; else NULL. */
-static struct uccl_peer *reply_settle(struct uccl_reply *r)
-{
-	struct uccl_peer *p = r->peer;
-
-	if (r->resp.queued || r->resp.pending || (r->feed && r->feed->busy))
-		return NULL;
-	msg_reply_free(r);
-	return p;
-}
-
 struct uccl_peer *msg_reply_acked(struct uccl_item *item)
 {
 	struct uccl_feed_buf *buf;
@@ -257,6 +262,7 @@ bool msg_reply_stop(struct uccl_peer *p, uint32_t id, uint32_t gen)
 	if (!f || f->reply->id != id)
 		return false;
 	f->off = f->req.len;
+	f->stopped = true;
 	for (uint8_t i = 0; i < f->nbufs; i++)
 		if (f->bufs[i].item.queued && uccl_flow_cut(&p->flow, &f->bufs[i].item))
 			f->busy &= (uint8_t)~(1u << i);

@@ -21,6 +21,7 @@ struct uccl_feed {
 	struct uccl_multinode number_node; /* a read's, by gen: msg_rx_number() */
 	uint64_t off;		/* bytes copied so far */
 	uint64_t buf_bytes, bytes;
+	bool stopped;	/* the initiator took the read back: what devices still load is not sent */
 	bool unreported; /* the region's owner hears of it when what is copied first is there */
 	uint8_t nregions;
 	void *regions[UCCL_SEG_MAX];

@@ -2,6 +2,7 @@
 #include "msg/device/copy.h"
 
 #include "../duo.h"
+#include "msg/abort.h"
 #include "msg/rma/atomic_math.h"
 #include "../../tests.h"
 
@@ -644,6 +645,42 @@ DUO_TEST(read__told_when_copied, duo_open())
 	duo_run(d, 20 * MS);
 	expect(d, 0, DUO_CTX(1), FI_EACCES);
 	assert_int_equal(d->side[1].region[0].reads, 0);
+}
+
+/*
+ * A read is taken back while a device loads what is read: nothing of it is sent, no owner hears of it, and the error of
+ * such a copy does not answer a second time. PROTOCOL R363
+ */
+TEST(read__taken_back_while_loading)
+{
+	for (int failing = 0; failing < 2; failing++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 300000, UCCL_ACCESS_READ);
+
+		d->side[0].peer.aborts = d->side[1].peer.aborts = true;
+		g->stuck = true;
+		memset(host[0], 0x5a, sizeof(host[0]));
+		duo_fill(other, sizeof(other), 3);
+		gpu_fill(g, 0, sizeof(other), 3);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[0], 300000, 0, key, DUO_CTX(1)), 0);
+		duo_run(d, 20 * MS);
+		assert_true(g->queued > 0);
+		msg_tx_listing(&d->side[0].peer);
+		assert_int_equal(uccl_msg_abort(&d->side[0].m, DUO_CTX(1), d->now), 0);
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(1), FI_ECANCELED);
+		assert_int_equal(d->side[1].m.reply.pool.used, 1);
+		g->failing = failing;
+		g->stuck = false;
+		duo_run(d, 20 * MS);
+		for (size_t i = 0; i < sizeof(host[0]); i++)
+			assert_int_equal(host[0][i], 0x5a);
+		assert_int_equal(d->side[0].stats.dropped[UCCL_DROP_HANDLE], 0);
+		assert_int_equal(d->side[1].region[0].reads, 0);
+		assert_int_equal(d->side[1].m.reply.pool.used, 0);
+		duo_free(d);
+	}
 }
 
 static uint64_t *gpu_words(struct duo_gpu *g, uint64_t at)
