@@ -417,18 +417,25 @@ static void rail_doubted(struct uccl_paths *s, uint16_t path)
 		t->at = 0;
 }
 
-void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t now)
+/* A long chunk came through on this rail. */
+static void rail_proved(struct uccl_paths *s, uint8_t rail, uint64_t now)
 {
-	struct uccl_rail_trial *t = &s->rails.trial[s->list[path].rail];
+	struct uccl_rail_trial *t = &s->rails.trial[rail];
 
-	if (len <= PATH_LONG)
-		return;
-	s->list[path].long_losses = 0;
 	if (t->doubted) {
-		rail_returns(s, s->list[path].rail, now);
+		rail_returns(s, rail, now);
 		uccl_paths_refresh(s);
 	}
 	t->unproved = false;
+}
+
+void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t now)
+{
+	if (len <= PATH_LONG)
+		return;
+	s->list[path].long_losses = 0;
+	if (s->rails.n > 1)
+		rail_proved(s, s->list[path].rail, now);
 }
 
 void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
