@@ -144,8 +144,12 @@ bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
 bool uccl_flow_cut(struct uccl_flow *f, struct uccl_item *item);
 /* Bytes of it, after uccl_flow_cut, that may still be read where they lie; UINT64_MAX: the NIC reads some. */
 uint64_t uccl_flow_unread(const struct uccl_flow *f, const struct uccl_item *item);
-/* These are copied to `to`, and read there from now on: what has not left by `left`, which stays until then. */
-void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec *left, uint8_t *to);
+/*
+ * These are copied to `to` by copy(), and read there from now on, by the processor: what has not left by `left`, which
+ * stays until then.
+ */
+void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec *left, uint8_t *to,
+		      void (*copy)(const struct uccl_item *item, uint8_t *to, const uint8_t *from, uint64_t len));
 
 /*
  * A packet whose header decoded well and whose token is this flow's; or (uccl_flow_rx_write) a direct write.

@@ -300,7 +300,8 @@ uint64_t uccl_flow_unread(const struct uccl_flow *f, const struct uccl_item *ite
 	return sum;
 }
 
-void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec *left, uint8_t *to)
+void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec *left, uint8_t *to,
+		      void (*copy)(const struct uccl_item *item, uint8_t *to, const uint8_t *from, uint64_t len))
 {
 	struct iovec rest = {.iov_len = 0};
 	const uint8_t *payload;
@@ -311,20 +312,23 @@ void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec 
 
 		if (e->item != item || e->state == UCCL_SENT_ACKED || !e->len)
 			continue;
-		memcpy(to, e->payload, e->len);
+		copy(item, to, e->payload, e->len);
 		uccl_sent_moved(e, e->payload, to);
 		to += e->len;
 	}
-	if (!item->queued || item->off == item->len)
+	if (!item->queued || item->off == item->len) {
+		item->mr = NULL;
 		return;
+	}
 	rest.iov_base = to;
 	for (uint64_t n, off = item->off; off < item->len; off += n) {
 		n = uccl_item_payload(item, off, (uint32_t)uccl_min(item->len - off, UINT32_MAX), &payload);
-		memcpy(to, payload, n);
+		copy(item, to, payload, n);
 		to += n;
 		rest.iov_len += n;
 	}
 	*left = rest;
+	item->mr = NULL;
 	item->iov = left;
 	item->iov_count = 1;
 	/* Its first byte is at `off`. */

@@ -192,6 +192,19 @@ enum uccl_drop msg_abort_answered(struct uccl_peer *p, const uint8_t *rec)
 	return UCCL_DROP_COUNT;
 }
 
+static void payload_copy(const struct uccl_item *item, uint8_t *to, const uint8_t *from, uint64_t len)
+{
+	struct iovec at = {.iov_base = (void *)(uintptr_t)from, .iov_len = len};
+	struct uccl_op *op;
+
+	if (!item->mr) {
+		memcpy(to, from, len);
+		return;
+	}
+	op = uccl_container_of(item, struct uccl_op, tx.bulk);
+	msg_get(op->peer->msg_ep, &op->tx.copy, &at, 1, 1, 0, to, len);
+}
+
 /* Copy what of its payload may still be read. False: that cannot be now. */
 static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
@@ -208,7 +221,7 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	for (size_t i = 0; i < uccl_array_len(items) && !op->tx.bounce; i++) {
 		if (!items[i] || !(items[i]->pending || items[i]->queued) || items[i]->rtype == UCCL_REC_ABORT)
 			continue;
-		bytes[i] = items[i]->mr ? UINT64_MAX : uccl_flow_unread(f, items[i]);
+		bytes[i] = uccl_flow_unread(f, items[i]);
 		if (bytes[i] == UINT64_MAX) {
 			m->ops->stop_writes(op->peer);
 			return false;
@@ -223,9 +236,15 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	for (size_t i = 0; i < uccl_array_len(items); i++)
 		if (bytes[i]) {
 			/* The program hears of its end: nobody else needs its buffers. */
-			uccl_flow_detach(f, items[i], op->iov, to);
+			uccl_flow_detach(f, items[i], op->iov, to, payload_copy);
 			to += bytes[i];
 		}
+	/* The program has its memory next. */
+	if (op->tx.source)
+		m->ops->source_stop(op->peer, op->tx.source);
+	msg_copy_end(m, &op->tx.copy);
+	if (op->tx.copy.err)
+		m->ops->broken(op->peer, FI_EFAULT);
 	return true;
 }
 
@@ -250,6 +269,7 @@ void uccl_msg_aborts_expire(struct uccl_msg_ep *m, bool handed, uint64_t now)
 			continue;
 		}
 		uccl_heap_set(&m->tx.timers, t, UCCL_NEVER);
+		msg_tx_source_put(op);
 		if (op->tx.ops->ended)
 			op->tx.ops->ended(op);
 		op->refusal = UCCL_UNPROVEN;

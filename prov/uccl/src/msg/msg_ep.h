@@ -181,10 +181,12 @@ struct uccl_engine_ops {
 	void (*stop_writes)(struct uccl_peer *p);
 	/*
 	 * Let the NIC read payload from memory of a device, for direct writes and for packets. *source is for
-	 * uccl_item.mr, until it is put back. -FI_Exxx: the NIC cannot.
+	 * uccl_item.mr, until it is put back. -FI_Exxx: the NIC cannot. After source_stop() the NIC reads it no more
+	 * for packets that have left.
 	 */
 	int (*source)(struct uccl_peer *p, const void *buf, uint64_t len, void **source);
 	void (*source_put)(struct uccl_peer *p, void *source);
+	void (*source_stop)(struct uccl_peer *p, void *source);
 	/*
 	 * The messages to or from this peer cannot go on, for this reason (positive FI_Exxx): end the peer, but not
 	 * before this returns. The first reason counts.

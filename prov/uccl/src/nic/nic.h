@@ -181,11 +181,13 @@ struct uccl_nic_ops {
 	/*
 	 * Let the NIC read payload from memory of a device: set uccl_tx.mr of its packets and writes to *source, until
 	 * source_put(). The NIC may read later than tx() promises, so it keeps the registration as long as needed.
-	 * -FI_Exxx: not this memory, or not now, so the processor must copy the payload to the host. NULL, both: never.
+	 * -FI_Exxx: not this memory, or not now, so the processor must copy the payload to the host. NULL, all: never.
+	 * source_stop(): for packets that were handed over nothing is read there any more, whatever becomes of them.
 	 */
 	int (*source)(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
 		      void **source);
 	void (*source_put)(struct uccl_nic *nic, void *source);
+	void (*source_stop)(struct uccl_nic *nic, void *source);
 	/*
 	 * The next five are for back ends whose two sides must agree before they write: all are set, or none. The two
 	 * sides exchange records. The open flow delivers each record once, in any order. NULL: writes can go at once.

@@ -573,6 +573,18 @@ static int rails_source(struct uccl_nic *nic, const void *buf, uint64_t len, con
 	return rc;
 }
 
+static void rails_source_stop(struct uccl_nic *nic, void *source)
+{
+	const struct rails *r = rails_of(nic);
+
+	for (int i = 0; i < r->n; i++) {
+		void *of = ((struct rails_source *)source)->of[i];
+
+		if (of)
+			r->rail[i]->ops->source_stop(r->rail[i], of);
+	}
+}
+
 static void rails_source_put(struct uccl_nic *nic, void *source)
 {
 	source_put(rails_of(nic), source);
@@ -657,6 +669,7 @@ static const struct uccl_nic_ops write_ops = {
 	.dereg = rails_dereg,
 	.source = rails_source,
 	.source_put = rails_source_put,
+	.source_stop = rails_source_stop,
 	.prepare = rails_prepare,
 	.finish = rails_finish,
 	.renew = rails_renew,

@@ -105,6 +105,13 @@ static void ops_source_put(struct uccl_peer *p, void *source)
 	nic->ops->source_put(nic, source);
 }
 
+static void ops_source_stop(struct uccl_peer *p, void *source)
+{
+	struct uccl_nic *nic = peer_conn(p)->e->nic;
+
+	nic->ops->source_stop(nic, source);
+}
+
 /* Who seals needs the whole packet. PROTOCOL R223 R291 */
 static uint32_t ops_queue(struct uccl_peer *p, const void *buf)
 {
@@ -143,6 +150,7 @@ const struct uccl_engine_ops engine_msg_ops = {
 	.queue = ops_queue,
 	.source = ops_source,
 	.source_put = ops_source_put,
+	.source_stop = ops_source_stop,
 	.fence = ops_fence,
 	.stop_writes = ops_stop_writes,
 	.broken = ops_broken,

@@ -89,6 +89,13 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
 	p->msg_ep->ops->ready(p);
 }
 
+void msg_tx_source_put(struct uccl_op *op)
+{
+	if (op->tx.source)
+		op->peer->msg_ep->ops->source_put(op->peer, op->tx.source);
+	op->tx.source = NULL;
+}
+
 void msg_tx_finish(struct uccl_op *op, int err)
 {
 	struct uccl_peer *p = op->peer;
@@ -108,9 +115,7 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	}
 	if (op->tx.pumped.by || op->tx.pumped.waits)
 		msg_pump_end(m, op);
-	if (op->tx.source)
-		m->ops->source_put(p, op->tx.source);
-	op->tx.source = NULL;
+	msg_tx_source_put(op);
 	msg_tx_id_put(m, op);
 	msg_tx_room_put(m, op);
 	if (op->tx.ops->ended)

@@ -134,6 +134,8 @@ static inline int msg_tx_taken(const struct uccl_op *op)
 {
 	return op->tx.late ? FI_ETIMEDOUT : FI_ECANCELED;
 }
+/* The NIC needs its memory of a device no more (uccl_item.mr), but for what was handed to it. */
+void msg_tx_source_put(struct uccl_op *op);
 /* Everything did, or nothing will: 0 or a positive FI_Exxx. */
 void msg_tx_finish(struct uccl_op *op, int err);
 /* Operations that wait for `p` now wait for `first`, in the order in which all of them were posted. */

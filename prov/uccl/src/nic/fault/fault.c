@@ -559,6 +559,13 @@ static void fault_source_put(struct uccl_nic *nic, void *source)
 	inner->ops->source_put(inner, source);
 }
 
+static void fault_source_stop(struct uccl_nic *nic, void *source)
+{
+	struct uccl_nic *inner = fault_of(nic)->inner;
+
+	inner->ops->source_stop(inner, source);
+}
+
 static int fault_device_rx_open(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
 {
 	struct uccl_nic *inner = fault_of(nic)->inner;
@@ -667,6 +674,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.source = inner->source ? fault_source : NULL,
 		.source_put = inner->source_put ? fault_source_put : NULL,
+		.source_stop = inner->source_stop ? fault_source_stop : NULL,
 		.device_rx_open = inner->device_rx_open ? fault_device_rx_open : NULL,
 		.device_rx_free = inner->device_rx_free ? fault_device_rx_free : NULL,
 		.backlog = inner->backlog ? fault_backlog : NULL,

@@ -259,6 +259,7 @@ int uccl_ud_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
 int uccl_ud_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
 		   void **source);
 void uccl_ud_source_put(struct uccl_nic *nic, void *source);
+void uccl_ud_source_stop(struct uccl_nic *nic, void *source);
 
 /* verbs_ud_event.c */
 

@@ -200,6 +200,14 @@ int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, st
 	return err;
 }
 
+bool uccl_verbs_sq_reads(const struct uccl_verbs_sq *q, const struct uccl_mrcache_entry *source)
+{
+	for (uint32_t i = q->tail; i != q->head; i++)
+		if (q->sent[i % UCCL_VERBS_SQ_DEPTH].source == source)
+			return true;
+	return false;
+}
+
 bool uccl_verbs_sq_known(const struct uccl_verbs_sq *q, const struct ibv_wc *wc)
 {
 	return q->qp && q->generation == wc->wr_id >> 48;

@@ -138,6 +138,8 @@ void uccl_verbs_sq_signal(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s);
  */
 int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, struct uccl_verbs_slab *s,
 		       uint64_t *lost);
+/* May a request that is not known to be done read this memory? */
+bool uccl_verbs_sq_reads(const struct uccl_verbs_sq *q, const struct uccl_mrcache_entry *source);
 /* False: the completion belongs to an earlier queue pair (stale generation). */
 bool uccl_verbs_sq_known(const struct uccl_verbs_sq *q, const struct ibv_wc *wc);
 /* Complete all requests up to and including the one of this completion. */

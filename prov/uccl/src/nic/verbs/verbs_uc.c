@@ -100,6 +100,14 @@ static void uc_source_put(struct uccl_nic *nic, void *source)
 	w->packets->ops->source_put(w->packets, s);
 }
 
+/* What reads it for writes has ended: uc_stop_writes(). */
+static void uc_source_stop(struct uccl_nic *nic, void *source)
+{
+	struct uc *w = uc_of(nic);
+
+	w->packets->ops->source_stop(w->packets, source);
+}
+
 static void uc_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct uc *w = uc_of(nic);
@@ -386,7 +394,7 @@ static void uc_close(struct uccl_nic *nic)
 		.name = title, .tx = uc_tx, .rx = uccl_uc_rx, .slots = uc_slots, .connect = uc_connect,                \
 		.disconnect = uc_disconnect, .fence = uc_fence, .stop_writes = uc_stop_writes, .reg = uc_reg,          \
 		.reg_device = uc_reg_device,                                                                           \
-		.dereg = uc_dereg, .source = uc_source, .source_put = uc_source_put,                                   \
+		.dereg = uc_dereg, .source = uc_source, .source_put = uc_source_put, .source_stop = uc_source_stop,    \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
 		.renew = uc_renew, .backlog = uc_backlog, .count = uc_count, .wait_fd = uccl_uc_wait_fd,               \
 		.expiry = uc_expiry,                                                                                   \

@@ -97,6 +97,7 @@ static const struct uccl_nic_ops ud_ops = {
 	.tx = uccl_ud_tx,
 	.source = uccl_ud_source,
 	.source_put = uccl_ud_source_put,
+	.source_stop = uccl_ud_source_stop,
 	.rx = uccl_ud_rx,
 	.device_rx_open = uccl_ud_device_rx_open,
 	.device_rx_free = uccl_ud_device_rx_free,

@@ -179,6 +179,21 @@ void uccl_ud_reap(struct ud *u)
 	} while (n == REAP_BATCH);
 }
 
+/*
+ * Few requests ask for a completion, and one behind which nothing leaves may never be known to be done. A queue pair
+ * that is destroyed reads nothing. PROTOCOL R364
+ */
+void uccl_ud_source_stop(struct uccl_nic *nic, void *source)
+{
+	const struct uccl_verbs_source *s = source;
+	struct ud *u = ud_of(nic);
+
+	uccl_ud_reap(u);
+	for (int i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
+		if (uccl_verbs_sq_reads(&u->tx.qp[i], s->packets))
+			qp_renew(u, &u->tx.qp[i]);
+}
+
 /* Opening and closing. */
 
 int uccl_ud_tx_open(struct ud *u)

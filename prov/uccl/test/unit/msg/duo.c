@@ -78,6 +78,12 @@ static void side_source_put(struct uccl_peer *p, void *source)
 	peer_side(p)->gpu->sources--;
 }
 
+static void side_source_stop(struct uccl_peer *p, void *source)
+{
+	assert_ptr_equal(source, peer_side(p)->gpu);
+	peer_side(p)->gpu->unread = false;
+}
+
 /* Payload, where it can be read. */
 static const uint8_t *payload_at(const struct uccl_tx *tx)
 {
@@ -89,6 +95,7 @@ static const uint8_t *payload_at(const struct uccl_tx *tx)
 	/* Somebody holds it. */
 	assert_true(g->sources > 0);
 	g->read += tx->payload_len;
+	g->unread = true;
 	return g->mem + ((const uint8_t *)tx->payload - DUO_GPU);
 }
 
@@ -119,6 +126,7 @@ static const struct uccl_engine_ops side_ops = {
 	.queue = side_queue,
 	.source = side_source,
 	.source_put = side_source_put,
+	.source_stop = side_source_stop,
 	.fence = side_fence,
 	.stop_writes = side_stop_writes,
 	.broken = side_broken,

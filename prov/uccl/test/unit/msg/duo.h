@@ -128,6 +128,7 @@ struct duo_gpu {
 	bool reads;  /* the NIC may read it */
 	int sources; /* so many hold what it reads */
 	uint64_t read; /* bytes that it read */
+	bool unread; /* it may still read some of what left */
 	int flushes; /* of what it wrote */
 	bool gathers; /* the NIC has a queue for it, and puts payload into its upper half, slot by slot */
 	uint32_t slot;

@@ -383,6 +383,18 @@ TEST_IN(source__of_each_rail, begin, end)
 	}
 	assert_int_equal(came, 16);
 	assert_int_equal(by_device[0], 8);
+	/* None of them reads it any more. */
+	fake->stall = true;
+	for (uint16_t label = 0; label < 4; label++) {
+		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .label = label, .hdr_len = UCCL_HDR_LEN, .peer = peer[0],
+				    .to = &place[1], .payload = ghost + 100, .payload_len = 1000, .mr = source};
+
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	}
+	nic[0]->ops->source_stop(nic[0], source);
+	fake->stall = false;
+	fake_verbs_run(fake);
+	assert_int_equal(nic[1]->ops->rx(nic[1], v, 16, NULL, 0), 0);
 	assert_int_equal(by_device[1], 8);
 	nic[0]->ops->source_put(nic[0], source);
 	assert_int_equal(fake->violations, 0);

@@ -147,7 +147,7 @@ DUO_TEST(pump__copy_fails, duo_open())
  * Taken back at each point of its way, also while parts are loaded, or wait for memory: then the program has its memory
  * again, nothing of it arrives, and the next one goes on. PROTOCOL R361
  */
-TEST(abort__in_parts)
+static void aborts(bool reads)
 {
 	uint32_t back = 0, loading = 0;
 
@@ -161,6 +161,7 @@ TEST(abort__in_parts)
 		s->peer.aborts = true;
 		msg_tx_listing(&s->peer);
 		g->lends = n & 4;
+		g->reads = reads;
 		duo_fill(g->mem, LARGE, 3);
 		memcpy(sent, g->mem, LARGE);
 		memset(host, 0, LARGE);
@@ -190,8 +191,10 @@ TEST(abort__in_parts)
 		c = duo_next(d, 0);
 		assert_true(c && c->context == DUO_CTX(2) && (!c->err || c->err == FI_ECANCELED));
 		back += c->err != 0;
-		/* No copy is under way when the program hears of the end. */
+		/* No copy is under way when the program hears of the end, and no NIC reads. */
 		assert_int_equal(g->done, g->queued);
+		assert_int_equal(g->sources, 0);
+		assert_true(!c->err || !silent || !g->unread);
 		duo_fill(g->mem, LARGE, 4);
 		d->filter = NULL;
 		duo_run(d, 60 * SECOND);
@@ -210,7 +213,42 @@ TEST(abort__in_parts)
 		duo_check(host, LARGE, 4);
 		duo_free(d);
 	}
-	assert_true(back > 100 && loading > 20);
+	assert_true(back > 100 && (reads || loading > 20));
+}
+
+TEST(abort__in_parts)
+{
+	aborts(false);
+}
+
+/* Memory of a device that the NIC reads is copied for a silent peer, too. PROTOCOL R364 */
+TEST(abort__read_by_the_nic)
+{
+	aborts(true);
+}
+
+/* It cannot be copied: what is promised to the peer cannot be had, and the program has its memory in time. */
+DUO_TEST(abort__read_fails, duo_open())
+{
+	struct duo_gpu *g = duo_gpu(d, 0);
+	struct duo_side *s = &d->side[0];
+
+	s->peer.aborts = true;
+	msg_tx_listing(&s->peer);
+	g->reads = true;
+	assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
+	while (!g->read)
+		duo_round(d);
+	d->filter = drop_all;
+	assert_int_equal(uccl_msg_abort(&s->m, DUO_CTX(2), d->now), 0);
+	duo_run(d, UCCL_ABORT_NS - MS);
+	g->failing = 1;
+	d->now = uccl_msg_aborts_due(&s->m);
+	uccl_msg_aborts_expire(&s->m, true, d->now);
+	assert_int_equal(s->broken, FI_EFAULT);
+	duo_expect(d, 0, DUO_CTX(2), FI_ECANCELED, 0);
+	assert_int_equal(g->sources, 0);
 }
 
 TESTS_MAIN

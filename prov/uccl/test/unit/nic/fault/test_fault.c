@@ -30,7 +30,7 @@ struct fake {
 	int error;  /* tx returns it if negative */
 	int sent;   /* how many of seen[] rx has told as sent */
 	int nplaces; /* as rx got it */
-	bool closed, fenced, stopped, registered, settled, disconnected;
+	bool closed, fenced, stopped, source_stopped, registered, settled, disconnected;
 };
 
 static struct fake *fake_of(struct uccl_nic *nic)
@@ -132,6 +132,11 @@ static int fake_source(struct uccl_nic *nic, const void *buf, uint64_t len, cons
 	return 0;
 }
 
+static void fake_source_stop(struct uccl_nic *nic, void *source)
+{
+	fake_of(nic)->source_stopped = source != NULL;
+}
+
 static void fake_source_put(struct uccl_nic *nic, void *source)
 {
 	fake_of(nic)->registered = false;
@@ -182,6 +187,7 @@ static const struct uccl_nic_ops all_ops = {
 	.dereg = fake_dereg,
 	.source = fake_source,
 	.source_put = fake_source_put,
+	.source_stop = fake_source_stop,
 	.device_rx_open = fake_device_rx_open,
 	.device_rx_free = fake_device_rx_free,
 	.wait_fd = fake_wait_fd,
@@ -382,6 +388,8 @@ TEST(open__passes_all_else_through)
 	assert_false(fake.settled);
 	assert_int_equal(nic->ops->source(nic, &a, 1, &device, &mr), 0);
 	assert_true(fake.registered && mr == (uint8_t *)&a + 1);
+	nic->ops->source_stop(nic, mr);
+	assert_true(fake.source_stopped);
 	nic->ops->source_put(nic, mr);
 	assert_false(fake.registered);
 	assert_int_equal(nic->ops->device_rx_open(nic, &a, &device, &queue), 7);

@@ -690,6 +690,42 @@ TEST_IN(source__writes_and_packets, begin, end)
 	nic[0]->ops->dereg(nic[0], p.mr, true);
 }
 
+/*
+ * Packets that the NIC has not read yet are never read after that, whether a completion was asked for or not, and
+ * later ones leave. PROTOCOL R364
+ */
+TEST_IN(source__stopped, begin, end)
+{
+	struct uccl_tx tx = {.kind = UCCL_TX_PACKET, .hdr_len = 64, .payload_len = 1000};
+	struct uccl_nic_addr to;
+	struct uccl_rx v[16];
+
+	join(IBV_QPT_UC);
+	gpu_begin();
+	assert_int_equal(nic[1]->ops->source(nic[1], dst[0] + 100, 5000, &gpu_device, &tx.mr), 0);
+	fake->stall = true;
+	nic[0]->ops->addr(nic[0], &to);
+	tx.to = &to;
+	tx.payload = dst[0] + 300;
+	for (int i = 0; i < 5; i++) {
+		tx.label = (uint16_t)(i / 2);
+		assert_int_equal(nic[1]->ops->tx(nic[1], &tx, 1), 1);
+	}
+	nic[1]->ops->source_stop(nic[1], tx.mr);
+	nic[1]->ops->source_put(nic[1], tx.mr);
+	fake->stall = false;
+	fake_verbs_run(fake);
+	assert_int_equal(nic[0]->ops->rx(nic[0], v, 16, NULL, 0), 0);
+	tx.mr = NULL;
+	tx.payload = tx.hdr;
+	for (int i = 0; i < 3; i++) {
+		tx.label = (uint16_t)i;
+		assert_int_equal(nic[1]->ops->tx(nic[1], &tx, 1), 1);
+	}
+	fake_verbs_run(fake);
+	assert_int_equal(nic[0]->ops->rx(nic[0], v, 16, NULL, 0), 3);
+}
+
 /* It is for both or for none, and what cannot be had leaves nothing behind. */
 TEST_IN(source__refused, begin, end)
 {
