@@ -38,7 +38,8 @@ bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t mor
 	/* Long rounds hide what the network does. */
 	if (more_ns < round || more_ns - round < UCCL_TRAIN_WAIT_NS)
 		return false;
-	return ++w->waits >= UCCL_TRAIN_WAITS && wait_slow(w, now);
+	w->waits += UCCL_TRAIN_WAIT_COUNTS;
+	return w->waits >= UCCL_TRAIN_WAITS && wait_slow(w, now);
 }
 
 bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now)

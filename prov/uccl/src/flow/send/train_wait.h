@@ -10,8 +10,8 @@
  *
  * Losses count, too: a policer drops what exceeds its limit, and nothing waits.
  *
- * All is zero at first. `sent` is for each train that leaves, `round` for each block that comes, `came` for each
- * sample, `lost` and `acked` for packets.
+ * All is zero at first. `sent` is for each packet of a train that leaves, `round` for each block that comes, `came` for
+ * each sample, `lost` and `acked` for packets.
  */
 #ifndef UCCL_FLOW_SEND_TRAIN_WAIT_H
 #define UCCL_FLOW_SEND_TRAIN_WAIT_H
@@ -28,8 +28,12 @@
 #define UCCL_TRAIN_WAIT_SHARE 8
 /* Rounds that are known: a train may wait on each of many paths. */
 #define UCCL_TRAIN_ROUNDS 128
-/* So many more samples must have waited than have not. */
-#define UCCL_TRAIN_WAITS 32
+/*
+ * A sample that waited counts so much, and one that did not takes one back; this sum is proof. A window that took its
+ * trains for a queue is so small that many of its trains wait no more: a third of samples is enough.
+ */
+#define UCCL_TRAIN_WAIT_COUNTS 2
+#define UCCL_TRAIN_WAITS 64
 /* One lost byte is made up for by this many bytes that came. */
 #define UCCL_TRAIN_LOST 64
 /* So many losses of whole packets count as proof, if nothing came between. */
@@ -39,18 +43,18 @@
 #define UCCL_TRAIN_WAIT_HOLD_MAX_NS (64 * UCCL_NS_PER_S)
 
 struct uccl_train_wait {
-	uint32_t sent[UCCL_TRAIN_ROUNDS]; /* rounds in which trains left: when each began, units of ts, */
+	uint32_t sent[UCCL_TRAIN_ROUNDS]; /* rounds in which packets of trains left: when each began, units of ts, */
 	uint32_t left[UCCL_TRAIN_ROUNDS]; /* and when the next one had begun */
 	uint8_t last;	   /* the latest round */
 	bool open;	   /* it has no end yet */
 	bool slow;	   /* trains are short */
-	uint8_t waits;	   /* samples that waited, less those that did not */
+	uint8_t waits;	   /* UCCL_TRAIN_WAIT_COUNTS for each sample that waited, less those that did not */
 	uint32_t lost;	   /* bytes: UCCL_TRAIN_LOST for each that was lost, less those that came */
 	uint64_t until;	   /* end of the time in which trains are short */
 	uint64_t hold_ns;  /* its length; 0: there was none yet */
 };
 
-/* A train leaves in the round that began at `now`. */
+/* Packets of a train leave in the round that began at `now`. */
 static inline void uccl_train_wait_sent(struct uccl_train_wait *w, uint64_t now)
 {
 	uint32_t ts = uccl_ts(now);

@@ -109,11 +109,12 @@ uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64
 {
 	struct uccl_burst *b = &f->paths.burst;
 
+	/* A burst goes on in the next round if the window ends it in this one. */
+	if (f->train_bytes)
+		uccl_train_wait_sent(&f->train.wait, now);
 	if (uccl_burst_over(b, bytes) || tx_warm_fails(f, b) || tx_rail_full(f, b->path, bytes, now)) {
 		uint32_t size = uccl_burst_size(b, tx_burst(f));
 
-		if (f->train_bytes)
-			uccl_train_wait_sent(&f->train.wait, now);
 		uccl_burst_begin(b, tx_burst_path(f, size, bytes, left, now), size, f->cfg.train.bytes > 0);
 	}
 	return uccl_burst_take(b, bytes);

@@ -144,6 +144,22 @@ TEST_IN(tx_burst__begins_with_the_message, NULL, end)
 	assert_int_equal(run_from(0), 41);
 }
 
+/* A burst may go on in another round: also what leaves then waits in the network. PROTOCOL R380 */
+TEST_IN(tx_burst__rounds_are_known, NULL, end)
+{
+	const struct uccl_train_wait *w = &p.side[0].f.train.wait;
+
+	start(pair_trains());
+	for (int i = 0; i < 2; i++) {
+		p.now += MS;
+		pair_bulk(&p, 0, 30 * KIB);
+		assert_int_equal(pair_pump_one(&p, 0), 30);
+		assert_true(w->open);
+		assert_int_equal(w->sent[w->last], uccl_ts(p.now));
+	}
+	assert_int_equal(run_from(0), 60);
+}
+
 TEST_IN(tx_burst__even_shares, NULL, end)
 {
 	uint32_t n;
