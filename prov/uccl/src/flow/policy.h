@@ -133,6 +133,7 @@ struct uccl_chunk_info {
 	uint32_t bytes;	  /* of the chunk or train */
 	uint64_t left;	  /* unsent bytes of the (first) message in it, these included; 0: a retransmission */
 	uint64_t backlog; /* bytes that the NIC holds and has not sent yet; 0 also if the NIC does not know */
+	bool policed;	  /* the network drops what exceeds a limit of each path: all should carry the same */
 };
 
 /* A path policy. `ps` is its state of UCCL_PATHSEL_STATE bytes. */

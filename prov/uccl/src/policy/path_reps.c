@@ -22,6 +22,8 @@
  *   others would be thrown out of the ring. And a choice comes back when what it was for has come, whoever tells of
  *   that: where acknowledgements overtake each other, many a chunk is told of by one that has no sample of its path. If
  *   its place were lost, a third of the choices would be draws.
+ * - Where each path is policed (R406), recycling is wrong: a path is quick until it drops, so some paths carry more than
+ *   their limit and others nothing. Draws prefer paths without load, which spreads evenly.
  */
 #include "policy/policies.h"
 
@@ -123,12 +125,12 @@ static uint16_t reps_draw(const struct reps *r, const struct uccl_path *paths, c
 }
 
 static uint16_t reps_choose(struct reps *r, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
-			    struct uccl_rng *rng, uint64_t now)
+			    bool policed, struct uccl_rng *rng, uint64_t now)
 {
 	uint16_t path;
 
 	reps_thaw(r, now);
-	while (r->fresh && !r->explore) {
+	while (r->fresh && !r->explore && !policed) {
 		path = r->ring[r->head];
 		r->head = (uint8_t)((r->head + 1) % REPS_RING);
 		r->fresh--;
@@ -152,7 +154,7 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 	uint16_t path;
 
 	assert(n >= 1 && chunk->bytes);
-	path = reps_choose(r, paths, usable, n, rng, now);
+	path = reps_choose(r, paths, usable, n, chunk->policed, rng, now);
 	r->burst = chunk->bytes;
 	r->n = n;
 	/* Of choices before, nothing will be reported any more: it was lost. */

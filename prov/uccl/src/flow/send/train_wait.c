@@ -45,7 +45,10 @@ bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t mor
 bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now)
 {
 	w->lost += UCCL_TRAIN_LOST * uccl_min(bytes, each);
-	return w->lost >= UCCL_TRAIN_LOST_MOST * UCCL_TRAIN_LOST * each && wait_slow(w, now);
+	if (w->lost < UCCL_TRAIN_LOST_MOST * UCCL_TRAIN_LOST * each)
+		return false;
+	w->dropped = true;
+	return wait_slow(w, now);
 }
 
 bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t now)
@@ -54,5 +57,6 @@ bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t n
 	if (!w->slow || now < w->until)
 		return false;
 	w->slow = false;
+	w->dropped = false;
 	return true;
 }

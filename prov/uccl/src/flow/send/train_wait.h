@@ -48,6 +48,7 @@ struct uccl_train_wait {
 	uint8_t last;	   /* the latest round */
 	bool open;	   /* it has no end yet */
 	bool slow;	   /* trains are short */
+	bool dropped;	   /* and were lost: a policer may limit each 5-tuple */
 	uint8_t waits;	   /* UCCL_TRAIN_WAIT_COUNTS for each sample that waited, less those that did not */
 	uint32_t lost;	   /* bytes: UCCL_TRAIN_LOST for each that was lost, less those that came */
 	uint64_t until;	   /* end of the time in which trains are short */

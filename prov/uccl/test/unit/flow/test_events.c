@@ -217,6 +217,21 @@ TEST_IN(select_path__of_the_usable, start, NULL)
 	assert_int_equal(say.chunk.backlog, 0);
 }
 
+/* A policer drops trains: the policy hears of it. PROTOCOL R406 */
+TEST_IN(select_path__policed, start, NULL)
+{
+	uint16_t usable[] = {3};
+
+	f.paths.usable = usable;
+	f.paths.nusable = 1;
+	for (int i = 0; i < 4; i++) {
+		f.train.wait.dropped = i & 1;
+		f.cfg.train.shorten = i & 2;
+		uccl_event_select_path(&f, 42, 99, 5);
+		assert_int_equal(say.chunk.policed, i == 1);
+	}
+}
+
 /* What the NIC has not sent yet is what its owner says at that moment. */
 TEST_IN(select_path__backlog, start, NULL)
 {

@@ -409,6 +409,24 @@ TEST_IN(select__not_what_left_service, setup, NULL)
 		assert_in_range(pick(), 20, 22);
 }
 
+/* Quick paths are not preferred where each has a limit: all get as much. PROTOCOL R406 */
+TEST_IN(policed__evenly, setup, NULL)
+{
+	const struct uccl_chunk_info chunk = {.bytes = 4096, .policed = true};
+	uint32_t count[N] = {0};
+
+	EXPLORED(1, 2, 3, 4);
+	for (int i = 0; i < 100 * N; i++) {
+		uint16_t path = uccl_path_reps.select(ps, paths, usable, N, &chunk, &rng, now);
+
+		count[path]++;
+		answer(path, (path < 5 ? 10 : 20) * US);
+		now += MS;
+	}
+	for (int i = 0; i < N; i++)
+		assert_in_range(count[i], 50, 150);
+}
+
 /* After a time-out those that worked go round, also those that had been used up, but not the silent one. */
 TEST_IN(on_loss__freezes, setup, NULL)
 {

@@ -286,11 +286,13 @@ TEST_IN(limits__shaped, NULL, play_close)
 	over_most("spines=1,up_gbps=2,queue=512k,flow_gbps=0.2,flow_queue=130000", 8, 1);
 }
 
-/* PROTOCOL R381 */
+/* PROTOCOL R381 R406 */
 TEST_IN(limits__policed, NULL, play_close)
 {
 	over_most("spines=1,up_gbps=0.4,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 0.5);
-	over_most("spines=1,up_gbps=1,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 3);
+	over_most("spines=1,up_gbps=1,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 2);
+	/* Where the queue of the instance drops nothing. */
+	over_most("spines=1,up_gbps=1,queue=1m,flow_gbps=0.05,flow_burst=76k,bytes=64m", 8, 0.5);
 }
 
 /* Links that are much slower than the NIC, each taken by many 5-tuples. PROTOCOL R380 */

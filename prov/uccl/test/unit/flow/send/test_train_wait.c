@@ -121,8 +121,19 @@ TEST_IN(lost__share, begin, NULL)
 	assert_int_equal(bytes(), LONGEST);
 	for (int i = 1; i < UCCL_TRAIN_LOST_MOST; i++)
 		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
+	assert_false(w.dropped);
 	assert_true(uccl_train_wait_lost(&w, EACH, EACH, now));
 	assert_int_equal(bytes(), SHORT);
+	assert_true(w.dropped);
+	now = w.until;
+	acked(1);
+	assert_false(w.dropped);
+	/* Also if they were short already, as they waited. */
+	times(PROOF, 0, 5 * UCCL_NS_PER_MS);
+	assert_false(w.dropped);
+	for (int i = 0; i < UCCL_TRAIN_LOST_MOST; i++)
+		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
+	assert_true(w.dropped);
 }
 
 /* Short packets: few of them are lost, however little each acknowledgement tells of. */
