@@ -237,6 +237,11 @@ void uccl_flow_close(struct uccl_flow *f, uint64_t now);
  * PROTOCOL R260 R262
  */
 uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
+/* No burst is shorter than this: a train, or the longest packet. */
+static inline uint32_t uccl_flow_burst_least(const struct uccl_flow *f)
+{
+	return (uint32_t)uccl_max(f->train_bytes, f->chunk_bytes);
+}
 /* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
 void uccl_flow_gathered(struct uccl_flow *f);
 /*

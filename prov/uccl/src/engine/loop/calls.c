@@ -5,6 +5,7 @@
 
 #include "engine/impl.h"
 #include "msg/abort.h"
+#include "msg/send/msg_tx.h"
 
 /*
  * Who is asked for by its place: the one that we are connected to, if there is one. `incarnation`: 0, or of one that
@@ -225,11 +226,43 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	return call_end(e, uccl_msg_recv(&e->msg_ep, op, now), now);
 }
 
+/* A program that waits for so many operations to a peer will read their completions. */
+#define GATHER_OPS 32
+/* A request counts in a train as so many bytes beside its payload. */
+#define GATHER_LEAST 1024
+
+/*
+ * A request was submitted. Many are under way to this peer, so it has enough to do: may this one wait for others to
+ * fill a train? PROTOCOL R392
+ */
+static bool rma_gathers(struct conn *c, uint64_t payload, bool fence)
+{
+	struct uccl_flow *f = &c->peer.flow;
+	uint64_t bytes = payload + GATHER_LEAST;
+
+	if (fence || !c->e->nic->caps.train_bytes || msg_tx_under_way(&c->peer) < GATHER_OPS ||
+	    f->train.state != UCCL_TRAINS_ON)
+		return false;
+	if (conn_tx_gather(&c->tx, bytes) + bytes <= uccl_flow_burst_least(f))
+		return true;
+	uccl_flow_gathered(f);
+	return false;
+}
+
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
+	uint64_t payload = op->type == UCCL_OP_READ ? 0 : op->len;
+	bool fence = op->flags & UCCL_OPF_FENCE;
+	struct conn *c;
+	int rc;
+
 	now = call_begin(e, op, now);
+	c = peer_conn(op->peer);
 	engine_posted(&e->poll, op->len);
-	return call_end(e, uccl_msg_rma(&e->msg_ep, op, now), now);
+	rc = uccl_msg_rma(&e->msg_ep, op, now);
+	if (rc || !rma_gathers(c, payload, fence))
+		engine_push(e, now);
+	return rc;
 }
 
 int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now)

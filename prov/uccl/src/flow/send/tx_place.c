@@ -17,7 +17,10 @@
 static uint32_t tx_burst(const struct uccl_flow *f)
 {
 	uint64_t part = f->sent.inflight_bytes / BURSTS_IN_FLIGHT;
-	uint32_t most = (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES), f->train_bytes);
+	uint32_t most = (uint32_t)uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES);
+
+	/* Short packets between the longest ones, of 64 KiB on a loopback, leave together as well. */
+	most = (uint32_t)uccl_max(most, uccl_flow_burst_least(f));
 
 	return f->train_bytes ? uccl_train_bytes(&f->train, most, f->chunk_bytes) : most;
 }

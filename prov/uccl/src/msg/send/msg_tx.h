@@ -121,6 +121,14 @@ static inline void msg_tx_unbegun(struct uccl_op *op)
 	TAILQ_REMOVE(&op->peer->tx.sends, op, link);
 }
 
+/* Operations to this peer from the oldest that is not complete on. */
+static inline uint32_t msg_tx_under_way(const struct uccl_peer *p)
+{
+	const struct uccl_op *first = TAILQ_FIRST(&p->tx.sends);
+
+	return first ? (uint32_t)p->tx.mseq - first->tx.mseq : 0;
+}
+
 /* Could it begin at once, were nothing queued before it? */
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op);
 /* The payload is on its way from a device (op->copy): the operation begins when it is there. Before msg_tx_post. */

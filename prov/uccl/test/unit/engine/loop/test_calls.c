@@ -313,6 +313,88 @@ LAN_TEST(send__gathers, lan_new())
 	lan_check(dst, 40000, 7);
 }
 
+static void rma_post(struct lan *l, uint8_t type, uint32_t flags, uint64_t len)
+{
+	struct uccl_op *op = lan_op(l, 0, type, flags, type == UCCL_OP_READ ? dst : src, len);
+
+	op->peer = lan_peer(l, 0, 1);
+	op->rma.nseg = 1;
+	op->rma.seg[0].len = len;
+	assert_int_equal(uccl_engine_rma(l->node[0].e, op, l->now), 0);
+}
+
+/*
+ * Requests of a program that waits for many to this peer wait until one more would not fit their train, or for the next
+ * look, or for whatever else leaves. PROTOCOL R392
+ */
+TEST(rma__gathers)
+{
+	for (int trains = 0; trains < 2; trains++) {
+		struct lan *l = lan_new();
+		struct uccl_engine *e;
+		uint64_t txs, each = trains ? 0 : 1;
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 4096;
+			l->node[i].train_bytes = trains ? 8 * LAN_MTU : 0;
+			lan_open(l, i);
+		}
+		lan_talk(l);
+		e = l->node[0].e;
+		/* The first ones leave at once each. */
+		txs = l->node[0].nic->txs;
+		for (int i = 1; i < 32; i++) {
+			rma_post(l, i & 1 ? UCCL_OP_READ : UCCL_OP_WRITE, 0, 100);
+			assert_int_equal(l->node[0].nic->txs, txs += 1);
+		}
+		/* A train is 8 packets of 4096. */
+		l->node[0].nic->labels = 0;
+		for (int i = 0; i < 31; i++)
+			rma_post(l, UCCL_OP_READ, 0, 10000);
+		assert_int_equal(l->node[0].nic->txs, txs += 31 * each);
+		assert_true(!trains || uccl_engine_expiry(e) == e->now);
+		rma_post(l, UCCL_OP_READ, 0, 10000);
+		assert_int_equal(l->node[0].nic->txs, txs += 1);
+		if (trains)
+			assert_int_equal(__builtin_popcount(l->node[0].nic->labels), 1);
+		for (int i = 0; i < 5; i++)
+			rma_post(l, UCCL_OP_WRITE, 0, 4000);
+		assert_int_equal(l->node[0].nic->txs, txs += 5 * each);
+		rma_post(l, UCCL_OP_WRITE, 0, 4000);
+		assert_int_equal(l->node[0].nic->txs, txs += 1);
+		lan_run(l, SECOND);
+		assert_int_equal(lan_waiting(l, 0), 31 + 32 + 6);
+		/* What leaves no room waits for nothing; nor does what waits for all before it. */
+		for (int i = 0; i < 32; i++)
+			rma_post(l, UCCL_OP_READ, 0, 1);
+		txs = l->node[0].nic->txs;
+		rma_post(l, UCCL_OP_WRITE, 0, 20000);
+		assert_true(l->node[0].nic->txs > txs);
+		txs = l->node[0].nic->txs;
+		rma_post(l, UCCL_OP_READ, 0, 1);
+		assert_int_equal(l->node[0].nic->txs, txs += each);
+		rma_post(l, UCCL_OP_READ, UCCL_OPF_FENCE, 1);
+		assert_int_equal(l->node[0].nic->txs > txs, trains);
+		lan_run(l, SECOND);
+		assert_int_equal(lan_waiting(l, 0), 31 + 32 + 6 + 35);
+		/* Others leave with whatever else leaves, and in a look. */
+		for (int i = 0; i < 32; i++)
+			rma_post(l, UCCL_OP_READ, 0, 1);
+		txs = l->node[0].nic->txs;
+		rma_post(l, UCCL_OP_READ, 0, 1);
+		assert_int_equal(l->node[0].nic->txs, txs += each);
+		assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
+		assert_int_equal(l->node[0].nic->txs, txs += 1);
+		rma_post(l, UCCL_OP_READ, 0, 1);
+		assert_int_equal(l->node[0].nic->txs, txs += each);
+		uccl_engine_poll(e, l->now);
+		assert_int_equal(l->node[0].nic->txs, txs += !each);
+		lan_run(l, SECOND);
+		assert_true(!trains || l->node[0].nic->txs > txs);
+		lan_free(l);
+	}
+}
+
 /* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
 LAN_TEST(unread__by_bytes, lan_new_open(2))
 {

@@ -197,6 +197,21 @@ TEST_IN(tx_burst__grows, NULL, end)
 	}
 }
 
+/* As much of short packets goes one way as of the longest. */
+TEST_IN(tx_burst__a_packet_at_least, NULL, end)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = 40 * KIB;
+	c.mtu = 41 * KIB;
+	start(c);
+	for (int i = 0; i < 30; i++)
+		pair_record(&p, 0, 4 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 30);
+	for (uint32_t i = 0; i < 30; i += 10)
+		assert_int_equal(run_from(i), 10);
+}
+
 /*
  * With two trains in flight, or another one behind it, a long message goes on in the burst that the one before began;
  * no other is cut.
