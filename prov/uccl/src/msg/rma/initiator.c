@@ -116,6 +116,18 @@ static int refusal_err(uint32_t refusal)
 	}
 }
 
+/*
+ * Payload of each packet of a write but the last, if it is in a stream that may share trains; 0: all that it holds. The
+ * first packet has the segments, if the payload is copied behind them. PROTOCOL R260
+ */
+static uint32_t write_each(const struct uccl_op *op)
+{
+	uint64_t len = op->rma.body.iov_len ? op->rma.head.iov_len : op->len;
+	uint32_t each = op->type == UCCL_OP_WRITE && len <= UCCL_ORDER_MAX ? uccl_flow_even(&op->peer->flow, len) : 0;
+
+	return each > op->rma.head_len ? each : 0;
+}
+
 /* Where what comes back will be put. */
 static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 {
@@ -134,14 +146,15 @@ static void rma_submit(struct uccl_op *op)
 	struct uccl_req req = req_of(op);
 	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
 	uint8_t wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
+	uint32_t each = write_each(op), most = p->flow.cfg.packet.chunk_bytes;
 	uint64_t first;
 	/* A reply in one packet brings the acknowledgement, if it has room for the block. PROTOCOL R340 */
-	bool ask = op->rma.rx && op->len + UCCL_ACK_FIXED > p->flow.cfg.packet.chunk_bytes;
+	bool ask = op->rma.rx && op->len + UCCL_ACK_FIXED > most;
 
 	if (op->rma.rx)
 		req.rx = read_begin(op, &req);
 	uccl_req_encode(op->rma.head.iov_base, &req);
-	first = uccl_min(op->rma.head.iov_len, p->flow.cfg.packet.chunk_bytes) - op->rma.head_len;
+	first = uccl_min(op->rma.head.iov_len, each ? each : most) - op->rma.head_len;
 	env.tag = uccl_req_tag(&req);
 	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
 	op->tx.bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->rma.body;
@@ -160,11 +173,13 @@ static void rma_submit(struct uccl_op *op)
 	op->tx.env.iov_count = 1;
 	op->tx.env.len = op->rma.head_len + first;
 	op->tx.env.more = wait & MSG_WAIT_BULK ? payload - first : 0;
+	op->tx.env.each = first ? each : 0;
 	op->tx.env.want_ack = ask && !op->tx.env.more;
 	uccl_env_encode(op->tx.env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->tx.env);
 	if (wait & MSG_WAIT_BULK) {
 		msg_item_bulk(&op->tx.bulk, UCCL_REC_EAGER, op->tx.bulk.iov, op->tx.bulk.iov_count, payload - first);
+		op->tx.bulk.each = each;
 		op->tx.bulk.want_ack = ask;
 		uccl_rec_set_bulk(op->tx.bulk.rec, op->tx.mseq, 0, first);
 		uccl_put64(op->tx.bulk.rec + 16, payload);

@@ -112,6 +112,8 @@ static void buf_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 	buf->feed = f;
 	buf->iov = (struct iovec){ .iov_base = f->buf + i * f->buf_bytes, .iov_len = n };
 	msg_item_bulk(item, UCCL_REC_REPLY, &buf->iov, 1, n);
+	/* In a stream replies share trains. PROTOCOL R260 */
+	item->each = n == f->req.len && n <= UCCL_EAGER_MAX ? uccl_flow_even(&p->flow, n) : 0;
 	item->want_ack = true;
 	uccl_peer_place(p, item, f->req.rkey, f->req.raddr);
 	uccl_rec_set_bulk(item->rec, f->req.rx, f->gen, off);

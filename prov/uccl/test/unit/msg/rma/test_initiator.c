@@ -31,6 +31,41 @@ static void idle(struct duo *d)
 	duo_free(d);
 }
 
+/* In a stream a write is cut into packets of one length, which share trains. PROTOCOL R260 */
+TEST(rma__even)
+{
+	static const struct { uint64_t len; uint32_t first, first_each, each; } sent[] = {
+		{DUO_CHUNK - 24, DUO_CHUNK, 0, 0}, {4000, 1008, 1008, 1008}, {16000, 24, 0, 1000}, {UCCL_ORDER_MAX + 1, 24, 0, 0},
+	};
+
+	for (size_t i = 0; i < uccl_array_len(sent); i++) {
+		struct duo *d = duo_open();
+		struct uccl_flow *f = &d->side[0].peer.flow;
+		uint64_t flying = f->sent.inflight_bytes, key = duo_region(d, 1, 2, mem, sizeof(mem), BOTH);
+		const struct uccl_item *env, *rest;
+
+		f->cfg.train.pads_tx = true;
+		f->train_bytes = UCCL_ORDER_MAX + DUO_CHUNK;
+		f->sent.inflight_bytes = 1 << 17;
+		duo_fill(src, sent[i].len, 1);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, sent[i].len, 0, key, DUO_CTX(1)), 0);
+		f->sent.inflight_bytes = flying;
+		f->cfg.train.pads_tx = false;
+		f->train_bytes = 0;
+		env = TAILQ_FIRST(&f->sendq.records);
+		if (!env)
+			env = TAILQ_FIRST(&f->sendq.small);
+		rest = TAILQ_FIRST(&f->sendq.bulk);
+		assert_int_equal(env->len, sent[i].first);
+		assert_int_equal(env->each, sent[i].first_each);
+		assert_int_equal(rest ? rest->each : 0, sent[i].each);
+		duo_run(d, SECOND);
+		expect(d, DUO_CTX(1), 0);
+		duo_check(mem, sent[i].len, 1);
+		idle(d);
+	}
+}
+
 static const uint64_t sizes[] = {0,    1,     64,    103,	104,	105,	1000,	4096,	4097,
 				 8192, 65535, 65536, 65537, 262144, 262145, 1048576, 1500000};
 

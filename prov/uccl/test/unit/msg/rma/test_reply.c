@@ -49,6 +49,53 @@ TEST(serve__few_replies)
 	duo_all_done(d, 60);
 }
 
+static enum duo_verdict hold_replies(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	return p->to ? DUO_PASS : DUO_HOLD;
+}
+
+/* In a stream a reply is cut into packets of one length, if all of it leaves at once. PROTOCOL R260 */
+TEST(reply__even)
+{
+	static const struct { uint64_t len; uint32_t each; } sent[] = {
+		{DUO_CHUNK, 0}, {4000, 1000}, {UCCL_EAGER_MAX, 1024}, {UCCL_EAGER_MAX + 8, 0}, {1 << 20, 0},
+	};
+
+	for (size_t i = 0; i < uccl_array_len(sent); i++) {
+		struct duo *d = duo_open();
+		struct uccl_flow *f = &d->side[1].peer.flow;
+		const struct uccl_item *item;
+		uint32_t slots;
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		duo_fill(mem, sent[i].len, 5);
+		/* Of so much that is in flight, an acknowledgement was asked for. */
+		d->filter = hold_replies;
+		duo_rma(d, 0, UCCL_OP_READ, 0, src, 150000, 0, 1, NULL);
+		for (int round = 0; round < 50 && f->sent.inflight_bytes < 1 << 17; round++)
+			duo_round(d);
+		assert_true(f->sent.inflight_bytes >= 1 << 17);
+		slots = f->limits.slots;
+		f->limits.slots = 0;
+		f->cfg.train.pads_tx = true;
+		f->train_bytes = 1 << 17;
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst, sent[i].len, 0, 1, NULL);
+		for (int round = 0; round < 5 && TAILQ_EMPTY(&f->sendq.bulk); round++)
+			duo_round(d);
+		item = TAILQ_FIRST(&f->sendq.bulk);
+		assert_non_null(item);
+		assert_int_equal(item->each, sent[i].each);
+		f->cfg.train.pads_tx = false;
+		f->train_bytes = 0;
+		f->limits.slots = slots;
+		d->filter = NULL;
+		duo_run(d, SECOND);
+		duo_check(dst, sent[i].len, 5);
+		duo_all_done(d, 2);
+	}
+}
+
 /* Under AddressSanitizer no memory is kept. */
 #ifdef __SANITIZE_ADDRESS__
 #define KEEPS false
