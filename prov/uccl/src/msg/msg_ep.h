@@ -104,6 +104,7 @@ struct uccl_peer_reply {
 	struct uccl_reply_list list;
 	uint32_t n;			/* how many, */
 	uint64_t staged_bytes;		/* and its share of msg_ep's */
+	uint32_t in_place;		/* of them, those that leave from our memory itself */
 };
 
 /* The primary's lanes to it: lanes/primary.c. */
@@ -134,6 +135,7 @@ struct uccl_peer {
 	bool takes_unsolicited;		/* it takes unsolicited data, and its CTS tell whether receives waited; */
 	bool lanes_unsolicited;		/* its lanes take them, too */
 	bool aborts;			/* it takes back what we take back */
+	bool reads_in_place;		/* the NIC copies what leaves to it at once: PROTOCOL R393 */
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
 	struct uccl_flow flow;
 	struct uccl_peer_tx tx;
@@ -187,6 +189,8 @@ struct uccl_engine_ops {
 	int (*source)(struct uccl_peer *p, const void *buf, uint64_t len, void **source);
 	void (*source_put)(struct uccl_peer *p, void *source);
 	void (*source_stop)(struct uccl_peer *p, void *source);
+	/* No packet to this peer waits for the NIC any more: what that does not take now is lost. */
+	void (*settle)(struct uccl_peer *p);
 	/*
 	 * The messages to or from this peer cannot go on, for this reason (positive FI_Exxx): end the peer, but not
 	 * before this returns. The first reason counts.

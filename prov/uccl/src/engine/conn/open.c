@@ -116,6 +116,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 	c->opened.places = c->hs.mine.rails && t->rails;
 	c->peer.short_stripes = t->short_stripes;
 	c->peer.aborts = t->aborts;
+	/* What a seal is of may not change before it has left. */
+	c->peer.reads_in_place = cfg.tx_sync && !cfg.write.bytes && !e->cfg.security;
 	/* Direct writes cost less than packets, and begin with CTS. */
 	c->peer.takes_unsolicited = t->unsolicited && !cfg.write.bytes;
 	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;

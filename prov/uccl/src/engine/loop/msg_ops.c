@@ -142,6 +142,14 @@ static void ops_broken(struct uccl_peer *p, int err)
 	conn_broken(peer_conn(p), err);
 }
 
+static void ops_settle(struct uccl_peer *p)
+{
+	struct conn *c = peer_conn(p);
+
+	if (!engine_tx_flush(c->e))
+		engine_tx_forget(c);
+}
+
 const struct uccl_engine_ops engine_msg_ops = {
 	.ready = ops_ready,
 	.connect = ops_connect,
@@ -153,5 +161,6 @@ const struct uccl_engine_ops engine_msg_ops = {
 	.source_stop = ops_source_stop,
 	.fence = ops_fence,
 	.stop_writes = ops_stop_writes,
+	.settle = ops_settle,
 	.broken = ops_broken,
 };

@@ -8,8 +8,16 @@
 #include "msg/iov.h"
 #include "msg/recv/msg_rx.h"
 
+/* From so many bytes on, one copy less is worth its accounts. */
+#define IN_PLACE_MIN 8192
 /* What is copied of a large read at once; that and the next ones are on their way together. */
 #define BUF_BYTES (256u << 10)
+
+static void in_place_set(struct uccl_feed *f, bool in_place)
+{
+	f->reply->peer->reply.in_place += (uint32_t)in_place - f->in_place;
+	f->in_place = in_place;
+}
 
 void msg_reply_free(struct uccl_reply *r)
 {
@@ -17,6 +25,7 @@ void msg_reply_free(struct uccl_reply *r)
 	struct uccl_msg_ep *m = p->msg_ep;
 
 	if (r->feed) {
+		in_place_set(r->feed, false);
 		for (uint8_t i = 0; i < r->feed->nbufs; i++)
 			msg_copy_end(m, &r->feed->bufs[i].copy);
 		msg_uses_end(m, &r->feed->uses);
@@ -102,7 +111,7 @@ void msg_reply_aborted(struct uccl_reply *r, bool taken)
 	reply_send(r, UCCL_REC_ABORTED, taken);
 }
 
-static void buf_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
+static void buf_send(struct uccl_feed *f, uint8_t i, uint8_t *from, uint64_t off, uint64_t n)
 {
 	struct uccl_feed_buf *buf = &f->bufs[i];
 	struct uccl_peer *p = f->reply->peer;
@@ -110,7 +119,7 @@ static void buf_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 
 	memset(item, 0, sizeof(*item));
 	buf->feed = f;
-	buf->iov = (struct iovec){ .iov_base = f->buf + i * f->buf_bytes, .iov_len = n };
+	buf->iov = (struct iovec){ .iov_base = from, .iov_len = n };
 	msg_item_bulk(item, UCCL_REC_REPLY, &buf->iov, 1, n);
 	/* In a stream replies share trains. PROTOCOL R260 */
 	item->each = n == f->req.len && n <= UCCL_EAGER_MAX ? uccl_flow_even(&p->flow, n) : 0;
@@ -121,12 +130,26 @@ static void buf_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 	uccl_flow_submit(&p->flow, item);
 }
 
+static uint8_t *buf_of(struct uccl_feed *f, uint8_t i)
+{
+	return f->buf + i * f->buf_bytes;
+}
+
 /* No more of it is sent: the initiator gets an error for the whole, once. */
 static void feed_refuse(struct uccl_feed *f, int refusal)
 {
 	f->off = f->req.len;
 	if (!f->reply->resp.queued && !f->reply->resp.pending)
 		msg_reply_answer(f->reply, refusal);
+}
+
+static void feed_tell(struct uccl_feed *f)
+{
+	struct uccl_peer *p = f->reply->peer;
+
+	f->unreported = false;
+	msg_uses_end(p->msg_ep, &f->uses);
+	msg_target_tell(p->msg_ep, p, &f->req, f->regions, f->nregions, false, 0);
 }
 
 /* Whose it was, if all of it is acknowledged; else NULL. */
@@ -136,8 +159,33 @@ static struct uccl_peer *reply_settle(struct uccl_reply *r)
 
 	if (r->resp.queued || r->resp.pending || (r->feed && r->feed->busy))
 		return NULL;
+	if (r->feed && r->feed->in_place)
+		feed_tell(r->feed);
 	msg_reply_free(r);
 	return p;
+}
+
+/* What may still leave of it is copied. */
+static void feed_copy(struct uccl_feed *f)
+{
+	struct uccl_peer *p = f->reply->peer;
+
+	if (!f->in_place)
+		return;
+	in_place_set(f, false);
+	p->msg_ep->ops->settle(p);
+	uccl_flow_detach(&p->flow, &f->bufs[0].item, &f->bufs[0].iov, buf_of(f, 0));
+	feed_tell(f);
+}
+
+void msg_replies_copy(struct uccl_peer *p)
+{
+	struct uccl_reply *r;
+
+	for (r = TAILQ_LAST(&p->reply.list, uccl_reply_list); r && p->reply.in_place;
+	     r = TAILQ_PREV(r, uccl_reply_list, link))
+		if (r->feed)
+			feed_copy(r->feed);
 }
 
 /* A buffer was filled from a device. */
@@ -159,12 +207,9 @@ static void buf_loaded(struct uccl_copy *c, uint64_t now)
 		feed_refuse(f, UCCL_REFUSED_RANGE);
 		return;
 	}
-	if (f->unreported && buf->off + n == uccl_min(f->req.len, f->bytes)) {
-		f->unreported = false;
-		msg_uses_end(p->msg_ep, &f->uses);
-		msg_target_tell(p->msg_ep, p, &f->req, f->regions, f->nregions, false, 0);
-	}
-	buf_send(f, (uint8_t)(buf - f->bufs), buf->off, n);
+	if (f->unreported && buf->off + n == uccl_min(f->req.len, f->bytes))
+		feed_tell(f);
+	buf_send(f, (uint8_t)(buf - f->bufs), buf_of(f, (uint8_t)(buf - f->bufs)), buf->off, n);
 	p->msg_ep->ops->ready(p);
 }
 
@@ -183,11 +228,13 @@ static void feed_buf(struct uccl_feed *f, uint8_t i, const struct msg_place *at)
 		buf->off = f->off;
 		buf->iov.iov_len = n;
 		f->busy |= (uint8_t)(1u << i);
-		msg_get(m, &buf->copy, at->iov, at->niov, at->device, f->off, f->buf + i * f->buf_bytes, n);
+		msg_get(m, &buf->copy, at->iov, at->niov, at->device, f->off, buf_of(f, i), n);
 		msg_copy_wait(m, &buf->copy, buf_loaded);
+	} else if (f->in_place) {
+		buf_send(f, i, at->iov[0].iov_base, 0, n);
 	} else {
-		msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->buf_bytes, n);
-		buf_send(f, i, f->off, n);
+		msg_copy_out(at->iov, at->niov, f->off, buf_of(f, i), n);
+		buf_send(f, i, buf_of(f, i), f->off, n);
 	}
 	f->off += n;
 }
@@ -199,13 +246,16 @@ static void feed_revoked(struct msg_uses *u, const void *region)
 
 	if (region)
 		msg_target_forget(f->regions, &f->nregions, region);
+	feed_copy(f);
 }
 
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 {
 	struct uccl_feed *f = r->feed;
 
-	if (at->device) {
+	in_place_set(f, r->peer->reads_in_place && !at->device && at->niov == 1 && f->nbufs == 1 &&
+				f->bytes >= uccl_max(f->req.len, IN_PLACE_MIN));
+	if (at->device || f->in_place) {
 		f->unreported = true;
 		f->nregions = at->nregions;
 		memcpy(f->regions, at->regions, sizeof(f->regions));
@@ -219,7 +269,7 @@ void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 void msg_reply_fetched(struct uccl_reply *r)
 {
 	r->feed->off = r->feed->req.len;
-	buf_send(r->feed, 0, 0, r->feed->req.len);
+	buf_send(r->feed, 0, buf_of(r->feed, 0), 0, r->feed->req.len);
 }
 
 /* Look for the region again, which may have gone meanwhile: then the initiator gets an error for the whole. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What goes back for a request: an answer, or copies of what is read, one buffer after the other. As these are copies,
- * nothing on its way refers to memory that the application may take back. A peer may have at most as many replies, and
- * as much memory for them, as are left for others. PROTOCOL R121
+ * nothing on its way refers to memory that the application may take back. What is read may leave from the memory itself
+ * until something happens to that; there is room for the copy. A peer may have at most as many replies, and as much
+ * memory for them, as are left for others. PROTOCOL R121 R393
  *
  *	msg_reply_get			before anything is done
  *	msg_reply_answer, or msg_reply_read, or msg_reply_fetched when feed->buf holds what an atomic found
@@ -13,7 +14,7 @@
 
 #include "msg/rma/region.h"
 
-/* Payload on its way back: copies, so that nothing refers to memory that the application may take back. */
+/* Payload on its way back: copies, or room for them. */
 struct uccl_feed {
 	struct uccl_reply *reply;
 	struct uccl_req req;
@@ -22,7 +23,8 @@ struct uccl_feed {
 	uint64_t off;		/* bytes copied so far */
 	uint64_t buf_bytes, bytes;
 	bool stopped;	/* the initiator took the read back: what devices still load is not sent */
-	bool unreported; /* the region's owner hears of it when what is copied first is there */
+	bool unreported; /* the region's owner hears of it when what is copied first is there, or at the end of: */
+	bool in_place;	 /* it leaves from the memory itself */
 	uint8_t nregions;
 	void *regions[UCCL_SEG_MAX];
 	struct msg_uses uses;	/* until then */
@@ -63,6 +65,8 @@ void msg_reply_numbers(struct uccl_peer *p);
 /* Copy the data and send them. For data on a device, the owner of the region is told when the first copy is done. */
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at);
 void msg_reply_fetched(struct uccl_reply *r);
+/* The peer changes our memory next: what it has read is copied, as far as it may still leave. PROTOCOL R393 */
+void msg_replies_copy(struct uccl_peer *p);
 /* RESP, or a buffer of read data, is acknowledged. Returns the peer if this ends the reply; else NULL. */
 struct uccl_peer *msg_reply_acked(struct uccl_item *item);
 /* The peer is gone, the flow has forgotten its items. */

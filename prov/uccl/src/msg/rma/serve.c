@@ -62,6 +62,8 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 		return UCCL_BLOCK_COPY;
 	}
 	f = r->feed;
+	if (req->kind != UCCL_RMA_READ)
+		msg_replies_copy(p);
 	if (req->kind == UCCL_RMA_WRITE) {
 		if (req->len)
 			msg_copy_in(at.iov, at.niov, 0, body, req->len);
@@ -73,7 +75,7 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 		if (f)
 			msg_reply_fetched(r);
 	}
-	if (!f || !at.device)
+	if (!f || !f->unreported)
 		msg_target_tell(m, p, req, at.regions, at.nregions, env->flags & UCCL_ENV_DATA, env->data);
 	if (f)
 		m->ops->ready(p);
@@ -114,6 +116,7 @@ static int serve_attach(struct uccl_msg_rx *rx)
 
 	if (refusal)
 		return refusal;
+	msg_replies_copy(rx->peer);
 	memcpy(s->iov, at.iov, at.niov * sizeof(*at.iov));
 	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
 	s->nregions = at.nregions;

@@ -112,6 +112,11 @@ static void side_stop_writes(struct uccl_peer *p)
 	peer_side(p)->stops++;
 }
 
+static void side_settle(struct uccl_peer *p)
+{
+	peer_side(p)->settles++;
+}
+
 static void side_broken(struct uccl_peer *p, int err)
 {
 	assert_int_not_equal(err, 0);
@@ -129,6 +134,7 @@ static const struct uccl_engine_ops side_ops = {
 	.source_stop = side_source_stop,
 	.fence = side_fence,
 	.stop_writes = side_stop_writes,
+	.settle = side_settle,
 	.broken = side_broken,
 };
 

@@ -78,7 +78,7 @@ struct duo_side {
 	struct uccl_peer self; /* this side */
 	uint32_t connects;     /* times msg asked to connect, */
 	uint32_t readies;      /* and said that something may leave */
-	uint32_t regs, deregs, fences, stops;
+	uint32_t regs, deregs, fences, stops, settles;
 	uint32_t unsettled; /* of deregs: writes may still come */
 	bool reg_fails;
 	int broken;	       /* why the peer was to be ended: FI_Exxx; 0: it was not */

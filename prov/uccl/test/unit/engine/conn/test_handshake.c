@@ -792,6 +792,24 @@ TEST(abort__an_older_peer)
 	}
 }
 
+/* What a seal is of may not change, and NICs that write read late. PROTOCOL R393 */
+TEST(reads_in_place__not_with_seals)
+{
+	for (int i = 0; i < 3; i++) {
+		struct lan *l = lan_new();
+
+		l->writes = i == 1;
+		for (int k = 0; k < 2; k++) {
+			l->node[k].cfg.security = i == 2 ? UCCL_SECURITY_PACKETS : UCCL_SECURITY_TRUSTED;
+			lan_open(l, k);
+		}
+		lan_talk(l);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.reads_in_place, !i);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.reads_in_place, !i);
+		lan_free(l);
+	}
+}
+
 /* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
 TEST(marks__who_may_be_marked)
 {

@@ -37,4 +37,49 @@ LAN_TEST(writes__through_the_engine, lan_new())
 	assert_int_equal(l->node[1].nic->nfences, 1);
 }
 
+static enum lan_verdict lose_replies(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->from == 1 ? LAN_DROP : LAN_PASS;
+}
+
+/* What is read leaves from the region, so packets that wait for the NIC when that ends are lost. PROTOCOL R393 */
+TEST(settle__nothing_waits)
+{
+	for (int full = 0; full < 2; full++) {
+		struct lan *l = lan_new();
+		struct uccl_op *op;
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].target = &lan_target;
+			lan_open(l, i);
+		}
+		lan_talk(l);
+		lan_fill(lan_region, 60000, 3);
+		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 60000);
+		op->peer = lan_peer(l, 0, 1);
+		op->rma.nseg = 1;
+		op->rma.seg[0] = (struct uccl_seg){.len = 60000, .key = 1};
+		op->context = LAN_CTX(1);
+		l->filter = lose_replies;
+		l->node[1].nic->room = full ? 2 : -1;
+		assert_int_equal(uccl_engine_rma(l->node[0].e, op, l->now), 0);
+		for (int i = 0; i < 10; i++)
+			lan_round(l);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.reply.in_place, 1);
+		assert_int_equal(l->node[1].e->out.n > 0, full);
+		uccl_engine_revoke(l->node[1].e, lan_region, NULL, l->now);
+		memset(lan_region, 0xbb, 60000);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.reply.in_place, 0);
+		for (int i = l->node[1].e->out.head; i < l->node[1].e->out.n; i++)
+			assert_true((uintptr_t)l->node[1].e->out.v[i].payload - (uintptr_t)lan_region >= 60000);
+		l->filter = NULL;
+		l->node[1].nic->room = -1;
+		lan_run(l, 10 * SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_check(dst, 60000, 3);
+		lan_free(l);
+	}
+}
+
 TESTS_MAIN

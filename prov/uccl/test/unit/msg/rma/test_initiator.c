@@ -35,7 +35,8 @@ static void idle(struct duo *d)
 TEST(rma__even)
 {
 	static const struct { uint64_t len; uint32_t first, first_each, each; } sent[] = {
-		{DUO_CHUNK - 24, DUO_CHUNK, 0, 0}, {4000, 1008, 1008, 1008}, {16000, 24, 0, 1000}, {UCCL_ORDER_MAX + 1, 24, 0, 0},
+		{DUO_CHUNK - 24, DUO_CHUNK, 0, 0}, {4000, 1008, 1008, 1008}, {16000, 24, 0, 1000},
+		{UCCL_ORDER_MAX + 1, 24, 0, 0},
 	};
 
 	for (size_t i = 0; i < uccl_array_len(sent); i++) {
