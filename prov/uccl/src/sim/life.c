@@ -249,7 +249,7 @@ static void nic_config(struct uccl_sim_world *w, struct uccl_sim_life *n, struct
 		.train_fault = (enum uccl_train_fault)o->train_fault,
 		.marks = o->mark > 0 || o->mark_kb > 0,
 		.leaky = o->leaky > 0,
-		.answer_ns = (uint64_t)(o->answer_ms * 1e6),
+		.late.answer_ns = (uint64_t)(o->answer_ms * 1e6),
 		.rx_slots = (uint32_t)o->slots,
 		.slot_unit = write ? 0 : (uint8_t)o->slot_unit,
 		.tx_depth = (uint32_t)o->tx_depth,

@@ -632,9 +632,9 @@ static bool tx_async(struct sim_nic *s, const struct uccl_tx *tx, struct uccl_si
 	t->peer = (struct sim_peer *)tx->peer;
 	t->depart_ns = s->depart_ns;
 	t->sent_ns = t->depart_ns + uccl_rng_below(&s->rng, s->cfg.late.read_ns + 1);
-	if (s->cfg.answer_ns && tx->kind == UCCL_TX_WRITE) {
+	if (s->cfg.late.answer_ns && tx->kind == UCCL_TX_WRITE) {
 		t->serial = p->remote.tx = uccl_sim_serial(s->net);
-		t->sent_ns = t->depart_ns + s->cfg.answer_ns;
+		t->sent_ns = t->depart_ns + s->cfg.late.answer_ns;
 	}
 	LIST_INSERT_HEAD(&s->txs, t, link);
 	s->ntx++;
@@ -974,7 +974,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		free(s);
 		return -FI_ENOMEM;
 	}
-	s->base.ops = !cfg->write_max ? &packet_ops : cfg->answer_ns ? &answer_ops : &write_ops;
+	s->base.ops = !cfg->write_max ? &packet_ops : cfg->late.answer_ns ? &answer_ops : &write_ops;
 	s->base.caps = (struct uccl_nic_caps){
 		.mtu = cfg->mtu,
 		.write_max = cfg->write_max,

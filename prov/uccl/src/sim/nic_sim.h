@@ -17,6 +17,7 @@ struct uccl_sim_nic_late {
 	uint64_t read_ns;  /* not tx_sync: the source is read this late, and SENT told this much later */
 	uint64_t fence_ns; /* a fence */
 	uint64_t proof_ns; /* UNREACH and GONE */
+	uint64_t answer_ns; /* of a write: until the peer's NIC has it, it is read, at most so long; 0: until it left */
 };
 
 /* Whom the NIC tells of what happens. life.c writes it. */
@@ -46,7 +47,6 @@ struct uccl_sim_nic_cfg {
 	bool marks;		/* it asks the network for marks, and tells which packets have one */
 	uint32_t train_bytes;	/* neighbours leave as one up to this; 0: each by itself */
 	enum uccl_train_fault train_fault;
-	uint64_t answer_ns;	/* writes are read until the peer's NIC has them, at most so long; 0: until they left */
 	/*
 	 * Broken, to test the checkers: neither fence nor dereg nor stop_writes stops a write, predicted places are not
 	 * forgotten.

@@ -576,13 +576,13 @@ static void vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o,
 {
 	uint64_t stopped;
 
-	if (!begin(w, o, seed))
+	if (!scene_begin(w, o, seed))
 		return;
 	w->o.abort = 0;
-	stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
 	uccl_sim_go(w, w->net.now + SEC, true);
 	w->o.abort = 1;
-	stream(w, 0, 1, n, 4 * 1024 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, n, 4 * 1024 * 1024, 0, NULL);
 	for (int i = 0; i < 100 && w->node[0].nic->ops->backlog(w->node[0].nic) < VANISHED_BYTES; i++)
 		uccl_sim_go(w, w->net.now + 10 * UCCL_NS_PER_US, false);
 	w->net.script = drop_script;
@@ -595,14 +595,14 @@ static void vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o,
 	w->net.script = NULL;
 	w->o.abort = 0;
 	uccl_sim_go(w, w->net.now + 5 * SEC, false);
-	stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
+	scene_stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
 	uccl_sim_finish(w);
 }
 
 static uint32_t run_vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, const void *arg)
 {
 	vanished(w, o, seed, *(const uint32_t *)arg);
-	return end(w);
+	return scene_end(w);
 }
 
 /* On a NIC that goes on reading all the same the checker must notice. */

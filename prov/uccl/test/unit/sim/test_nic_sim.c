@@ -607,7 +607,7 @@ static uint32_t drop_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *d
 /* A write is the NIC's until the peer's NIC has it, or nobody answers for long, or stop_writes ends it. */
 TEST_IN(answer__writes_wait_for_the_peer, writes, bench_close)
 {
-	b->cfg.answer_ns = UCCL_NS_PER_S;
+	b->cfg.late.answer_ns = UCCL_NS_PER_S;
 	bench_again();
 	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 1, 4, &b->peer[1]), 0);
 	bench_reg();
