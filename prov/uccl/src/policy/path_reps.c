@@ -22,8 +22,8 @@
  *   others would be thrown out of the ring. And a choice comes back when what it was for has come, whoever tells of
  *   that: where acknowledgements overtake each other, many a chunk is told of by one that has no sample of its path. If
  *   its place were lost, a third of the choices would be draws.
- * - Where each path is policed (R406), recycling is wrong: a path is quick until it drops, so some paths carry more than
- *   their limit and others nothing. Draws prefer paths without load, which spreads evenly.
+ * - Where each path is policed (R406), recycling is wrong: a path is quick until it drops, so some paths carry more
+ *   than their limit and others nothing. Draws prefer paths without load, which spreads evenly.
  */
 #include "policy/policies.h"
 

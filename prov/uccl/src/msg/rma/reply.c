@@ -165,6 +165,13 @@ static struct uccl_peer *reply_settle(struct uccl_reply *r)
 	return p;
 }
 
+/* It lies in this host's memory. */
+static void host_copy(const struct uccl_item *item, uint8_t *to, const uint8_t *from, uint64_t len)
+{
+	(void)item;
+	memcpy(to, from, len);
+}
+
 /* What may still leave of it is copied. */
 static void feed_copy(struct uccl_feed *f)
 {
@@ -174,7 +181,7 @@ static void feed_copy(struct uccl_feed *f)
 		return;
 	in_place_set(f, false);
 	p->msg_ep->ops->settle(p);
-	uccl_flow_detach(&p->flow, &f->bufs[0].item, &f->bufs[0].iov, buf_of(f, 0));
+	uccl_flow_detach(&p->flow, &f->bufs[0].item, &f->bufs[0].iov, buf_of(f, 0), host_copy);
 	feed_tell(f);
 }
 
