@@ -485,25 +485,58 @@ static struct fflow *flow_find(const struct fhost *h, uint32_t to)
 	return ff;
 }
 
+/* The flow of an operation by one engine; the connection may be open. NULL: no memory. */
+static struct fflow *flow_open(struct uccl_fab_scene *s, const struct uccl_fab_op *op, uint32_t unit)
+{
+	struct fstack *st = s->st;
+	struct fhost *a = &st->hosts[op->src * st->loops + unit], *b = &st->hosts[op->dst * st->loops + unit];
+	struct fflow *ff = flow_find(a, op->dst), *back;
+
+	if (ff)
+		return ff;
+	if (flow_make(s, a, op->dst, &ff) || flow_make(s, b, op->src, &back))
+		return NULL;
+	ff->peer = back;
+	back->peer = ff;
+	return ff;
+}
+
+/* A CREDIT that tells a turn leaves right behind the handshake, so it came before all traffic. PROTOCOL R347 */
+static void turns_tell(struct fhost *h)
+{
+	uint64_t now = host_now(h), grant, turn;
+	struct uccl_pull *pull;
+
+	while ((pull = uccl_pacer_next(&h->pacer, now))) {
+		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, credit.pull);
+
+		grant = uccl_event_grant(f, &turn, now);
+		uccl_event_rx_credit(&fflow_of(f)->peer->f, grant, turn, host_now(fflow_of(f)->peer->host));
+	}
+}
+
+static int stack_connect(struct uccl_fab_scene *s)
+{
+	struct fstack *st = s->st;
+
+	for (uint32_t i = 0; i < s->nops; i++)
+		for (uint32_t e = 0; e < s->cfg.engines; e++)
+			if (!flow_open(s, &s->ops[i], s->ops[i].rank * s->cfg.engines + e))
+				return -FI_ENOMEM;
+	for (uint32_t i = 0; i < s->cfg.topo.hosts * st->loops; i++)
+		turns_tell(&st->hosts[i]);
+	return 0;
+}
+
 /* Bytes [from, to) of an operation by one engine's flow. */
 static int part_send(struct uccl_fab_scene *s, uint32_t i, uint32_t unit, uint64_t from, uint64_t to)
 {
-	struct fstack *st = s->st;
 	struct uccl_fab_op *op = &s->ops[i];
-	struct fhost *a = &st->hosts[op->src * st->loops + unit], *b = &st->hosts[op->dst * st->loops + unit];
-	struct fflow *ff = flow_find(a, op->dst), *back;
-	struct op_item *it = calloc(1, sizeof(*it));
+	struct fflow *ff = flow_open(s, op, unit);
+	struct op_item *it = ff ? calloc(1, sizeof(*it)) : NULL;
 
 	if (!it)
 		return -FI_ENOMEM;
-	if (!ff) {
-		if (flow_make(s, a, op->dst, &ff) || flow_make(s, b, op->src, &back)) {
-			free(it);
-			return -FI_ENOMEM;
-		}
-		ff->peer = back;
-		back->peer = ff;
-	}
 	ff->sends = true;
 	it->next = op->item;
 	op->item = it;
@@ -519,7 +552,7 @@ static int part_send(struct uccl_fab_scene *s, uint32_t i, uint32_t unit, uint64
 	uccl_rec_set_bulk(it->item.rec, i, 1, from);
 	uccl_flow_submit(&ff->f, &it->item);
 	flow_ready(ff);
-	host_pump(a);
+	host_pump(ff->host);
 	return 0;
 }
 
@@ -668,6 +701,7 @@ const struct uccl_fab_stack uccl_fab_stack_uccl = {
 	.name = "uccl",
 	.open = stack_open,
 	.close = stack_close,
+	.connect = stack_connect,
 	.send = stack_send,
 	.look = stack_look,
 	.net =

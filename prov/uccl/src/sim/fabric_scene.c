@@ -324,6 +324,8 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 		net.lost = scene_lost;
 	}
 	s->net.ops = &net;
+	if (s->stack->connect && s->stack->connect(s))
+		uccl_fab_broken(s, "no memory for a flow");
 	begin_some(s);
 	for (uint64_t k = 1; s->done < s->nops && !s->broken[0] && s->net.q.now <= limit; k++) {
 		if (!uccl_fab_step(&s->net))

@@ -115,6 +115,8 @@ struct uccl_fab_stack {
 	const char *name;
 	int (*open)(struct uccl_fab_scene *s);
 	void (*close)(struct uccl_fab_scene *s);
+	/* Open the connections of all operations, and let them fall quiet. NULL: they need no time to open. */
+	int (*connect)(struct uccl_fab_scene *s);
 	/* Begin to send; later uccl_fab_arrived at the receiver. */
 	int (*send)(struct uccl_fab_scene *s, uint32_t op);
 	/* Show every flow that sends, or has sent since the look before. NULL: it cannot. */

@@ -250,6 +250,14 @@ TEST(ranks__share)
 	assert_true(unfair("hosts=54,bytes=16m,cc=none,credit=eqds,path=reps,ranks=8", 8) < 0.05);
 }
 
+/* On open connections a transfer that has the network for itself waits for no credit. PROTOCOL R347 */
+TEST_IN(start__free, NULL, play_close)
+{
+	play("incast", "profile=udp,hosts=16,senders=1,bytes=256k");
+	assert_true(over() < 15);
+	assert_int_equal(p.scene.stats.rtx_bytes, 0);
+}
+
 TEST(close__in_the_middle)
 {
 	play_init("permutation", "hosts=16,bytes=16m,limit=1000");
