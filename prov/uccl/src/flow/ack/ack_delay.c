@@ -4,9 +4,9 @@
 #include "base/units.h"
 #include "flow/wire/wire.h"
 
-void uccl_ack_delay_init(struct uccl_ack_delay *o)
+void uccl_ack_delay_init(struct uccl_ack_delay *o, uint64_t first_rtt_ns)
 {
-	*o = (struct uccl_ack_delay){.min_rtt_ns = UCCL_NEVER};
+	*o = (struct uccl_ack_delay){.min_rtt_ns = first_rtt_ns ? first_rtt_ns : UCCL_NEVER};
 }
 
 /* Of two differences of clocks, of which only the low 32 bits are known, that which is less. */

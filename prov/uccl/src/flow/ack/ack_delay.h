@@ -32,11 +32,15 @@ struct uccl_ack_delay {
 	uint64_t wait_ns;	/* smoothed, of samples */
 	uint64_t srtt_ns;	/* round trips without that: smoothed, */
 	uint64_t last_rtt_ns;	/* the latest; 0: none yet */
-	uint64_t min_rtt_ns;	/* and the least; UCCL_NEVER: none yet */
+	uint64_t min_rtt_ns;	/* and the least, or the handshake's; UCCL_NEVER: none yet */
 	uint32_t share; /* what is waited on average, of a round trip without that, UCCL_ACK_DELAY_WHOLE at most */
 };
 
-void uccl_ack_delay_init(struct uccl_ack_delay *o);
+/*
+ * first_rtt_ns: round trip of the handshake, 0: not known. The least is no longer than that: payload may find queues,
+ * and fill them with its first burst. PROTOCOL R413
+ */
+void uccl_ack_delay_init(struct uccl_ack_delay *o, uint64_t first_rtt_ns);
 /* A block came at `arrived`, in a packet that left at `ts` by the peer's clock. */
 void uccl_ack_delay_back(struct uccl_ack_delay *o, uint32_t ts, uint64_t arrived);
 /* A round trip that ends with that block, without what the block waited. > 0, as rtt_ns is. */

@@ -27,7 +27,7 @@ static inline void uccl_flow_loss_init(struct uccl_flow_loss *l, uint64_t rto_mi
 				       uint16_t paths)
 {
 	uccl_times_init(&l->times, rto_min_ns, first_rtt_ns);
-	uccl_ack_delay_init(&l->ack_delay);
+	uccl_ack_delay_init(&l->ack_delay, first_rtt_ns);
 	uccl_rack_init(&l->rack);
 	uccl_pto_init(&l->pto, paths);
 }

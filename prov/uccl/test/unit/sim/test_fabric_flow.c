@@ -250,6 +250,24 @@ TEST(ranks__share)
 	assert_true(unfair("hosts=54,bytes=16m,cc=none,credit=eqds,path=reps,ranks=8", 8) < 0.05);
 }
 
+/*
+ * Racks with a quarter of their rate upwards. All begin at once, free, on connections that were opened before. The
+ * handshake had no queues, so flows know what is one: little is lost. PROTOCOL R347 R413
+ */
+TEST_IN(start__oversubscribed, NULL, play_close)
+{
+	double v[UCCL_FAB_FIGURES];
+	char text[256];
+
+	for (int seed = 1; seed <= 3; seed++) {
+		snprintf(text, sizeof(text),
+			 "profile=udp,hosts=32,tiers=2,per_tor=4,spines=4,up_gbps=100,bytes=4m,seed=%d", seed);
+		play("permutation", text);
+		uccl_fab_play_figures(&p, v);
+		assert_true(v[UCCL_FAB_AGAIN] < 0.5);
+	}
+}
+
 /* On open connections a transfer that has the network for itself waits for no credit. PROTOCOL R347 */
 TEST_IN(start__free, NULL, play_close)
 {

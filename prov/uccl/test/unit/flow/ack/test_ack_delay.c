@@ -19,7 +19,7 @@ static uint64_t ahead;	/* the peer's clock, of ours */
 
 static int setup(void **state)
 {
-	uccl_ack_delay_init(&o);
+	uccl_ack_delay_init(&o, 0);
 	now = 1000 * MS;
 	ahead = 0;
 	return 0;
@@ -49,6 +49,20 @@ TEST_IN(back__first_is_no_queue, setup, NULL)
 	assert_int_equal(o.queue_ns, 0);
 	came(64 * 100);
 	assert_int_equal(o.queue_ns, 64 * 100);
+}
+
+/* A burst that fills the queues at once has no sample without them. PROTOCOL R413 */
+TEST_IN(init__handshake_bounds_the_least, setup, NULL)
+{
+	uccl_ack_delay_init(&o, RTT);
+	assert_int_equal(uccl_ack_delay_queue(&o), 0);
+	came(0);
+	assert_int_equal(uccl_ack_delay_rtt(&o, 5 * RTT), 5 * RTT);
+	assert_int_equal(o.min_rtt_ns, RTT);
+	assert_int_equal(uccl_ack_delay_queue(&o), 4 * RTT);
+	/* It has hosts in it, so payload may be faster. */
+	uccl_ack_delay_rtt(&o, RTT / 2);
+	assert_int_equal(o.min_rtt_ns, RTT / 2);
 }
 
 /* Rounding of two clocks makes no queue. */
