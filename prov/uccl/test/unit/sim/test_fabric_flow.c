@@ -316,7 +316,7 @@ TEST_IN(limits__shaped, NULL, play_close)
 TEST_IN(limits__policed, NULL, play_close)
 {
 	over_most("spines=1,up_gbps=0.4,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 0.5);
-	over_most("spines=1,up_gbps=1,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 2);
+	over_most("spines=1,up_gbps=1,queue=256k,flow_gbps=0.05,flow_burst=76k", 8, 2.5);
 	/* Where the queue of the instance drops nothing. */
 	over_most("spines=1,up_gbps=1,queue=1m,flow_gbps=0.05,flow_burst=76k,bytes=64m", 8, 0.5);
 }
