@@ -392,6 +392,32 @@ DUO_TEST(abort__ends_the_place, duo_open_writes())
 	assert_int_equal(s->deregs, s->regs);
 }
 
+static enum duo_verdict hold_second_write(struct duo *d, const struct duo_pkt *p)
+{
+	return p->kind == UCCL_TX_WRITE && ++d->n == 2 ? DUO_HOLD : DUO_PASS;
+}
+
+/* A write may still land in the place that ends. The end of its registration keeps it out: nothing waits. R26 R83 */
+DUO_TEST(abort__ends_a_place_in_doubt, duo_open_writes())
+{
+	struct duo_side *s = &d->side[1];
+	uint8_t rec[UCCL_REC_LEN] = {0};
+
+	fresh(d);
+	d->auto_fence = false;
+	s->m.dereg_fences = true;
+	d->filter = hold_second_write;
+	assert_int_equal(duo_recv(d, 1, 0, dst, LEN, 0, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, LEN, 0, DUO_CTX(1)), 0);
+	while (!s->peer.flow.rx.write.ndoubts)
+		duo_round(d);
+	assert_int_equal(duo_waiting(d, 1), 0);
+	uccl_abort_encode(rec, 1, 0);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_ABORT, rec, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(s->deregs, s->regs);
+	assert_int_equal(s->peer.flow.rx.write.ndoubts, 0);
+}
+
 /* What no peer of ours says. PROTOCOL R362 */
 DUO_TEST(abort__hostile, duo_open())
 {
