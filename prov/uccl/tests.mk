@@ -450,6 +450,7 @@ uccl_extra_dist = \
 	docs/results/bench.md \
 	docs/results/campaign.md \
 	docs/results/clients.md \
+	docs/results/cloud.md \
 	docs/results/fabric.md \
 	docs/results/fabtests.md \
 	docs/results/groups.md \
