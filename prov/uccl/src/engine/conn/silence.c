@@ -74,6 +74,12 @@ void conn_silence_end(struct conn *c)
 	c->silence.asked = NULL;
 }
 
+/* How long may it be silent before that is told? If its host reports, its end will be told soon: one line is enough. */
+static uint64_t first_ns(const struct conn *c)
+{
+	return FIRST_NS + (!c->peer.open && c->liveness.unreach ? LOOK_NS : 0);
+}
+
 void conn_silence_look(struct conn *c, bool due, uint64_t now)
 {
 	struct conn_silence *s = &c->silence;
@@ -92,6 +98,6 @@ void conn_silence_look(struct conn *c, bool due, uint64_t now)
 		s->silent_ns += uccl_min(now - last, LOOK_NS);
 	if (s->silent_ns >= ASK_NS && !c->peer.open)
 		ask_kernel(c);
-	if (s->silent_ns >= (s->warned ? s->warned_ns + AGAIN_NS - FIRST_NS : FIRST_NS) && s->warned < 2)
+	if (s->silent_ns >= (s->warned ? s->warned_ns + AGAIN_NS - FIRST_NS : first_ns(c)) && s->warned < 2)
 		report(c);
 }

@@ -83,6 +83,22 @@ TEST(look__absent)
 	end(l);
 }
 
+/* Its host reports: that proves its end soon, and is told then. */
+TEST(look__reported)
+{
+	struct lan *l = lan_cut();
+
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	lan_conn(l, 0, 1)->liveness.unreach = 1;
+	lan_pass(l, 5 * SECOND);
+	assert_int_equal(ntexts, 0);
+	lan_pass(l, 2 * SECOND);
+	assert_int_equal(ntexts, 1);
+	expect(0, UCCL_LOG_WARN, "has not answered");
+	end(l);
+}
+
 /* A process that computes is healthy: its kernel says that it lives. */
 TEST(look__computes)
 {
@@ -137,7 +153,7 @@ TEST(look__not_taken)
 
 	l->filter = init_lost;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
-	lan_pass(l, 6 * SECOND);
+	lan_pass(l, 6 * SECOND); fprintf(stderr, "T %s u %u\n", text[0], lan_conn(l,0,1) ? lan_conn(l,0,1)->liveness.unreach : 99);
 	assert_int_equal(ntexts, 1);
 	expect(0, UCCL_LOG_WARN, "FI_UCCL_SECURITY or its authorization key differs");
 	end(l);
