@@ -96,6 +96,11 @@ struct uccl_target_ops {
 		       struct iovec *iov, void **region);
 	/* Is this region memory of a device? NULL: none is. */
 	bool (*device)(void *arg, const void *region);
+	/*
+	 * May parts of this region that resolve() found be unmapped while it stays? They are read at once only. NULL:
+	 * never.
+	 */
+	bool (*sparse)(void *arg, const void *region);
 	/* Around every atomic operation: nobody else's may come between. */
 	void (*lock)(void *arg);
 	void (*unlock)(void *arg);

@@ -260,6 +260,11 @@ static bool can_populate(uintptr_t page)
 	return known > 0;
 }
 
+bool uccl_mr_sparse(const struct uccl_mr *mr)
+{
+	return mr->len >= SPARSE_BYTES && !mr->device;
+}
+
 /* Can these bytes be read, or written? A peer that names others must not end the process. */
 static bool mapped(const struct iovec *iov, bool write)
 {
@@ -303,7 +308,7 @@ int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_nic_addr *from, con
 		else
 			rc = mr_pieces(mr, off, seg->len, iov);
 		*region = mr;
-		sparse = mr->len >= SPARSE_BYTES && !mr->device;
+		sparse = uccl_mr_sparse(mr);
 	}
 	pthread_mutex_unlock(&d->mr_lock);
 	for (int i = 0; sparse && i < rc; i++)

@@ -40,6 +40,8 @@ static inline struct uccl_mr *uccl_mr_of(struct fid *fid)
 }
 
 extern struct fi_ops_mr uccl_mr_ops;
+/* So large that its owner may map and unmap parts of it at any time. */
+bool uccl_mr_sparse(const struct uccl_mr *mr);
 /*
  * Find the memory that a peer's request names, as uccl_target_ops.resolve() does. `devices`: regions of device memory
  * are allowed.

@@ -21,6 +21,12 @@ static bool target_device(void *arg, const void *region)
 	return ((const struct uccl_mr *)region)->device;
 }
 
+static bool target_sparse(void *arg, const void *region)
+{
+	(void)arg;
+	return uccl_mr_sparse(region);
+}
+
 static void target_lock(void *arg)
 {
 	pthread_mutex_lock(&((struct uccl_ep *)arg)->domain->atomic_lock);
@@ -91,6 +97,7 @@ static void target_event(void *arg, const struct uccl_rma_event *ev)
 const struct uccl_target_ops uccl_ep_target = {
 	.resolve = target_resolve,
 	.device = target_device,
+	.sparse = target_sparse,
 	.lock = target_lock,
 	.unlock = target_unlock,
 	.claim = target_claim,

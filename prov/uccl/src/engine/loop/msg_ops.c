@@ -146,6 +146,8 @@ static void ops_settle(struct uccl_peer *p)
 {
 	struct conn *c = peer_conn(p);
 
+	/* What was acknowledged in this poll is its owner's again. */
+	engine_tx_settle(c->e);
 	if (!engine_tx_flush(c->e))
 		engine_tx_forget(c);
 }

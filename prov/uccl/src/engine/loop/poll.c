@@ -96,8 +96,10 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 		n += uccl_msg_copies(&e->msg_ep, now);
 	if (e->device_rx.n)
 		engine_device_rx_settle(e);
-	if (uccl_msg_aborts_due(&e->msg_ep) <= now)
+	if (uccl_msg_aborts_due(&e->msg_ep) <= now) {
+		engine_tx_settle(e);
 		uccl_msg_aborts_expire(&e->msg_ep, engine_tx_flush(e), now);
+	}
 	if (timers_may(e, now))
 		engine_timers(e, now);
 	if (now >= e->share.load_at)

@@ -256,12 +256,20 @@ static void feed_revoked(struct msg_uses *u, const void *region)
 	feed_copy(f);
 }
 
+static bool in_sparse(struct uccl_msg_ep *m, const struct msg_place *at)
+{
+	for (uint8_t i = 0; i < at->nregions; i++)
+		if (m->target.ops->sparse && m->target.ops->sparse(m->target.arg, at->regions[i]))
+			return true;
+	return false;
+}
+
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 {
 	struct uccl_feed *f = r->feed;
 
 	in_place_set(f, r->peer->reads_in_place && !at->device && at->niov == 1 && f->nbufs == 1 &&
-				f->bytes >= uccl_max(f->req.len, IN_PLACE_MIN));
+				f->bytes >= uccl_max(f->req.len, IN_PLACE_MIN) && !in_sparse(r->peer->msg_ep, at));
 	if (at->device || f->in_place) {
 		f->unreported = true;
 		f->nregions = at->nregions;
@@ -342,6 +350,10 @@ void msg_replies_free(struct uccl_peer *p)
 {
 	struct uccl_reply *r;
 
-	while ((r = TAILQ_FIRST(&p->reply.list)))
+	while ((r = TAILQ_FIRST(&p->reply.list))) {
+		/* Nothing of it leaves any more. */
+		if (r->feed && r->feed->in_place)
+			feed_tell(r->feed);
 		msg_reply_free(r);
+	}
 }

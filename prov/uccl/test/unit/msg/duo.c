@@ -226,9 +226,15 @@ static bool side_device(void *arg, const void *region)
 	return on_gpu(((const struct duo_region *)region)->iov[0].iov_base);
 }
 
+static bool side_sparse(void *arg, const void *region)
+{
+	return ((const struct duo_region *)region)->sparse;
+}
+
 static const struct uccl_target_ops side_target = {
 	.resolve = side_resolve,
 	.device = side_device,
+	.sparse = side_sparse,
 	.lock = side_lock,
 	.unlock = side_unlock,
 	.claim = side_claim,

@@ -68,6 +68,7 @@ struct duo_region {
 	uint32_t access;
 	bool live;
 	int reads, writes; /* events */
+	bool sparse; /* parts of it may be unmapped */
 };
 
 struct duo_side {

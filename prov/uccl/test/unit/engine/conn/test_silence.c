@@ -153,7 +153,7 @@ TEST(look__not_taken)
 
 	l->filter = init_lost;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
-	lan_pass(l, 6 * SECOND); fprintf(stderr, "T %s u %u\n", text[0], lan_conn(l,0,1) ? lan_conn(l,0,1)->liveness.unreach : 99);
+	lan_pass(l, 6 * SECOND);
 	assert_int_equal(ntexts, 1);
 	expect(0, UCCL_LOG_WARN, "FI_UCCL_SECURITY or its authorization key differs");
 	end(l);

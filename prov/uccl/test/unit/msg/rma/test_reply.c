@@ -178,8 +178,9 @@ TEST(reply__in_place)
 /* Only where nothing else is to be done: one piece, long enough, and all of it at once. PROTOCOL R393 */
 TEST(reply__in_place_seldom)
 {
-	static const struct { uint64_t len; bool in_place; } sent[] = {
-		{8191, false}, {8192, true}, {256 << 10, true}, {(256 << 10) + 1, false},
+	static const struct { uint64_t len; bool sparse, in_place; } sent[] = {
+		{8191, false, false}, {8192, false, true}, {256 << 10, false, true}, {(256 << 10) + 1, false, false},
+		{8192, true, false},
 	};
 
 	for (size_t i = 0; i < uccl_array_len(sent); i++) {
@@ -188,6 +189,7 @@ TEST(reply__in_place_seldom)
 
 		p->reads_in_place = true;
 		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		d->side[1].region[0].sparse = sent[i].sparse;
 		duo_fill(mem, sent[i].len, 5);
 		d->filter = hold_replies;
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst, sent[i].len, 0, 1, NULL);
@@ -203,6 +205,8 @@ TEST(reply__in_place_seldom)
 			uccl_peer_fail(p, FI_ECONNABORTED, d->now);
 			assert_int_equal(p->reply.in_place, 0);
 			assert_int_equal(d->side[1].m.reply.staged_bytes, 0);
+			/* Nothing refers to the memory: its owner has heard. */
+			assert_int_equal(d->side[1].region[0].reads, 1);
 		}
 		duo_free(d);
 	}
