@@ -59,9 +59,9 @@ static void dead_paths(void)
 }
 
 static const struct conf_case cases[] = {
-	{"spread-pow2", CONF_STATS " FI_UCCL_PATH=pow2", spread},
-	{"spread-rr", CONF_STATS " FI_UCCL_PATH=rr", spread},
-	{"spread-reps", CONF_STATS " FI_UCCL_PATH=reps", spread},
+	{"spread-pow2", CONF_STATS " FI_UCCL_PATHS=16 FI_UCCL_PATH=pow2", spread},
+	{"spread-rr", CONF_STATS " FI_UCCL_PATHS=16 FI_UCCL_PATH=rr", spread},
+	{"spread-reps", CONF_STATS " FI_UCCL_PATHS=16 FI_UCCL_PATH=reps", spread},
 	{"one-path", CONF_STATS " FI_UCCL_PATH=hash", one_path},
 	/* By turns: reps, which goes back where it was well, may meet none of the three. */
 	{"dead-paths",
