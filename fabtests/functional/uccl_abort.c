@@ -204,7 +204,9 @@ static void remote_memory(void)
 			conf_fill(dst, len, i);
 			conf_post(&p.a, &p.b, fi_read(p.a.ep, src, len, NULL, p.to_b, base, fi_mr_key(mr), &op));
 		}
-		some_rounds(&p);
+		/* On one host most would be complete: half are taken back at once. */
+		if (i & 2)
+			some_rounds(&p);
 		back = took_back(&p, &op);
 		conf_check(back || conf_same(i & 1 ? dst : src, len, i), "operation %u is wrong", i);
 		memset(dst, POISON, len);
