@@ -537,6 +537,7 @@ static void bulk_batch(struct conf_pair *p, enum bulk_kind kind, uint32_t batch,
 	static struct conf_op ops[BULK], recvs[BULK];
 	struct bulk_place *at = &places[batch % BULK_PLACES];
 	bool posted[BULK];
+	ssize_t rc;
 
 	bulk_look(p, at);
 	memset(at->mem, POISON, sizeof(at->mem));
@@ -570,7 +571,8 @@ static void bulk_batch(struct conf_pair *p, enum bulk_kind kind, uint32_t batch,
 			conf_wait_good(&p->b, &p->a, recv);
 		conf_check(!recv->err || recv->err == FI_ECANCELED, "a receive ended with: %s", fi_strerror(recv->err));
 		if (posted[i] && !recv->done) {
-			conf_good(fi_cancel(&p->b.ep->fid, recv), "fi_cancel of a receive");
+			rc = fi_cancel(&p->b.ep->fid, recv);
+			conf_check(!rc || rc == -FI_ENOENT, "fi_cancel of a receive: %s", fi_strerror((int)-rc));
 			conf_wait(&p->b, &p->a, recv);
 		}
 		conf_check(at->back[i] || conf_same(at->mem[i], bulk_len(batch + i), batch + i),
