@@ -391,14 +391,19 @@ void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uin
 	uccl_paths_refresh(s);
 }
 
-/* The first path of a rail works again: its others are tried at once. PROTOCOL R388 */
+/*
+ * The first path of a rail works again: its others are tried at once. One that was only suspected was not away. The
+ * answer may be older than what is known of the outage. PROTOCOL R388 R401
+ */
 static void rail_returns(struct uccl_paths *s, uint8_t rail, uint64_t now)
 {
 	struct uccl_rail_trial *t = &s->rails.trial[rail];
 
-	t->away_ns = now - t->since_ns;
+	if (t->at || t->doubted) {
+		t->away_ns = now > t->since_ns ? now - t->since_ns : 0;
+		t->unproved = true;
+	}
 	t->at = 0;
-	t->unproved = true;
 	t->doubted = false;
 	for (uint16_t i = 0; i < s->n; i++)
 		if (s->list[i].rail == rail && s->list[i].state == UCCL_PATH_QUARANTINE)

@@ -572,6 +572,36 @@ TEST(rails__doubted)
 	rails = 0;
 }
 
+/* A rail that was only suspected was never away, so what it loses then casts no doubt on it. PROTOCOL R401 */
+TEST(rails__suspected_only)
+{
+	rails = 2;
+	begin_n(2, false, false);
+	uccl_paths_loss(&s, 1, true, RTO, 50 * RTO);
+	assert_int_equal(s.list[1].state, UCCL_PATH_SUSPECT);
+	answer(1, 51 * RTO);
+	for (int i = 0; i < 3; i++)
+		uccl_paths_long_lost(&s, 1, 4000, 100 * RTO + i, RTO, 100 * RTO + i);
+	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
+	assert_false(uccl_paths_rail_doubted(&s, 1));
+	end();
+	rails = 0;
+}
+
+/* The answer came before the rail was left, and is looked at after that. PROTOCOL R401 */
+TEST(rails__answer_waited)
+{
+	rails = 2;
+	begin_n(2, false, false);
+	uccl_paths_loss(&s, 1, true, RTO, 50 * RTO);
+	while (s.list[1].state != UCCL_PATH_QUARANTINE)
+		uccl_paths_expire(&s, RTO, s.at);
+	answer(1, 50 * RTO);
+	assert_int_equal(s.rails.trial[1].away_ns, 0);
+	end();
+	rails = 0;
+}
+
 /* All paths of a rail in doubt answer: there is nothing to try, and one long chunk proves it. PROTOCOL R401 */
 TEST(rails__doubted_all_answer)
 {
