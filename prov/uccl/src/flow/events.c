@@ -95,13 +95,19 @@ static inline bool event_fits(const struct uccl_flow *f, uint64_t inflight, uint
 	       (!inflight && want <= uccl_max(f->cfg.packet.chunk_bytes, f->cfg.write.bytes));
 }
 
+/* May its window be filled? PROTOCOL R401 */
+static bool event_rail_works(const struct uccl_flow *f, uint8_t rail)
+{
+	return uccl_rail_works(&f->policy.rail[rail]) && !uccl_paths_rail_doubted(&f->paths, rail);
+}
+
 bool uccl_event_rail_room(const struct uccl_flow *f, uint8_t rail, uint32_t want, uint64_t now)
 {
 	const struct uccl_rail *r = &f->policy.rail[rail];
-	bool works = uccl_rail_works(r) && !uccl_paths_rail_doubted(&f->paths, rail);
 
 	return now >= r->pace.next_ns &&
-	       event_fits(f, r->inflight, works ? event_window(f, event_rail_window(f, rail)) : 0, want);
+	       event_fits(f, r->inflight, event_rail_works(f, rail) ? event_window(f, event_rail_window(f, rail)) : 0,
+			  want);
 }
 
 /* What is in flight there, with `want` bytes more, as a part of what may be. */
@@ -168,13 +174,16 @@ static uint16_t event_paths(const struct uccl_flow *f, uint16_t n, uint32_t byte
 	return (uint16_t)uccl_min(uccl_max(choices, 2), n);
 }
 
-/* The rail of a burst: what leaves again, and little payload, need no room. */
+/* The rail of a burst: what leaves again, and little payload, need no room, but a rail that works if there is one. */
 static uint8_t event_rail_any(const struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	uint8_t best = uccl_event_rail(f, bytes, now);
 
 	if (best == UCCL_RAIL_NONE)
 		best = uccl_event_rail(f, f->chunk_bytes, now);
+	for (uint8_t i = 0; best == UCCL_RAIL_NONE && i < f->policy.rails; i++)
+		if (f->paths.rails.usable & 1u << i && event_rail_works(f, i))
+			best = i;
 	for (uint8_t i = 0; best == UCCL_RAIL_NONE && i < f->policy.rails; i++)
 		if (f->paths.rails.usable & 1u << i)
 			best = i;

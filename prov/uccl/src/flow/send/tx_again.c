@@ -9,19 +9,26 @@
 #define ALIVE_BYTES (2 * UCCL_TX_BURST_BYTES)
 
 /*
- * What was lost goes where an answer came from, in a silence the last one, as long as that path is not loaded with it.
- * PROTOCOL R59
+ * What was lost goes where an answer came from, in a silence the last one, as long as that path is not loaded with it,
+ * and its rail is not in doubt. PROTOCOL R59 R401
  */
+static bool tx_rtx_there(const struct uccl_flow *f, uint16_t path)
+{
+	const struct uccl_path *p = &f->paths.list[path];
+
+	return p->inflight < ALIVE_BYTES && !uccl_paths_rail_doubted(&f->paths, p->rail);
+}
+
 static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now)
 {
-	const struct uccl_path *p = &f->paths.list[f->paths.alive];
+	uint16_t alive = f->paths.alive;
 
-	if (e->timed_out && uccl_path_usable(p) && p->inflight < ALIVE_BYTES)
-		return f->paths.alive;
+	if (e->timed_out && uccl_path_usable(&f->paths.list[alive]) && tx_rtx_there(f, alive))
+		return alive;
 	if (f->paths.control.n) {
 		uint16_t path = uccl_paths_control_next(&f->paths);
 
-		if (f->paths.list[path].inflight < ALIVE_BYTES)
+		if (tx_rtx_there(f, path))
 			return path;
 	}
 	return flow_tx_path(f, e->len, 0, now);

@@ -587,6 +587,19 @@ TEST_IN(rail__in_doubt, start_rails, NULL)
 	assert_true(uccl_event_rail_room(&f, 2, 8000, 5));
 }
 
+/* Where all are full, what must leave goes by a rail that works, as long as there is one. PROTOCOL R401 */
+TEST_IN(rail__full_and_doubted, start_rails, NULL)
+{
+	for (int i = 0; i < 3; i++)
+		rails[i].inflight = 9000;
+	f.paths.rails.trial[0].doubted = true;
+	rails[1].losses = UCCL_RAIL_LOSSES;
+	assert_int_equal(rail_paths[uccl_event_select_path(&f, 1000, 99, 5)].rail, 2);
+	f.paths.rails.trial[2].doubted = true;
+	assert_int_equal(rail_paths[uccl_event_select_path(&f, 1000, 99, 5)].rail, 0);
+	f.paths.rails.trial[0].doubted = f.paths.rails.trial[2].doubted = false;
+}
+
 /* One that answers and loses long chunks gets one packet at a time. PROTOCOL R401 */
 TEST_IN(rail__doubted, start_rails, NULL)
 {
