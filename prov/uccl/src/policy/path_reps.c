@@ -23,7 +23,8 @@
  *   that: where acknowledgements overtake each other, many a chunk is told of by one that has no sample of its path. If
  *   its place were lost, a third of the choices would be draws.
  * - Where each path is policed (R406), recycling is wrong: a path is quick until it drops, so some paths carry more
- *   than their limit and others nothing. Draws prefer paths without load, which spreads evenly.
+ *   than their limit and others nothing. So nothing is used again there, not even while frozen, and of the paths drawn
+ *   the one with the least in flight is taken: the shortest RTT would be such a preference once more.
  */
 #include "policy/policies.h"
 
@@ -103,22 +104,26 @@ static double draw_rtt(const struct reps *r, const struct uccl_path *p, uint64_t
 	return p->last_rtt_ns && (double)(now - p->sampled_ns) <= r->mean_ns ? (double)p->last_rtt_ns : r->mean_ns;
 }
 
-static bool draw_better(const struct reps *r, const struct uccl_path *a, const struct uccl_path *b, uint64_t now)
+static bool draw_better(const struct reps *r, const struct uccl_path *a, const struct uccl_path *b, bool policed,
+			uint64_t now)
 {
+	/* PROTOCOL R406 */
+	if (policed)
+		return a->inflight < b->inflight;
 	if (!a->inflight != !b->inflight)
 		return !a->inflight;
 	return draw_rtt(r, a, now) < draw_rtt(r, b, now);
 }
 
 static uint16_t reps_draw(const struct reps *r, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
-			  struct uccl_rng *rng, uint64_t now)
+			  bool policed, struct uccl_rng *rng, uint64_t now)
 {
 	uint16_t best = usable[uccl_rng_below(rng, n)];
 
 	for (int i = 1; i < (int)r->k->draws; i++) {
 		uint16_t other = usable[uccl_rng_below(rng, n)];
 
-		if (draw_better(r, &paths[other], &paths[best], now))
+		if (draw_better(r, &paths[other], &paths[best], policed, now))
 			best = other;
 	}
 	return best;
@@ -137,14 +142,14 @@ static uint16_t reps_choose(struct reps *r, const struct uccl_path *paths, const
 		if (uccl_path_usable(&paths[path]))
 			return path;
 	}
-	for (uint8_t i = 0; r->frozen_until && i < r->size; i++) {
+	for (uint8_t i = 0; r->frozen_until && !policed && i < r->size; i++) {
 		r->replay = (uint16_t)((r->replay + 1) % r->size);
 		if (uccl_path_usable(&paths[r->ring[r->replay]]))
 			return r->ring[r->replay];
 	}
 	if (r->explore)
 		r->explore--;
-	return reps_draw(r, paths, usable, n, rng, now);
+	return reps_draw(r, paths, usable, n, policed, rng, now);
 }
 
 static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,

@@ -409,22 +409,54 @@ TEST_IN(select__not_what_left_service, setup, NULL)
 		assert_in_range(pick(), 20, 22);
 }
 
+/* What this path carries has come. */
+static void came(uint16_t path, uint64_t rtt_ns)
+{
+	paths[path].last_rtt_ns = rtt_ns;
+	paths[path].sampled_ns = now;
+	uccl_path_reps.on_ack(ps, paths, path, rtt_ns, 0, now);
+	landed(path, 4096);
+}
+
 /* Quick paths are not preferred where each has a limit: all get as much. PROTOCOL R406 */
 TEST_IN(policed__evenly, setup, NULL)
 {
 	const struct uccl_chunk_info chunk = {.bytes = 4096, .policed = true};
-	uint32_t count[N] = {0};
+	uint32_t count[N] = {0}, quick = 0;
+	uint16_t sent[20]; /* path by the time in units of 2 us, of the latest; some seven are in flight */
 
 	EXPLORED(1, 2, 3, 4);
 	for (int i = 0; i < 100 * N; i++) {
 		uint16_t path = uccl_path_reps.select(ps, paths, usable, N, &chunk, &rng, now);
 
 		count[path]++;
-		answer(path, (path < 5 ? 10 : 20) * US);
-		now += MS;
+		quick += path < N / 2;
+		paths[path].inflight += 4096;
+		sent[i % 20] = path;
+		now += 2 * US;
+		if (i >= 4 && sent[(i - 4) % 20] < N / 2)
+			came(sent[(i - 4) % 20], 10 * US);
+		if (i >= 9 && sent[(i - 9) % 20] >= N / 2)
+			came(sent[(i - 9) % 20], 20 * US);
 	}
 	for (int i = 0; i < N; i++)
 		assert_in_range(count[i], 50, 150);
+	assert_in_range(quick, 45 * N, 55 * N);
+}
+
+/* Nor are those used again that worked before a time-out. PROTOCOL R406 */
+TEST_IN(policed__not_frozen, setup, NULL)
+{
+	const struct uccl_chunk_info chunk = {.bytes = 4096, .policed = true};
+	uint64_t seen = 0;
+
+	EXPLORED(1, 2, 3, 4);
+	for (uint16_t i = 1; i <= 4; i++)
+		answer(i, 10 * US);
+	uccl_path_reps.on_loss(ps, 3, UCCL_LOSS_RTO, now);
+	for (int i = 0; i < 10 * N; i++)
+		seen |= 1ull << uccl_path_reps.select(ps, paths, usable, N, &chunk, &rng, now);
+	assert_in_range(__builtin_popcountll(seen), N / 2, N);
 }
 
 /* After a time-out those that worked go round, also those that had been used up, but not the silent one. */
