@@ -280,7 +280,7 @@ static uint32_t run_flaps(struct uccl_sim_world *w, const struct uccl_sim_option
 	uint64_t began;
 
 	(void)arg;
-	if (!scene_begin(w, o, seed))
+	if (!scene_begin_ports(w, o, seed, &f.ports))
 		return scene_end(w);
 	began = w->net.now;
 	w->net.script = flaps_script;
@@ -362,7 +362,7 @@ static uint32_t unequal(struct uccl_sim_world *w, const struct uccl_sim_options 
 	uint64_t unit = 32 * 1000 * 1000 / (a + b) * 8000; /* 32 MB */
 	const struct uccl_stats *s;
 
-	if (!scene_begin(w, o, seed))
+	if (!scene_begin_ports(w, o, seed, &u.ports))
 		return scene_end(w);
 	w->net.script = unequal_script;
 	w->net.script_arg = &u;
@@ -605,7 +605,10 @@ static uint32_t run_vanished(struct uccl_sim_world *w, const struct uccl_sim_opt
 	return scene_end(w);
 }
 
-/* On a NIC that goes on reading all the same the checker must notice. */
+/*
+ * On a NIC that goes on reading all the same the checker must notice. What it notices is that the sends end late (I21),
+ * not that something is read after their end.
+ */
 static uint32_t run_sabotage_vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed,
 				      const void *arg)
 {

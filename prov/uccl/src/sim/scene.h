@@ -66,4 +66,20 @@ static inline bool rail_ports_take(struct rail_ports *r, const struct uccl_sim_p
 	return true;
 }
 
+/* A scene whose routes are these ports: an option may ask for more routes than have a rate. */
+static inline bool scene_begin_ports(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed,
+				     const struct rail_ports *r)
+{
+	int n = 0;
+
+	while (n < RAIL_PORTS && r->mbps[n])
+		n++;
+	if (!scene_begin(w, o, seed))
+		return false;
+	if (o->routes <= n)
+		return true;
+	uccl_sim_violation(w, "this scenario has %d routes at most", n);
+	return false;
+}
+
 #endif

@@ -33,10 +33,10 @@ static uint32_t story_run(struct uccl_sim_world *w, const struct uccl_sim_option
 {
 	struct story s = {.ports.mbps = {0}};
 
-	if (!scene_begin(w, o, seed))
-		return scene_end(w);
 	for (int i = 0; i < RAIL_PORTS; i++)
 		s.ports.mbps[i] = 1000;
+	if (!scene_begin_ports(w, o, seed, &s.ports))
+		return scene_end(w);
 	w->net.script = story_script;
 	w->net.script_arg = &s;
 	tell(w, &s);
