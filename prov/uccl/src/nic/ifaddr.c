@@ -188,6 +188,7 @@ out:
 
 int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
 {
+	uint32_t scope = uccl_nic_addr_scope_id(addr);
 	struct uccl_ifaddr one;
 	struct ifaddrs *all, *e;
 	int sock, err;
@@ -201,7 +202,7 @@ int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
 		if (!entry_read(sock, e, &one))
 			continue;
 		hit = !memcmp(one.addr.ip, addr->ip, sizeof(addr->ip)) &&
-		      (!addr->scope || one.addr.scope == addr->scope);
+		      (!scope || one.addr.scope == scope);
 		if (!hit && !(one.loopback && uccl_ifaddr_is_v4(&one.addr) && uccl_ifaddr_is_v4(addr) &&
 			      uccl_ifaddr_is_loopback(addr)))
 			continue;

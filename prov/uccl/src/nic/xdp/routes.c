@@ -103,19 +103,20 @@ static bool route_ask(struct uccl_routes *w, const struct uccl_nic_addr *to, str
 	_Alignas(struct nlmsghdr) uint8_t answer[UCCL_NETLINK_ROOM];
 	const struct nlmsghdr *h = (const struct nlmsghdr *)answer;
 	struct question q = {.h = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)), .nlmsg_type = RTM_GETROUTE}};
+	uint32_t scope = uccl_nic_addr_scope_id(to);
 	uint8_t len = ip_len(to);
 	const struct rtmsg *route;
 	const struct rtattr *a;
 	int left, index = 0;
 	bool plain = true;
 
-	if (len != ip_len(&w->from) || (to->scope && to->scope != (uint32_t)w->ifindex))
+	if (len != ip_len(&w->from) || (scope && scope != (uint32_t)w->ifindex))
 		return false;
 	q.body.route.rtm_family = len == 4 ? AF_INET : AF_INET6;
 	q.body.route.rtm_dst_len = q.body.route.rtm_src_len = (uint8_t)(len * 8);
 	uccl_netlink_add(&q, RTA_DST, ip_of(to), len);
 	uccl_netlink_add(&q, RTA_SRC, ip_of(&w->from), len);
-	if (to->scope)
+	if (scope)
 		uccl_netlink_add(&q, RTA_OIF, &w->ifindex, sizeof(w->ifindex));
 	if (uccl_netlink_ask(w->ask_fd, &q.h, answer, sizeof(answer), RTM_NEWROUTE))
 		return false;
@@ -185,7 +186,7 @@ static struct entry *set_of(struct uccl_routes *w, const struct uccl_nic_addr *t
 
 	memcpy(&a, to->ip, sizeof(a));
 	memcpy(&b, to->ip + 8, sizeof(b));
-	a = (a ^ to->scope) * 0x9e3779b97f4a7c15ull + b;
+	a = (a ^ uccl_nic_addr_scope_id(to)) * 0x9e3779b97f4a7c15ull + b;
 	/* What differs most between hosts stands in the highest bits. */
 	a = (a ^ a >> 32) * 0xbf58476d1ce4e5b9ull;
 	return w->entry[a >> 40 & (SETS - 1)];
@@ -204,7 +205,7 @@ const struct uccl_frame_route *uccl_routes_find(struct uccl_routes *w, const str
 		}
 		if (e->until < oldest->until)
 			oldest = e;
-		if (memcmp(e->to.ip, to->ip, sizeof(to->ip)) || e->to.scope != to->scope)
+		if (memcmp(e->to.ip, to->ip, sizeof(to->ip)) || e->to.scope != uccl_nic_addr_scope_id(to))
 			continue;
 		if (now < e->until && !e->again)
 			return e->ready ? &e->route : NULL;
@@ -219,6 +220,7 @@ const struct uccl_frame_route *uccl_routes_find(struct uccl_routes *w, const str
 	oldest->used = true;
 	oldest->to = *to;
 	oldest->to.port = 0;
+	oldest->to.scope = uccl_nic_addr_scope_id(to);
 	entry_ask(w, oldest, now);
 	return oldest->ready ? &oldest->route : NULL;
 }

@@ -76,6 +76,11 @@ TEST(find__each_of_list)
 		assert_int_equal(uccl_ifaddr_find(&v[i].addr, &got), 0);
 		assert_int_equal(got.loopback, v[i].loopback);
 		assert_int_equal(got.link_real, v[i].link_real);
+		/* Behind an IPv4 address stands no scope id. PROTOCOL R379 */
+		if (uccl_ifaddr_is_v4(&v[i].addr)) {
+			v[i].addr.scope = 0x0203000a;
+			assert_int_equal(uccl_ifaddr_find(&v[i].addr, &got), 0);
+		}
 		/* Software alone. */
 		assert_false(got.loopback && got.link_real);
 	}

@@ -78,6 +78,12 @@ TEST(nic_addr_second__ipv4_only)
 	a.ip[0] = 0x20;
 	a.scope = 5;
 	assert_false(uccl_nic_addr_second(&a, &out));
+	/* An IPv6 place keeps its scope id; the word of an IPv4 one is none. */
+	uccl_nic_addr_tell(&a, &b);
+	assert_int_equal(a.scope, 5);
+	assert_int_equal(uccl_nic_addr_scope_id(&a), 5);
+	a.ip[0] = 0;
+	assert_int_equal(uccl_nic_addr_scope_id(&a), 0);
 }
 
 /* On an RDMA NIC bytes 2 and 3 are the back end's too; without it they are as they always were. */

@@ -92,6 +92,23 @@ TEST_IN(find__neighbour, setup, NULL)
 	uccl_routes_close(w);
 }
 
+/* An IPv4 place that tells its second rail is no other place for it. PROTOCOL R379 */
+TEST_IN(find__second_rail, setup, NULL)
+{
+	struct uccl_nic_addr to = at("10.88.0.2");
+	const struct uccl_frame_route *route;
+	struct uccl_routes *w;
+
+	NEED_HOSTS();
+	w = open_at("10.88.0.1");
+	route = find(w, "10.88.0.2");
+	assert_non_null(route);
+	to.scope = 0x0200590a;
+	assert_ptr_equal(uccl_routes_find(w, &to, now), route);
+	assert_true(uccl_routes_ours(w, &to));
+	uccl_routes_close(w);
+}
+
 /* This host itself, another interface, nobody there yet, another family, a multicast group. */
 TEST_IN(find__by_socket, setup, NULL)
 {
