@@ -201,7 +201,8 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 		return true;
 	case UCCL_RX_PACKET:
 		v->rail = (uint8_t)rail;
-		if (rail)
+		/* Who begins a connection is answered where it was heard. PROTOCOL R379 R390 */
+		if (rail && !uccl_packet_begins(v->data, v->len))
 			HASH_FIND(hh, r->aliases, v->src.ip, sizeof(v->src.ip), alias);
 		if (alias)
 			memcpy(v->src.ip, alias->first, sizeof(alias->first));

@@ -163,4 +163,7 @@ struct uccl_rx_placement {
 	uint32_t each;
 };
 
+/* HELLO or INIT, as far as can be seen. */
+bool uccl_packet_begins(const uint8_t *data, uint32_t len);
+
 #endif

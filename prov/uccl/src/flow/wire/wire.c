@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Encoding and decoding of packets. Nothing here has state. */
+#include "flow/wire/io.h"
 #include "flow/wire/wire.h"
 
 #include "base/units.h"
@@ -25,6 +26,11 @@ bool uccl_type_known(uint8_t type)
 	default:
 		return false;
 	}
+}
+
+bool uccl_packet_begins(const uint8_t *data, uint32_t len)
+{
+	return len >= UCCL_HDR_LEN && (data[3] == UCCL_PKT_HELLO || data[3] == UCCL_PKT_INIT);
 }
 
 void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h)

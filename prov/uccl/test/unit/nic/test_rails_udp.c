@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Several sockets as one NIC (rails.c), on addresses of the loopback. PROTOCOL R384 */
+#include "flow/wire/wire.h"
 #include "nic/nic.h"
 
 #include "../tests.h"
@@ -183,6 +184,25 @@ static int first_rail(uint16_t label, bool answer, const struct uccl_nic_addr *t
 	return -1;
 }
 
+/* Side 0, which side 1 knows, sends one over its second rail: is it said to be from there, not from the first place? */
+static bool came_from(uint8_t type)
+{
+	struct uccl_hdr h = {.type = type};
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .label = 1, .hdr_len = UCCL_HDR_LEN, .to = &at[1][1],
+			    .answer = true};
+	struct uccl_rx v;
+
+	uccl_hdr_encode(t.hdr, &h);
+	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	for (int round = 0; round < 1000; round++) {
+		if (nic[1]->ops->rx(nic[1], &v, 1, NULL, 0) && v.kind == UCCL_RX_PACKET)
+			return !memcmp(v.src.ip, at[0][1].ip, sizeof(v.src.ip));
+		poll(NULL, 0, 1);
+	}
+	fail();
+	return false;
+}
+
 /* Before there is a connection the address tells two rails, and what is answered leaves by the rail of its label. */
 TEST_IN(tx__before_connection, begin_same_ports, end)
 {
@@ -208,6 +228,8 @@ TEST_IN(tx__before_connection, begin_same_ports, end)
 	tell(1);
 	labels_tx(1, RAILS);
 	assert_int_equal(arrive(0, RAILS), RAILS);
+	for (uint8_t type = UCCL_PKT_HELLO; type <= UCCL_PKT_INIT_ACK; type++)
+		assert_int_equal(came_from(type), type == UCCL_PKT_HELLO || type == UCCL_PKT_INIT);
 }
 
 /* Whoever has fewer rails uses those that both have. */
