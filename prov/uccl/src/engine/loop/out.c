@@ -121,6 +121,8 @@ void engine_tell(struct conn *c, uint8_t type, uint8_t reason)
 	tx.control = UCCL_TX_CONTROL;
 	tx.hdr_len = UCCL_HDR_LEN;
 	tx.cookie = UCCL_NEVER;
+	/* The other rail may carry nothing. PROTOCOL R390 */
+	tx.label = c->hs.rail;
 	tx.to = &c->peer.addr.nic;
 	uccl_hdr_encode(tx.hdr, &h);
 	if (c->opened.seal)

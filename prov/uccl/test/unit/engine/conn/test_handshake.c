@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../lan.h"
 
+#include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,19 @@ LAN_TEST(connect__on_first_send, lan_new_open(2))
 	lan_expect(l, 0, LAN_CTX(2), 0);
 	assert_int_equal(lan_stats(l, 1)->connects, 1);
 	assert_int_equal(l->node[1].e->conns.n, 1);
+}
+
+/* What ends a connection leaves by the rail that it began over. PROTOCOL R390 */
+LAN_TEST(close__rail_that_works, lan_new_open(2))
+{
+	struct conn *c;
+
+	lan_talk(l);
+	c = TAILQ_FIRST(&l->node[0].e->conns.live);
+	c->hs.rail = 1;
+	l->node[0].nic->labels = 0;
+	engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
+	assert_int_equal(l->node[0].nic->labels, 1u << 1);
 }
 
 /*
