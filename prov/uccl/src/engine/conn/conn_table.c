@@ -171,10 +171,9 @@ void conns_key_set(struct conn *c, uint64_t incarnation)
 	HASH_ADD(entry.hh_key, c->e->table.by_key, entry.key, sizeof(c->entry.key), c);
 }
 
-int conns_half_enter(struct conn *c)
+int conns_half_enter(struct conn *c, const uint8_t ip[16])
 {
 	struct uccl_engine *e = c->e;
-	const uint8_t *ip = c->peer.addr.nic.ip;
 	struct conn_source *s;
 
 	HASH_FIND(hh, e->table.by_ip, ip, sizeof(s->ip), s);

@@ -81,7 +81,7 @@ int conns_move(struct conn *c);
  * here has asked for, is half-open until its first packet comes: it has no flow, no receive slots and no timers.
  * -FI_ENOMEM: nothing happened.
  */
-int conns_half_enter(struct conn *c);
+int conns_half_enter(struct conn *c, const uint8_t ip[16]);
 void conns_half_leave(struct conn *c);
 /*
  * May an unknown peer at `ip` open one more half-open connection? *first: the half-open connection that must be closed

@@ -89,21 +89,24 @@ static bool conn_rival(const struct conn *c, uint64_t incarnation, uint64_t toke
 	return c->hs.remote.incarnation != incarnation || (c->hs.token_remote && c->hs.token_remote != token);
 }
 
-/* Does an open connection to the same place prove that this INIT is late? */
+/*
+ * Does an open connection to the same place prove that this INIT is late? Whoever was heard at a second rail only has
+ * not shown that the first place is its own: it ends no connection there that nothing speaks against. PROTOCOL R379
+ */
 static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 {
 	const struct conn *c;
 
 	for (c = conns_at(e, &init->at); c; c = TAILQ_NEXT(c, entry.place_link))
 		if (conn_rival(c, init->from.incarnation, init->token) && c->hs.state == UCCL_CONN_OPEN &&
-		    !uccl_conn_superseded(&c->hs, init->asked_ns))
+		    (init->second ? !c->liveness.suspect_at : !uccl_conn_superseded(&c->hs, init->asked_ns)))
 			return true;
 	return false;
 }
 
 /*
- * An INIT proves that its sender was at that place a short time ago, and somebody may have recorded it. Only a packet
- * with our token proves that the sender is there now. PROTOCOL R10
+ * An INIT proves that its sender was at that place a short time ago, or at the second rail that it told, and somebody
+ * may have recorded it. Only a packet with our token proves that the sender is there now. PROTOCOL R10
  */
 void conn_validated(struct conn *c, uint64_t now)
 {
@@ -131,7 +134,7 @@ static enum uccl_drop conn_opens(struct conn *c, const struct uccl_init *init, u
 	conn_init_acked(&c->liveness, now);
 	c->handshake.unvalidated = true;
 	conn_claim(c);
-	if (conn_seal(c) || (!c->state.requested && conns_half_enter(c))) {
+	if (conn_seal(c) || (!c->state.requested && conns_half_enter(c, init->heard.ip))) {
 		conn_fail(c, FI_ENOMEM, now);
 		return UCCL_DROP_MEMORY;
 	}
@@ -172,6 +175,17 @@ static void answer_unconnected(struct uccl_engine *e, struct uccl_tx *tx, const 
 	engine_tx_raw(e, tx);
 }
 
+/* An INIT from a second rail comes by one, too: by the first anybody else could send it. PROTOCOL R379 */
+static enum uccl_drop init_take(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+				const struct uccl_rx *rx, struct uccl_init *init, uint64_t now)
+{
+	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, &rx->src, init, now);
+
+	if (reason != UCCL_DROP_COUNT && reason != UCCL_DROP_SECURITY)
+		return reason;
+	return init->second && !rx->rail ? UCCL_DROP_SOURCE : reason;
+}
+
 static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_rx *rx,
 			       uint64_t now)
 {
@@ -198,7 +212,7 @@ static enum uccl_drop rx_former_init(struct uccl_engine *e, const struct uccl_hd
 	uint8_t rec[UCCL_REC_LEN] = { UCCL_CLOSE_MEMORY };
 	struct uccl_hdr out = { .type = UCCL_PKT_CLOSE, .rec = rec };
 	struct uccl_init init;
-	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, &rx->src, &init, now);
+	enum uccl_drop reason = init_take(e, h, payload, rx, &init, now);
 	struct uccl_tx tx;
 
 	if (reason != UCCL_DROP_COUNT && reason != UCCL_DROP_SECURITY)
@@ -276,7 +290,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 			      const struct uccl_rx *rx, uint64_t now)
 {
 	struct uccl_init init;
-	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, &rx->src, &init, now);
+	enum uccl_drop reason = init_take(e, h, payload, rx, &init, now);
 	bool keyed = true;
 	struct conn *c;
 
@@ -297,7 +311,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 	/* Of a place alone nothing is known but that packets to it arrive. */
 	if (!c)
 		c = conn_find(e, &init.at, 0);
-	if (!c && half_room(e, &init.at, now))
+	if (!c && half_room(e, &init.heard, now))
 		c = conn_new(e, &init.from, keyed);
 	c = conn_translate(c, &init, now);
 	if (!c)

@@ -492,7 +492,8 @@ static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uc
 		return UCCL_DROP_RECORD;
 	out->at = out->from.nic;
 	/* PROTOCOL R379 */
-	out->second = uccl_nic_addr_second(&out->from.nic, &second) && !memcmp(second.ip, src->ip, sizeof(src->ip));
+	out->second = l->rails && uccl_nic_addr_second(&out->from.nic, &second) &&
+		      !memcmp(second.ip, src->ip, sizeof(src->ip));
 	out->translated = !out->second && memcmp(out->from.nic.ip, src->ip, sizeof(src->ip));
 	/* PROTOCOL R373 */
 	if (h->type == UCCL_PKT_INIT && h->flags & UCCL_FLAG_OWN_PORT && !out->second && !src->pad &&
@@ -503,6 +504,7 @@ static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uc
 	} else if (out->translated) {
 		return UCCL_DROP_SOURCE;
 	}
+	out->heard = out->second ? second : out->at;
 	if (uccl_get64(h->rec + 8) != l->local.incarnation)
 		return UCCL_DROP_STALE;
 	out->keyless = false;
@@ -543,7 +545,6 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 {
 	uint8_t cookie[UCCL_MAC_LEN];
 	enum uccl_drop reason = init_decode(l, h, payload, src, out);
-	struct uccl_nic_addr heard;
 
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
@@ -551,9 +552,7 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	/* One from the future is older than any: the difference wraps. Most that are made up end here, cheaply. */
 	if (now - out->asked_ns > UCCL_COOKIE_LIFE_NS)
 		return UCCL_DROP_COOKIE;
-	if (!out->second || !uccl_nic_addr_second(&out->at, &heard))
-		heard = out->at;
-	cookie_make(l, &heard, out->from.incarnation, out->asked_ns, cookie);
+	cookie_make(l, &out->heard, out->from.incarnation, out->asked_ns, cookie);
 	if (!uccl_mac_equal(cookie, h->rec + 16))
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))

@@ -139,7 +139,8 @@ struct uccl_init {
 	struct uccl_addr from;		/* as it says; key all zero: it is never on the wire */
 	struct uccl_nic_addr at;	/* where it is for us */
 	bool translated;		/* INIT: something on the way translated its address, so the two differ */
-	bool second;			/* it came from the second rail of `at` */
+	struct uccl_nic_addr heard;	/* where it came from: `at`, or its second rail */
+	bool second;			/* the latter */
 	struct uccl_conn_params params;
 	uint64_t token;			/* theirs */
 	bool keyless;			/* INIT: its sender does not know our key */

@@ -43,6 +43,41 @@ LAN_TEST(close__rail_that_works, lan_new_open(2))
 	assert_int_equal(l->node[0].nic->labels, 1u << 1);
 }
 
+static enum lan_verdict second_rail_of_2(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	((struct lan_event *)ev)->rx.rail = ev->from == 2;
+	return LAN_PASS;
+}
+
+/*
+ * Node 2 knows the key of node 1, says that it is at the place of node 0, and that its second rail is where it is. The
+ * connection of node 0 stays; when that has ended, the place is free. PROTOCOL R379
+ */
+LAN_TEST(connect__second_rail_ends_nobody, lan_new_open(3))
+{
+	struct uccl_listener *made_up = &l->node[2].e->identity.listener;
+	struct conn *c;
+
+	lan_talk(l);
+	c = TAILQ_FIRST(&l->node[1].e->conns.live);
+	made_up->local.nic.port = l->node[2].nic->addr.port = l->node[0].nic->addr.port;
+	uccl_nic_addr_tell(&l->node[0].nic->addr, &l->node[2].nic->addr);
+	made_up->local.nic = l->node[0].nic->addr;
+	l->node[1].e->identity.listener.rails = 2;
+	l->filter = second_rail_of_2;
+	assert_int_equal(lan_send(l, 2, 1, src, 100, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(l->node[1].e->table.nhalf, 0);
+	assert_int_equal(c->hs.state, UCCL_CONN_OPEN);
+	assert_false(c->peer.dead);
+	conn_fail(c, FI_ECONNRESET, l->now);
+	lan_run(l, SECOND);
+	assert_int_equal(l->node[1].e->table.nhalf, 1);
+	/* It counts for the address that it was heard at. */
+	assert_memory_equal(TAILQ_FIRST(&l->node[1].e->table.half)->entry.source->ip, l->node[2].nic->addr.ip, 16);
+}
+
 /*
  * Behind a NAT node 0 is seen, and reached, at another address than it says. Node 1 knows it by what it says, and wants
  * to send before it has come; whoever asks for it by where it is finds the same. PROTOCOL R373

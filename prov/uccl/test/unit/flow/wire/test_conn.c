@@ -958,6 +958,7 @@ TEST_IN(listener_init__second_rail, start, NULL)
 	assert_memory_equal(&out, &second, sizeof(out));
 	first = l[0].local.nic;
 	l[0].two_way = false;
+	l[1].rails = 2;
 	for (int keyed = 1; keyed >= 0; keyed--) {
 		const struct uccl_conn_params mine = params(0);
 		struct uccl_addr to = l[1].local;
@@ -978,6 +979,12 @@ TEST_IN(listener_init__second_rail, start, NULL)
 		if (!keyed)
 			continue;
 		assert_true(got.second && !got.translated);
+		assert_true(uccl_nic_addr_equal(&got.heard, &second));
+		/* Without rails of our own nobody is asked to come from there. */
+		l[1].rails = 0;
+		assert_int_equal(init_at(1, &init, &got), UCCL_DROP_SOURCE);
+		l[1].rails = 2;
+		assert_int_equal(init_at(1, &init, &got), UCCL_DROP_COUNT);
 		assert_true(uccl_nic_addr_equal(&got.at, &first));
 		assert_true(uccl_nic_addr_equal(&got.from.nic, &first));
 		/* The cookie was for the second place. */
