@@ -65,6 +65,16 @@ static inline void ack_acked(struct uccl_flow *f, uint16_t path, const struct uc
 		flow_rail(f, path)->news.bytes += bytes;
 }
 
+/*
+ * One so long, or a segment of it, came. Of what left more than once nobody knows which copy, so it proves no rail in
+ * doubt; but where writes have queue pairs of their own, hardly anything else is a packet. PROTOCOL R401
+ */
+static void ack_long(struct uccl_flow *f, const struct uccl_sent *e, uint16_t path, uint32_t len, uint64_t now)
+{
+	if (e->ntx == 1 || f->cfg.write.later || !uccl_paths_rail_doubted(&f->paths, f->paths.list[path].rail))
+		uccl_paths_long_acked(&f->paths, path, len, now);
+}
+
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
@@ -91,7 +101,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		uccl_chunk_fate(&f->chunk, false);
 	}
 	if (!sent_elsewhere(f, e))
-		uccl_paths_long_acked(&f->paths, e->path, e->len, now);
+		ack_long(f, e, e->path, e->len, now);
 	flow_mtu_acked(f, e, csn, now);
 	flow_item_done(f, item, now);
 	return bytes;
@@ -134,7 +144,7 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 	if (p->subs ? fresh == uccl_segment_map_missing(&e->cut.subs) && left == 1ull << p->of : fresh == left)
 		return ack_one(f, csn, now);
 	uccl_persistent_loss_came(&f->loss.persistent_loss);
-	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut_map(&e->cut)->each, now);
+	ack_long(f, e, path, uccl_sent_cut_map(&e->cut)->each, now);
 	flow_mtu_acked(f, e, csn, now);
 	flew = p->subs ? uccl_sent_sub_named(&f->sent, csn, fresh, &bytes)
 		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);

@@ -10,13 +10,14 @@
 
 /*
  * What was lost goes where an answer came from, in a silence the last one, as long as that path is not loaded with it,
- * and its rail is not in doubt. PROTOCOL R59 R401
+ * and its rail is not in doubt; but where writes have queue pairs of their own, this may be what proves the rail.
+ * PROTOCOL R59 R401
  */
 static bool tx_rtx_there(const struct uccl_flow *f, uint16_t path)
 {
 	const struct uccl_path *p = &f->paths.list[path];
 
-	return p->inflight < ALIVE_BYTES && !uccl_paths_rail_doubted(&f->paths, p->rail);
+	return p->inflight < ALIVE_BYTES && (f->cfg.write.later || !uccl_paths_rail_doubted(&f->paths, p->rail));
 }
 
 static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now)

@@ -96,6 +96,29 @@ static struct uccl_ack line(uint64_t cum, uint16_t path, uint32_t seq, uint64_t 
 	return a;
 }
 
+/* Of a chunk that left twice nobody knows which copy came: it does not prove a rail in doubt. PROTOCOL R401 */
+TEST_IN(ack_rx__proves_rail, NULL, end)
+{
+	struct uccl_ack a;
+
+	start_n(one_path(), 0);
+	pair_record(&p, 0, 1000);
+	pair_record(&p, 0, 1000);
+	assert_int_equal(pair_pump_one(&p, 0), 2);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	tx()->paths.rails.n = 2;
+	tx()->paths.rails.trial[0].doubted = true;
+	uccl_sent_at(&tx()->sent, base())->ntx = 2;
+	a = pair_ack(&p, 0, base() + 1);
+	take(&a);
+	assert_true(uccl_paths_rail_doubted(&tx()->paths, 0));
+	a = pair_ack(&p, 0, base() + 2);
+	take(&a);
+	assert_false(uccl_paths_rail_doubted(&tx()->paths, 0));
+	tx()->paths.rails.n = 1;
+}
+
 TEST_IN(ack_rx__cumulative, NULL, end)
 {
 	struct uccl_ack a;
