@@ -248,7 +248,7 @@ int uccl_ifaddr_towards(const struct uccl_nic_addr *to, struct uccl_nic_addr *ou
 
 bool uccl_ifaddr_is_v4(const struct uccl_nic_addr *addr)
 {
-	return !memcmp(addr->ip, v4_prefix, sizeof(v4_prefix));
+	return uccl_nic_addr_v4(addr);
 }
 
 bool uccl_ifaddr_is_any(const struct uccl_nic_addr *addr)
