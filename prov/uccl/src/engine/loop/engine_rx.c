@@ -67,6 +67,14 @@ static bool may_be_placed(const struct conn *c, const struct uccl_hdr *h)
 	return c->peer.open && !c->handshake.unvalidated && !c->opened.seal && !(h->flags & UCCL_FLAG_SEALED);
 }
 
+/* The same of a packet of `len` bytes, of which the header is there: its connection; NULL: no. */
+static struct conn *placed_conn(struct uccl_engine *e, struct uccl_hdr *h, const uint8_t *head, uint32_t len)
+{
+	struct conn *c = uccl_hdr_decode(h, head, len) == UCCL_DROP_COUNT ? conn_by_token(e, h->token) : NULL;
+
+	return c && may_be_placed(c, h) ? c : NULL;
+}
+
 /* The connection that a packet is for; NULL: there is none, which was counted. */
 static struct conn *rx_conn(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h)
 {
@@ -308,12 +316,11 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n, bool gues
 			continue;
 		/* A tail behind a short payload lies where another payload of this batch may be copied: not in place.
 		 */
-		if (uccl_hdr_decode(&h, rx->data, rx->len) == UCCL_DROP_COUNT && h.payload_len == rx->body_len) {
-			c = conn_by_token(e, h.token);
-			if (c && may_be_placed(c, &h) && uccl_msg_place(&c->peer, &h, h.payload_len) == rx->body) {
-				right++;
-				continue;
-			}
+		c = placed_conn(e, &h, rx->data, rx->len);
+		if (c && h.payload_len == rx->body_len &&
+		    uccl_msg_place(&c->peer, &h, h.payload_len) == rx->body) {
+			right++;
+			continue;
 		}
 		wrong++;
 		whole = rx_whole(e, rx, e->rx.bounce + (size_t)i * e->nic->caps.mtu);
@@ -422,12 +429,11 @@ static bool rx_peek(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_pl
 
 	if (!len)
 		return false;
-	if (uccl_hdr_decode(&h, head, len) != UCCL_DROP_COUNT || h.payload_len < UCCL_PLACEMENT_MIN)
+	c = placed_conn(e, &h, head, len);
+	if (!c || h.payload_len < UCCL_PLACEMENT_MIN)
 		return true;
-	c = conn_by_token(e, h.token);
-	if (c && may_be_placed(c, &h))
-		place->dst = uccl_msg_place_ahead(&c->peer, &h, h.payload_len);
-	place->len = h.payload_len;
+	*place = (struct uccl_rx_placement){.dst = uccl_msg_place_ahead(&c->peer, &h, h.payload_len),
+					    .len = h.payload_len};
 	r->nplaces = place->dst != NULL;
 	return true;
 }
@@ -438,7 +444,6 @@ static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx
 	*r = (struct rx_round){.most = RX_BATCH};
 	if (!e->rx.bounce)
 		return;
-	places[0] = (struct uccl_rx_placement){.len = 0};
 	if (e->nic->ops->peek && uccl_msg_unpredictable(&e->msg_ep))
 		r->peeked = rx_peek(e, r, places);
 	else
