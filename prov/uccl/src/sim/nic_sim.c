@@ -130,7 +130,7 @@ static struct sim_peer *peer_find(struct sim_nic *s, uint64_t serial)
 	return NULL;
 }
 
-/* The payload of a write is not read any more; its end is told at `at`. */
+/* The NIC does not read the payload of this write again. SENT comes at `at`. */
 static void tx_answered(struct sim_tx *t, uint64_t at)
 {
 	t->serial = 0;

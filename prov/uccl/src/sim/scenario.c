@@ -558,15 +558,6 @@ static uint32_t run_slots_turns(struct uccl_sim_world *w, const struct uccl_sim_
 /* Bytes of writes under way when it vanishes. */
 #define VANISHED_BYTES (128 * 1024)
 
-static uint32_t drop_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
-{
-	(void)arg;
-	(void)p;
-	(void)delay_ns;
-	(void)now;
-	return UCCL_SIM_DROP;
-}
-
 /*
  * The NIC reads direct writes until the peer's NIC has them, for seconds if that has no link. All sends are taken back
  * then: each ends within a second (I21), the NIC reads nothing of it afterwards, and goes on when the peer is back.
@@ -585,14 +576,14 @@ static void vanished(struct uccl_sim_world *w, const struct uccl_sim_options *o,
 	scene_stream(w, 0, 1, n, 4 * 1024 * 1024, 0, NULL);
 	for (int i = 0; i < 100 && w->node[0].nic->ops->backlog(w->node[0].nic) < VANISHED_BYTES; i++)
 		uccl_sim_go(w, w->net.now + 10 * UCCL_NS_PER_US, false);
-	w->net.script = drop_script;
+	uccl_sim_hole_add(&w->net, &(struct uccl_sim_hole){.src = -1, .dst = -1, .route = -1, .start = w->net.now,
+							   .end = w->net.now + 10 * SEC});
 	uccl_sim_go(w, w->net.now + 10 * SEC, false);
 	stopped = uccl_sim_nic_stats(w->node[0].nic)->stopped;
 	if (!w->violations && !stopped && o->leaky <= 0)
 		uccl_sim_violation(w, "no write waited for the peer: the scene did not happen");
 	if (!w->violations && w->aborts.ended < n)
 		uccl_sim_violation(w, "%llu of %u ended", (unsigned long long)w->aborts.ended, n);
-	w->net.script = NULL;
 	w->o.abort = 0;
 	uccl_sim_go(w, w->net.now + 5 * SEC, false);
 	scene_stream(w, 0, 1, 4, 4 * 1024 * 1024, 0, NULL);
@@ -728,7 +719,7 @@ static uint32_t run_sabotage(struct uccl_sim_world *w, const struct uccl_sim_opt
 	return 1;
 }
 
-/* Hosts with so many ports of 1 Gb/s each. */
+/* Options of a world whose hosts have n ports; the stories give each port 1 Gb/s. */
 #define STORY_RAILS(n) "routes=" #n " rails=1 paths=16 rate_mbps=10000 cc=nscc path=reps"
 
 const struct uccl_sim_scenario uccl_sim_scenarios[] = {

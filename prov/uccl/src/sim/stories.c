@@ -12,7 +12,7 @@
 #define QUESTION_BYTES 128
 #define VAIN_PERCENT 1
 
-/* A story while it is told: `passed` counts bytes by endpoint and port. */
+/* State of a running scene. `passed`: bytes that endpoints have sent over each port. */
 struct story {
 	struct rail_ports ports;
 	uint64_t passed[UCCL_SIM_NODES][RAIL_PORTS];

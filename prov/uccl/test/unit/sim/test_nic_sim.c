@@ -595,15 +595,6 @@ TEST_IN(break__loses_writes_and_tells, writes, bench_close)
 	assert_int_equal(b->to[0], 0);
 }
 
-static uint32_t drop_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
-{
-	(void)arg;
-	(void)p;
-	(void)delay_ns;
-	(void)now;
-	return UCCL_SIM_DROP;
-}
-
 /* A write is the NIC's until the peer's NIC has it, or nobody answers for long, or stop_writes ends it. */
 TEST_IN(answer__writes_wait_for_the_peer, writes, bench_close)
 {
@@ -618,7 +609,7 @@ TEST_IN(answer__writes_wait_for_the_peer, writes, bench_close)
 	assert_int_equal(b->to[0], 5);
 	assert_int_equal(bench_rx(0), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_SENT);
-	b->net.script = drop_script;
+	uccl_sim_hole_add(&b->net, &(struct uccl_sim_hole){.src = -1, .dst = -1, .route = -1, .end = UCCL_NEVER});
 	for (int stop = 0; stop < 2; stop++) {
 		assert_int_equal(send_write(1, b->rkey, b->raddr), 1);
 		uccl_sim_run(&b->net, b->net.now + UCCL_NS_PER_S / 2);
