@@ -274,7 +274,7 @@ struct uccl_ep_pumps {
 /* Where payload will belong: recv/msg_rx.c the stream, the functions below the rest. */
 struct uccl_ep_predict {
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
-	uint32_t peers;			/* of which payload in long packets was asked, and has not all come */
+	uint32_t peers;			/* number of peers that still owe payload in long packets after a CTS */
 	uint8_t unsolicited_soon;	/* above 0: a message with unsolicited data came lately. Others take 1 */
 	uint8_t runs_soon;		/* above 0: a GRO batch was put into place lately. Others take 1 */
 };

@@ -160,7 +160,10 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	return reason;
 }
 
-/* What is told somebody who may be nobody, by the rail that it came by: its header is there. PROTOCOL R390 */
+/*
+ * Send a packet, whose header is in `tx`, to a place without connection. It leaves by the rail by which the question
+ * came. PROTOCOL R390
+ */
 static void answer_unconnected(struct uccl_engine *e, struct uccl_tx *tx, const struct uccl_nic_addr *to,
 			       uint8_t rail)
 {

@@ -74,7 +74,10 @@ void conn_silence_end(struct conn *c)
 	c->silence.asked = NULL;
 }
 
-/* How long may it be silent before that is told? If its host reports, its end will be told soon: one line is enough. */
+/*
+ * Silence after which the first line is written. ICMP reports of the peer's host soon end the connection, which writes
+ * a line of its own. So after a report the first line comes later.
+ */
 static uint64_t first_ns(const struct conn *c)
 {
 	return FIRST_NS + (!c->peer.open && c->liveness.unreach ? LOOK_NS : 0);

@@ -226,9 +226,9 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	return call_end(e, uccl_msg_recv(&e->msg_ep, op, now), now);
 }
 
-/* A program that waits for so many operations to a peer will read their completions. */
+/* Number of operations under way to a peer at which a program is taken for busy: it will read their completions. */
 #define GATHER_OPS 32
-/* A request counts in a train as so many bytes beside its payload. */
+/* Bytes of a train that a request takes beside its payload. */
 #define GATHER_LEAST 1024
 
 /*

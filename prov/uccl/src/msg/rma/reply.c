@@ -8,7 +8,7 @@
 #include "msg/iov.h"
 #include "msg/recv/msg_rx.h"
 
-/* From so many bytes on, one copy less is worth its accounts. */
+/* Shorter replies are copied: keeping track of memory in use costs more than that. */
 #define IN_PLACE_MIN 8192
 /* What is copied of a large read at once; that and the next ones are on their way together. */
 #define BUF_BYTES (256u << 10)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What goes back for a request: an answer, or copies of what is read, one buffer after the other. As these are copies,
- * nothing on its way refers to memory that the application may take back. What is read may leave from the memory itself
- * until something happens to that; there is room for the copy. A peer may have at most as many replies, and as much
- * memory for them, as are left for others. PROTOCOL R121 R393
+ * What goes back for a request: an answer, or what is read, one buffer after the other. Most of that is copied, so that
+ * it does not refer to memory that the application may take back. The rest leaves from the region itself, and is copied
+ * before that memory changes or is taken back; the memory for the copy is there from the beginning. A peer may have at
+ * most as many replies, and as much memory for them, as are left for others. PROTOCOL R121 R393
  *
  *	msg_reply_get			before anything is done
  *	msg_reply_answer, or msg_reply_read, or msg_reply_fetched when feed->buf holds what an atomic found
@@ -23,8 +23,8 @@ struct uccl_feed {
 	uint64_t off;		/* bytes copied so far */
 	uint64_t buf_bytes, bytes;
 	bool stopped;	/* the initiator took the read back: what devices still load is not sent */
-	bool unreported; /* the region's owner hears of it when what is copied first is there, or at the end of: */
-	bool in_place;	 /* it leaves from the memory itself */
+	bool unreported; /* the region's owner has not heard of the read: it does when the first copy is complete, */
+	bool in_place;	 /* or, if the payload leaves from the region itself, when nothing of it leaves any more */
 	uint8_t nregions;
 	void *regions[UCCL_SEG_MAX];
 	struct msg_uses uses;	/* until then */

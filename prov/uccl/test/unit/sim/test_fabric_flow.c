@@ -283,8 +283,8 @@ TEST(close__in_the_middle)
 }
 
 /*
- * One host sends to another, with seeds 1 to 3. It takes less than `most` per cent over the ideal, of which 5.3 are
- * headers, and sends less than `again` per cent again.
+ * One host sends to another, with each of the seeds 1 to 3. `most`: bound of the time beyond the ideal one, per cent;
+ * headers take 5.3 of them. `again`: bound of the bytes that are sent again, per cent.
  */
 static void over_most(const char *set, double most, double again)
 {

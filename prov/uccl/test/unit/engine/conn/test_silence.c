@@ -83,7 +83,7 @@ TEST(look__absent)
 	end(l);
 }
 
-/* Its host reports: that proves its end soon, and is told then. */
+/* After an ICMP report of the peer's host, the line about its silence comes two seconds later. */
 TEST(look__reported)
 {
 	struct lan *l = lan_cut();
