@@ -416,7 +416,7 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 				   c->slots.grant.believed, c->peer.addr.nic.port, peer->peer.flow.limits.slots);
 }
 
-/* So many packets in the unit of the NIC's slots; and what one peer was granted. */
+/* So many packets in the unit of the NIC's slots; and what one peer was granted, if it counts. */
 static uint64_t nic_slots(const struct uccl_engine *e, uint32_t packets)
 {
 	return (uint64_t)packets * uccl_slot_count(e->nic->caps.queue.unit, e->nic->caps.mtu);
@@ -424,6 +424,8 @@ static uint64_t nic_slots(const struct uccl_engine *e, uint32_t packets)
 
 static uint64_t granted_slots(const struct uccl_engine *e, const struct conn *c)
 {
+	if (c->slots.grant.written_off)
+		return 0;
 	return c->slots.units ? c->slots.grant.believed : nic_slots(e, c->slots.grant.believed);
 }
 

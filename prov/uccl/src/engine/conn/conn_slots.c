@@ -16,6 +16,8 @@ static uint32_t nic_room(const struct uccl_engine *e, uint32_t bytes)
 /* So many packets that were shorter are no chance; and lengths that are nearly alike are one. */
 #define USUAL_PACKETS 16
 #define USUAL_BYTES 256
+/* What the handshake of a silent peer granted counts for so long where others lack slots. PROTOCOL R135 */
+#define SILENT_NS UCCL_NS_PER_S
 
 /*
  * So many packets of that length. Linux counts up to a quarter of a queue that was read already (udp_rmem_release), and
@@ -23,7 +25,7 @@ static uint32_t nic_room(const struct uccl_engine *e, uint32_t bytes)
  */
 static uint32_t usual_room(const struct uccl_engine *e, uint32_t bytes)
 {
-	return nic_room(e, bytes) / 5 * 4;
+	return (uint32_t)((uint64_t)nic_room(e, bytes) * 4 / 5);
 }
 
 /* The largest packets that may come from this peer. */
@@ -148,8 +150,11 @@ void conn_slots_ask(struct uccl_engine *e, uint64_t now)
 	while ((g = uccl_slots_ask(&e->slots.queue, now))) {
 		struct conn *c = uccl_container_of(g, struct conn, slots.grant);
 
-		if (!c->peer.open)
+		if (!c->peer.open) {
+			if (c->entry.half && now - c->hs.opened_ns >= SILENT_NS)
+				uccl_slots_write_off(g);
 			continue;
+		}
 		uccl_flow_keepalive(&c->peer.flow, now);
 		engine_ready(c);
 	}

@@ -135,7 +135,7 @@ static void grant_told(struct uccl_grant *g, uint32_t told)
 	g->believed = told;
 }
 
-/* What it was told counts no more, or again. PROTOCOL R320 */
+/* What it was told counts no more, or again. PROTOCOL R135 R320 */
 static void grant_write_off(struct uccl_grant *g, bool off)
 {
 	uint32_t told = g->believed;
@@ -161,6 +161,20 @@ static void grant_list(struct uccl_grant *g, bool busy)
 	s->nbusy += busy ? 1 : -1;
 	s->quiet_used += busy ? -used : used;
 	g->busy = busy;
+}
+
+/* Something came back: who is first in the line may have it. */
+static void slots_freed(struct uccl_slots *s)
+{
+	if (s->nwaiting)
+		s->ask_at = 0;
+}
+
+/* PROTOCOL R135 */
+void uccl_slots_write_off(struct uccl_grant *g)
+{
+	grant_write_off(g, true);
+	slots_freed(g->of);
 }
 
 static void slots_calm(struct uccl_slots *s, uint64_t now)
@@ -198,13 +212,6 @@ static void line_leave(struct uccl_grant *g)
 	TAILQ_REMOVE(&s->waiting, g, wait_link);
 	s->nwaiting--;
 	s->change++;
-}
-
-/* Something came back: who is first in the line may have it. */
-static void slots_freed(struct uccl_slots *s)
-{
-	if (s->nwaiting)
-		s->ask_at = 0;
 }
 
 /* Of packets of which the queue holds so many. */
@@ -372,7 +379,8 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	want = g->waits || g->written_off ? 0 : grant_want(g, now);
 	if (want > g->slots) {
 		grant_raise(g, want, now);
-	} else if (want + g->slots / NEARLY < g->slots && !g->returning && s->ask_at != UCCL_NEVER &&
+	} else if (want + g->slots / NEARLY < g->slots && !g->returning &&
+		   (s->ask_at != UCCL_NEVER || g->written_off) &&
 		   uccl_ts(now) != uccl_ts(g->told_ns)) {
 		/* Blocks of one instant could not be told apart by age. PROTOCOL R141 */
 		g->turn = (uint8_t)((g->turn + 1) % UCCL_SLOTS_TURNS);
@@ -406,8 +414,7 @@ static bool grant_deaf(struct uccl_grant *g)
 	if (++g->deaf < DEAF)
 		return false;
 	line_leave(g);
-	grant_write_off(g, true);
-	slots_freed(g->of);
+	uccl_slots_write_off(g);
 	return true;
 }
 

@@ -125,6 +125,11 @@ static inline void uccl_slots_more(struct uccl_grant *g, bool more)
 bool uccl_slots_want(struct uccl_grant *g, uint64_t now);
 /* The peer knows of no grant of 0: from now on it has at least one slot, even if none is left. */
 void uccl_slots_least(struct uccl_grant *g);
+/*
+ * What the peer was told counts no more, as others lack slots and this peer has never sent anything. If it sends after
+ * all, the next block tells it of none, and what it is told once it has met that counts again (PROTOCOL R135).
+ */
+void uccl_slots_write_off(struct uccl_grant *g);
 /* The newest block of the peer says that it has met this turn. */
 void uccl_slots_met(struct uccl_grant *g, uint8_t turn);
 

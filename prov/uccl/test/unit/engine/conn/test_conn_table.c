@@ -366,6 +366,30 @@ TEST(half__takes_little)
 	lan_free(l);
 }
 
+/* Where the queue is so short that strangers took all of it, they keep it from nobody who talks. PROTOCOL R135 */
+TEST(half__starves_nobody)
+{
+	struct lan *l = lan_new_keyless(3);
+
+	l->node[1].e->nic->caps.rx_slots = 1;
+	assert_int_equal(strangers(l, 1, 3), 3);
+	for (int i = 0; i < 20; i++) {
+		uint8_t src[1] = {0}, dst[2];
+
+		for (int n = 0; n < 3; n += 2) {
+			lan_recv_from(l, 1, lan_peer(l, 1, n), dst, 1, LAN_CTX(2));
+			assert_int_equal(lan_send(l, n, 1, src, 1, LAN_CTX(1)), 0);
+		}
+		lan_run(l, 5 * UCCL_NS_PER_S);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 2, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+	}
+	assert_int_equal(l->node[1].e->table.nhalf, 3);
+	lan_free(l);
+}
+
 /* A stranger that knocks again, and one that restarts at its place. */
 LAN_TEST(half__once, lan_new_keyless(2))
 {
