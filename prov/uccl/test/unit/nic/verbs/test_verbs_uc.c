@@ -717,7 +717,7 @@ TEST_IN(source__stopped, begin, end)
 	fake_verbs_run(fake);
 	assert_int_equal(nic[0]->ops->rx(nic[0], v, 16, NULL, 0), 0);
 	tx.mr = NULL;
-	tx.payload = tx.hdr;
+	tx.payload = src;
 	for (int i = 0; i < 3; i++) {
 		tx.label = (uint16_t)i;
 		assert_int_equal(nic[1]->ops->tx(nic[1], &tx, 1), 1);
