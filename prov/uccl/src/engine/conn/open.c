@@ -9,7 +9,7 @@
 
 /*
  * Between this endpoint and a peer on its host is only the peer's receive queue, and slots limit what that holds: there
- * is no rate to find, and no other queue to spare. PROTOCOL R395
+ * is no rate to find, no other queue to spare, and no route that another label would find. PROTOCOL R395
  */
 static void conn_on_host(const struct conn *c, struct uccl_flow_cfg *cfg)
 {
@@ -22,6 +22,7 @@ static void conn_on_host(const struct conn *c, struct uccl_flow_cfg *cfg)
 	if (!e->cfg.host_credit)
 		cfg->policy.credit = uccl_credit_find("none");
 	cfg->paths_tx = (uint16_t)uccl_min(cfg->paths_tx, e->cfg.host_paths);
+	cfg->labels = cfg->paths_tx;
 }
 
 /* Both sides know what they need: make the flow. */

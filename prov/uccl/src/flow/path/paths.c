@@ -545,10 +545,14 @@ uint16_t uccl_paths_take_probe(struct uccl_paths *s)
 	return UCCL_PATHS_MAX;
 }
 
-/* Nothing came of so many questions in a row: a route that swallows everything may be all that the labels have. */
-static bool labels_fail(const struct uccl_paths *s, uint32_t questions)
+/*
+ * May a path have a new label? Nothing came of so many questions in a row: a route that swallows everything may be all
+ * that the labels have. PROTOCOL R55 R374
+ */
+static bool label_may(struct uccl_paths *s, uint32_t questions)
 {
-	return s->tuples.reach == s->n && questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2;
+	return s->tuples.reach == s->n && questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2 &&
+	       uccl_tuples_label(&s->tuples);
 }
 
 uint16_t uccl_paths_control(struct uccl_paths *s)
@@ -557,7 +561,7 @@ uint16_t uccl_paths_control(struct uccl_paths *s)
 		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 R374 */
 		s->control.rr = (uint16_t)((s->control.rr + 1) % s->tuples.reach);
 		/* Each answer that was lost is worth as many labels as it had packets, however often it is asked. */
-		if (labels_fail(s, s->unheard - 1) && s->control.rolls < CONTROL_ROLLS) {
+		if (s->control.rolls < CONTROL_ROLLS && label_may(s, s->unheard - 1)) {
 			s->control.rolls++;
 			uccl_paths_reroll(s, s->control.rr);
 		}
@@ -627,7 +631,7 @@ uint16_t uccl_paths_control_next(struct uccl_paths *s)
 
 static void ask_on(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 {
-	if (labels_fail(s, unanswered))
+	if (label_may(s, unanswered))
 		uccl_paths_reroll(s, path);
 	uccl_paths_probe(s, path);
 }

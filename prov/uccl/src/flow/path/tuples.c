@@ -16,11 +16,13 @@
 #define BUSY_NS (2 * UCCL_NS_PER_S)    /* a flow that spread payload later than that has much to send */
 #define FORGET_NS (30 * UCCL_NS_PER_S) /* flow tables forget an idle 5-tuple of UDP then, or later */
 /*
- * Silence doubles the reach in such steps. Most who are silent for a shorter time are not behind a dead path: they wait
- * for a processor.
+ * Silence doubles the reach in such steps. Most peers that are silent for a shorter time are not behind a dead path:
+ * they wait for a processor.
  */
 #define SILENT_STEP_NS (200 * UCCL_NS_PER_MS)
 #define DOUBLINGS_MAX 16
+/* After so many new labels a flow begins to have the same ones again. */
+#define LABELS_MAX 512
 
 static uint32_t share_even(const struct uccl_tuple_budget *b)
 {
@@ -54,10 +56,10 @@ static uint16_t budget_take(struct uccl_tuple_budget *b, uint32_t want)
 	return (uint16_t)more;
 }
 
-static void budget_give(struct uccl_tuples *t)
+static void budget_give(struct uccl_tuples *t, uint16_t *taken)
 {
-	atomic_fetch_sub(&t->budget->taken, t->taken);
-	t->taken = 0;
+	atomic_fetch_sub(&t->budget->taken, *taken);
+	*taken = 0;
 }
 
 void uccl_tuples_init(struct uccl_tuples *t, struct uccl_tuple_budget *budget, uint16_t n)
@@ -73,7 +75,8 @@ void uccl_tuples_fini(struct uccl_tuples *t)
 {
 	if (!t->budget)
 		return;
-	budget_give(t);
+	budget_give(t, &t->taken);
+	budget_give(t, &t->tried);
 	atomic_fetch_sub(&t->budget->flows, 1);
 	t->budget = NULL;
 }
@@ -90,6 +93,10 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
 {
 	uint32_t want = (uint32_t)uccl_min(2 * t->width, t->n), room;
 
+	if ((t->tried || t->labels) && !t->silent_ns && now - t->tried_ns >= FORGET_NS) {
+		budget_give(t, &t->tried);
+		t->labels = 0;
+	}
 	if (!t->spread_ns)
 		return false;
 	if (now - t->spread_ns < BUSY_NS) {
@@ -101,18 +108,46 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
 	}
 	if (now - t->spread_ns < FORGET_NS)
 		return false;
-	budget_give(t);
+	budget_give(t, &t->taken);
 	t->grown = 0;
 	t->spread_ns = 0;
 	return width_set(t, uccl_min(share_even(t->budget), WIDTH_FEW));
 }
 
+/*
+ * Takes what is missing of `want` 5-tuples beyond those in use from the budget. Those for which nothing is left may be
+ * tried one by one, each after twice the silence: else nothing would be found where all that are in use are dead.
+ */
+static uint16_t silence_may(struct uccl_tuples *t, uint32_t want, uint64_t now)
+{
+	uint32_t slow = t->steps ? 32u - (uint32_t)__builtin_clz(t->steps) : 0;
+
+	if (want > t->tried)
+		t->tried = (uint16_t)(t->tried + budget_take(t->budget, want - t->tried));
+	if (want)
+		t->tried_ns = now;
+	return (uint16_t)uccl_min(want, t->tried + slow);
+}
+
 void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now)
 {
-	uint64_t steps;
+	uint64_t want;
 
 	if (!t->silent_ns)
 		t->silent_ns = now;
-	steps = uccl_min((now - t->silent_ns) / SILENT_STEP_NS, DOUBLINGS_MAX);
-	t->reach = (uint16_t)uccl_min((uint64_t)t->width << steps, t->n);
+	t->steps = (uint32_t)((now - t->silent_ns) / SILENT_STEP_NS);
+	want = uccl_min((uint64_t)t->width << uccl_min(t->steps, DOUBLINGS_MAX), t->n);
+	t->reach = (uint16_t)(t->width + silence_may(t, (uint32_t)want - t->width, now));
+}
+
+bool uccl_tuples_label(struct uccl_tuples *t)
+{
+	uint32_t want = (uint32_t)t->n - t->width + t->labels + 1;
+
+	if (!t->budget)
+		return true;
+	if (silence_may(t, want, t->silent_ns + t->steps * SILENT_STEP_NS) < want)
+		return false;
+	t->labels = (uint16_t)uccl_min(t->labels + 1, LABELS_MAX);
+	return true;
 }

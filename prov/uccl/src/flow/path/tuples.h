@@ -28,6 +28,10 @@ struct uccl_tuples {
 	uint16_t grown;		/* width that it has grown to while it had much to send */
 	uint16_t taken;		/* beyond its even share */
 	uint16_t reach;		/* the first so many paths are tried while the peer is silent */
+	uint16_t tried;		/* likewise, while the peer was silent */
+	uint16_t labels;	/* new labels that paths were given meanwhile */
+	uint32_t steps;		/* how long the silence lasts, in steps of 200 ms */
+	uint64_t tried_ns;	/* when one of both last grew, or could have */
 	uint64_t spread_ns;	/* when it last spread payload; 0: not lately */
 	uint64_t silent_ns;	/* since when the peer is silent; 0: it is not */
 };
@@ -40,6 +44,8 @@ bool uccl_tuples_spread(struct uccl_tuples *t, uint64_t now);
 bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now);
 /* A question is asked, or an answer was not heard: `reach` becomes the longer the silence lasts the more. */
 void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now);
+/* After that, and with all paths within reach: may one more path have a new label, which is a 5-tuple more? */
+bool uccl_tuples_label(struct uccl_tuples *t);
 
 static inline void uccl_tuples_heard(struct uccl_tuples *t)
 {

@@ -716,7 +716,7 @@ TEST(unheard__any_path)
 /* A peer that has no time to answer, however often it is asked, costs no 5-tuples before the silence is long. R374 */
 TEST(ask__within_budget)
 {
-	struct uccl_tuple_budget b = {.tuples_max = 24, .flows = 5};
+	struct uccl_tuple_budget b = {.tuples_max = 256, .flows = 63};
 	uint64_t met = 0;
 
 	budget = &b;

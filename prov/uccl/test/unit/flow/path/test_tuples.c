@@ -113,19 +113,81 @@ TEST(scan__forgotten)
 /* A silence reaches twice as many paths every 200 ms, to the last one; the next one begins anew. */
 TEST(silent__reaches_more)
 {
-	begin(24, 6);
-	assert_int_equal(t[5].width, 2);
+	begin(256, 64);
+	assert_int_equal(t[63].width, 2);
 	for (uint64_t ms = 0; ms < 2000; ms++) {
-		uccl_tuples_silent(&t[5], S + ms * S / 1000);
-		assert_int_equal(t[5].reach, uccl_min(2ull << ms / 200, 64));
+		uccl_tuples_silent(&t[63], S + ms * S / 1000);
+		assert_int_equal(t[63].reach, uccl_min(2ull << ms / 200, 64));
 	}
-	uccl_tuples_heard(&t[5]);
-	uccl_tuples_silent(&t[5], 60 * S);
-	assert_int_equal(t[5].reach, 2);
-	end(6);
+	uccl_tuples_heard(&t[63]);
+	uccl_tuples_silent(&t[63], 60 * S);
+	assert_int_equal(t[63].reach, 2);
+	end(64);
 	uccl_tuples_init(&t[0], NULL, 64);
 	uccl_tuples_silent(&t[0], S);
 	assert_int_equal(t[0].reach, 64);
+	uccl_tuples_fini(&t[0]);
+}
+
+/* Paths tried and new labels of a silence of so many ms. */
+static void silence(struct uccl_tuples *x, uint64_t from, uint32_t ms)
+{
+	for (uint32_t at = 0; at <= ms; at += 10) {
+		uccl_tuples_silent(x, from + at * UCCL_NS_PER_MS);
+		if (x->reach == x->n)
+			uccl_tuples_label(x);
+	}
+}
+
+/* What all silent peers together are tried on is within the budget, but for a few for each. PROTOCOL R374 */
+TEST(silent__within_the_budget)
+{
+	uint32_t sum = 0;
+
+	begin(256, FLOWS);
+	for (int i = 0; i < FLOWS; i++) {
+		silence(&t[i], S, 3000);
+		sum += t[i].reach + t[i].labels - t[i].width;
+	}
+	assert_in_range(sum, 128, 128 + 4 * FLOWS);
+	/* Silences that follow each other try the same ones again. */
+	for (int i = 0; i < FLOWS; i++) {
+		uccl_tuples_heard(&t[i]);
+		silence(&t[i], 5 * S, 3000);
+		sum -= t[i].reach + t[i].labels - t[i].width;
+	}
+	assert_int_equal(sum, 0);
+	/* They are given back when firewalls have forgotten them. */
+	for (int i = 0; i < FLOWS; i++)
+		uccl_tuples_heard(&t[i]);
+	uccl_tuples_scan(&t[0], 37 * S);
+	assert_int_equal(t[0].tried, 128);
+	uccl_tuples_scan(&t[0], 38 * S);
+	assert_int_equal(t[0].tried | t[0].labels | budget.taken, 0);
+	end(FLOWS);
+}
+
+/* A flow of few paths has new labels as the budget allows, and a few beyond it where the silence lasts. */
+TEST(label__within_the_budget)
+{
+	uint32_t n = 0;
+
+	budget = (struct uccl_tuple_budget){.tuples_max = 64};
+	uccl_tuples_init(&t[0], &budget, 4);
+	for (int i = 0; i < 1000; i++) {
+		uccl_tuples_silent(&t[0], S);
+		n += uccl_tuples_label(&t[0]);
+	}
+	assert_int_equal(n, 32);
+	silence(&t[0], S, 10000);
+	assert_int_equal(t[0].labels, 32 + 6);
+	end(1);
+	uccl_tuples_init(&t[0], NULL, 4);
+	uccl_tuples_silent(&t[0], S);
+	for (int i = 0; i < 1000; i++)
+		assert_true(uccl_tuples_label(&t[0]));
+	uccl_tuples_heard(&t[0]);
+	assert_false(uccl_tuples_scan(&t[0], 60 * S));
 	uccl_tuples_fini(&t[0]);
 }
 
