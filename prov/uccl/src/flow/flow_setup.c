@@ -383,8 +383,7 @@ void uccl_flow_scan(struct uccl_flow *f, uint64_t now)
 
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
 {
-	uccl_paths_keepalive(&f->paths);
-	(void)now;
+	uccl_paths_keepalive(&f->paths, now);
 }
 
 void uccl_flow_tell(struct uccl_flow *f)

@@ -525,11 +525,13 @@ uint16_t uccl_paths_next(struct uccl_paths *s)
 	return s->usable[s->control.rr];
 }
 
-void uccl_paths_keepalive(struct uccl_paths *s)
+void uccl_paths_keepalive(struct uccl_paths *s, uint64_t now)
 {
-	/* Going from path to path would take a 5-tuple for each. PROTOCOL R372 */
-	if (s->list[s->kept].acked_seq == s->kept_acked)
-		s->kept = (uint16_t)((s->kept + 1) % s->n);
+	/* Going from path to path would take a 5-tuple for each. PROTOCOL R372 R374 */
+	if (s->list[s->kept].acked_seq == s->kept_acked) {
+		uccl_tuples_silent(&s->tuples, now);
+		s->kept = (uint16_t)((s->kept + 1) % s->tuples.reach);
+	}
 	s->kept_acked = s->list[s->kept].acked_seq;
 	uccl_paths_probe(s, s->kept);
 }

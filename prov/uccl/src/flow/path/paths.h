@@ -119,7 +119,7 @@ void uccl_paths_probe(struct uccl_paths *s, uint16_t path);
 /* The next path with a PROBE to send: it leaves now. UCCL_PATHS_MAX: none. */
 uint16_t uccl_paths_take_probe(struct uccl_paths *s);
 /* A PROBE on the path of the last one if the peer has reported something of it since, else on the next path. */
-void uccl_paths_keepalive(struct uccl_paths *s);
+void uccl_paths_keepalive(struct uccl_paths *s, uint64_t now);
 /*
  * The peer does not report what left on this path, nor did it answer the last `unanswered` questions: ask it by PROBEs
  * on two paths. At first on the same path, where a PROBE is also a later packet, and on the one that answered last;

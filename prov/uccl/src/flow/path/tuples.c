@@ -21,6 +21,8 @@
  */
 #define SILENT_STEP_NS (200 * UCCL_NS_PER_MS)
 #define DOUBLINGS_MAX 16
+/* So many steps are worth a 5-tuple that the budget does not have, and twice as many another one. */
+#define SLOW_STEPS 10
 /* After so many new labels a flow begins to have the same ones again. */
 #define LABELS_MAX 512
 
@@ -120,7 +122,7 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
  */
 static uint16_t silence_may(struct uccl_tuples *t, uint32_t want, uint64_t now)
 {
-	uint32_t slow = t->steps ? 32u - (uint32_t)__builtin_clz(t->steps) : 0;
+	uint32_t late = t->steps / SLOW_STEPS, slow = late ? 32u - (uint32_t)__builtin_clz(late) : 0;
 
 	if (want > t->tried)
 		t->tried = (uint16_t)(t->tried + budget_take(t->budget, want - t->tried));

@@ -332,16 +332,16 @@ TEST(keepalive__stays_while_reported)
 {
 	begin(false, false);
 	for (uint16_t i = 0; i < 3; i++) {
-		uccl_paths_keepalive(&s);
+		uccl_paths_keepalive(&s, MS);
 		assert_int_equal(uccl_paths_take_probe(&s), 0);
 		answer(0, i * MS);
 	}
 	for (uint16_t i = 0; i < 4; i++) {
-		uccl_paths_keepalive(&s);
+		uccl_paths_keepalive(&s, MS);
 		assert_int_equal(uccl_paths_take_probe(&s), i);
 	}
 	answer(3, 9 * MS);
-	uccl_paths_keepalive(&s);
+	uccl_paths_keepalive(&s, MS);
 	assert_int_equal(uccl_paths_take_probe(&s), 3);
 	end();
 }
@@ -743,6 +743,28 @@ TEST(ask__within_budget)
 	answer(1, 1600 * MS);
 	uccl_paths_ask(&s, 1, 0, 1600 * MS);
 	assert_int_equal(s.tuples.reach, 2);
+	end();
+	budget = NULL;
+}
+
+/* Keepalives to a peer that has no time to answer stay on the paths in use at first, too. PROTOCOL R374 */
+TEST(keepalive__within_budget)
+{
+	struct uccl_tuple_budget b = {.tuples_max = 256, .flows = 63};
+	uint64_t met = 0;
+
+	budget = &b;
+	begin_n(MANY, false, false);
+	for (uint32_t i = 0; i < 200; i++) {
+		uccl_paths_keepalive(&s, MS);
+		met |= 1ull << uccl_paths_take_probe(&s);
+	}
+	assert_int_equal(met, 3);
+	for (uint32_t i = 0; i < 200; i++) {
+		uccl_paths_keepalive(&s, MS + 1500 * MS);
+		met |= 1ull << uccl_paths_take_probe(&s);
+	}
+	assert_true(met == UINT64_MAX);
 	end();
 	budget = NULL;
 }
