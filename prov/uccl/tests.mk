@@ -530,6 +530,7 @@ uccl_extra_dist = \
 	prov/uccl/test/golden/cut.txt \
 	prov/uccl/test/golden/incast-45.txt \
 	prov/uccl/test/golden/incast.txt \
+	prov/uccl/test/golden/links.txt \
 	prov/uccl/test/golden/loss.txt \
 	prov/uccl/test/golden/oversubscribed-long.txt \
 	prov/uccl/test/golden/oversubscribed.txt \

@@ -41,12 +41,42 @@ bool uccl_fab_shape_good(const struct uccl_fab_topo *t)
 	return t->spines <= UINT16_MAX && t->cores_per_agg <= UINT16_MAX && tors <= UINT16_MAX;
 }
 
+uint64_t uccl_fab_spine_bps(const struct uccl_fab_topo *t, uint32_t i)
+{
+	uint32_t n = 0;
+
+	while (n < UCCL_FAB_SPINE_RATES && t->spine_bps[n])
+		n++;
+	return t->tiers == 2 && n ? t->spine_bps[i % n] : t->up_bps;
+}
+
+uint64_t uccl_fab_tor_bps(const struct uccl_fab_topo *t)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < t->spines; i++)
+		sum += uccl_fab_spine_bps(t, i);
+	return sum;
+}
+
+uint64_t uccl_fab_up_bps_max(const struct uccl_fab_topo *t)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < t->spines; i++)
+		most = uccl_max(most, uccl_fab_spine_bps(t, i));
+	return most;
+}
+
 static bool topo_good(const struct uccl_fab_topo *t)
 {
 	if (!uccl_fab_shape_good(t) || !t->delay_ps || !t->queue_bytes)
 		return false;
 	if (t->host_bps < 1000000 || t->up_bps < 1000000 || t->ecn_lo > t->ecn_hi)
 		return false;
+	for (uint32_t i = 0; i < UCCL_FAB_SPINE_RATES; i++)
+		if (t->spine_bps[i] && (t->spine_bps[i] < 1000000 || i >= t->spines))
+			return false;
 	if ((t->shared_bytes && !(t->alpha > 0)) || (t->pfc && !t->shared_bytes && !t->xoff_bytes))
 		return false;
 	return t->slow_hosts <= t->hosts && (!t->slow_hosts || t->slow_bps >= 1000000) && t->ecmp < UCCL_FAB_ECMPS;
@@ -134,12 +164,17 @@ static uint32_t neighbour(const struct uccl_fab *n, const struct uccl_fab_node *
 /* When it is well. */
 static uint64_t port_bps(const struct uccl_fab *n, const struct uccl_fab_port *o)
 {
-	uint32_t port = (uint32_t)(o - n->ports);
+	uint32_t port = (uint32_t)(o - n->ports), spine = uccl_fab_switch(n, 2, 0);
 
 	/* A host's only port has its number. */
-	return port < n->topo.hosts    ? uccl_fab_host_bps(n, port)
-	       : o->to < n->topo.hosts ? uccl_fab_host_bps(n, o->to)
-				       : n->topo.up_bps;
+	if (port < n->topo.hosts)
+		return uccl_fab_host_bps(n, port);
+	if (o->to < n->topo.hosts)
+		return uccl_fab_host_bps(n, o->to);
+	if (n->topo.tiers != 2)
+		return n->topo.up_bps;
+	/* Up to a spine, or down from one: each has a port for each tor. */
+	return uccl_fab_spine_bps(&n->topo, o->to >= spine ? o->to - spine : (port - n->nodes[spine].down) / n->tors);
 }
 
 static void node_wire(struct uccl_fab *n, struct uccl_fab_node *v)
@@ -516,7 +551,7 @@ uint64_t uccl_fab_one_way(const struct uccl_fab *n, uint32_t src, uint32_t dst, 
 		up = t->tiers == 3 && a / t->tors_per_pod != b / t->tors_per_pod ? 4 : 2;
 	return (2 + up) * t->delay_ps +
 	       (uint64_t)bytes * (ps_per_byte(uccl_fab_host_bps(n, src)) + ps_per_byte(uccl_fab_host_bps(n, dst)) +
-				  up * ps_per_byte(t->up_bps));
+				  up * ps_per_byte(uccl_fab_up_bps_max(t)));
 }
 
 /* Faults */

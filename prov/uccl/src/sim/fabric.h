@@ -40,6 +40,9 @@ struct uccl_fab_pkt {
 	uint64_t stamp;
 };
 
+/* Rates of spines that there may be. */
+#define UCCL_FAB_SPINE_RATES 16
+
 /* A tree. hosts = hosts_per_tor * tors; tors = tors_per_pod * pods. fabric_play.c writes it. */
 struct uccl_fab_topo {
 	uint8_t tiers; /* 2 or 3 */
@@ -50,6 +53,8 @@ struct uccl_fab_topo {
 	uint32_t cores_per_agg;	   /* 3 tiers: core switches above each of these */
 	uint32_t rails;		   /* NICs of a server, each on a tor of its own; 0 or 1: neighbours share a tor */
 	uint64_t host_bps, up_bps; /* links of hosts; links between switches */
+	/* 2 tiers: the links of each spine, instead of up_bps; after the last one it begins again. 0 first: none */
+	uint64_t spine_bps[UCCL_FAB_SPINE_RATES];
 	uint32_t slow_hosts;	   /* hosts, spread evenly, whose links have slow_bps instead */
 	uint64_t slow_bps;
 	uint8_t ecmp;		   /* enum uccl_fab_ecmp */
@@ -155,6 +160,11 @@ uint64_t uccl_fab_backlog(const struct uccl_fab *n, uint32_t host);
 /* Make the next event happen. False: none is left. */
 bool uccl_fab_step(struct uccl_fab *n);
 
+/* The rate of the links between tors and tier-2 switch `i`. */
+uint64_t uccl_fab_spine_bps(const struct uccl_fab_topo *t, uint32_t i);
+/* The rate of all links that lead up from a tor, and of the fastest of them. */
+uint64_t uccl_fab_tor_bps(const struct uccl_fab_topo *t);
+uint64_t uccl_fab_up_bps_max(const struct uccl_fab_topo *t);
 /* The rate of a host's link. */
 uint64_t uccl_fab_host_bps(const struct uccl_fab *n, uint32_t host);
 /* The tor of a host, and its place there. */

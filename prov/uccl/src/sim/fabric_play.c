@@ -30,7 +30,7 @@ const char *const uccl_fab_plays[][2] = {
 
 struct option {
 	const char *name;
-	char type; /* u: number, d: real, g: Gb/s, s: text */
+	char type; /* u: number, d: real, g: Gb/s, l: list of Gb/s, s: text */
 	uint16_t size;
 	size_t off;
 	const char *text;
@@ -50,6 +50,9 @@ static const struct option options[] = {
 	{"rails", 'u', P(cfg.topo.rails), "NICs of a server, each on a tor of its own; 0: none", NULL, 0},
 	{"gbps", 'g', P(cfg.topo.host_bps), "Gb/s of a host's link", NULL, 0},
 	{"up_gbps", 'g', P(cfg.topo.up_bps), "Gb/s of a link between switches; less: oversubscribed", NULL, 0},
+	{"spine_gbps", 'l', P(cfg.topo.spine_bps),
+	 "2 tiers: Gb/s of the links of each spine, as 100/250/250/400, instead of up_gbps; a shorter list repeats",
+	 NULL, 0},
 	{"slow_hosts", 'u', P(cfg.topo.slow_hosts),
 	 "number of hosts with links of another rate, spread evenly", NULL, 0},
 	{"slow_gbps", 'g', P(cfg.topo.slow_bps), "Gb/s of the links of slow_hosts; 0: a tenth of gbps", NULL, 0},
@@ -145,6 +148,35 @@ static const struct option options[] = {
 
 _Static_assert(uccl_array_len(options) <= UCCL_FAB_OPTIONS, "uccl_fab_play.given has one for each");
 
+/* A list of rates, in Gb/s; it ends at its first 0. */
+static void rates_text(const uint64_t *bps, size_t n, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	*buf = 0;
+	for (size_t i = 0; i < n && bps[i] && len < size; i++)
+		len += (size_t)snprintf(buf + len, size - len, i ? "/%g" : "%g", (double)bps[i] / 1e9);
+}
+
+static int rates_set(uint64_t *bps, size_t n, const char *text)
+{
+	memset(bps, 0, n * sizeof(*bps));
+	for (size_t i = 0; i < n; i++) {
+		char *end;
+		double gbps = strtod(text, &end);
+
+		if (end == text || !(gbps >= 1e-3) || !(gbps < 1e6))
+			return -FI_EINVAL;
+		bps[i] = (uint64_t)(gbps * 1e9 + 0.5);
+		if (!*end)
+			return 0;
+		if (*end != '/')
+			return -FI_EINVAL;
+		text = end + 1;
+	}
+	return -FI_EINVAL;
+}
+
 /* The value of an option, as it can be set. */
 static void value_text(const struct uccl_fab_play *p, const struct option *o, char *buf, size_t size)
 {
@@ -154,6 +186,10 @@ static void value_text(const struct uccl_fab_play *p, const struct option *o, ch
 
 	if (o->type == 's') {
 		snprintf(buf, size, "%s", at);
+		return;
+	}
+	if (o->type == 'l') {
+		rates_text((const uint64_t *)at, o->size / sizeof(uint64_t), buf, size);
 		return;
 	}
 	memcpy(&v, at, o->size); /* little endian, see set_one() */
@@ -286,6 +322,8 @@ static int set_one(struct uccl_fab_play *p, const char *name, const char *value)
 			strcpy(at, value);
 			return o->off == offsetof(struct uccl_fab_play, profile) ? profile_set(p) : 0;
 		}
+		if (o->type == 'l')
+			return rates_set((uint64_t *)(void *)at, o->size / sizeof(uint64_t), value);
 		real = strtod(value, &end);
 		if (*end == '/' && end > value)
 			real /= strtod(end + 1, &end);
@@ -338,6 +376,8 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 	} beside[] = {
 		{"tors_per_pod", t->tiers != 3},
 		{"cores_per_agg", t->tiers != 3},
+		{"spine_gbps", t->tiers != 2},
+		{"up_gbps", t->tiers == 2 && t->spine_bps[0]},
 		{"ecn_lo", unmarked},
 		{"ecn_hi", unmarked},
 		{"queue", t->shared_bytes || t->pfc},
@@ -417,7 +457,7 @@ static int tree_default(struct uccl_fab_topo *t)
 static void headroom_default(struct uccl_fab_cfg *c)
 {
 	struct uccl_fab_topo *t = &c->topo;
-	double bps = (double)uccl_max(uccl_max(t->host_bps, t->up_bps), t->slow_hosts ? t->slow_bps : 0);
+	double bps = (double)uccl_max(uccl_max(t->host_bps, uccl_fab_up_bps_max(t)), t->slow_hosts ? t->slow_bps : 0);
 
 	if (t->pfc && !t->headroom_bytes)
 		t->headroom_bytes = (uint64_t)(2e-12 * (double)t->delay_ps * bps / 8) +

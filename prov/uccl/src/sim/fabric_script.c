@@ -331,11 +331,19 @@ static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, doubl
 /* What ill switches of the top tier leave of all links to it. Those that get well again are not counted. */
 static double left_by_faults(const struct uccl_fab_play *p)
 {
-	double all = uccl_fab_switches(&p->scene.net, p->cfg.topo.tiers), ill = (double)p->spine.victims;
+	const struct uccl_fab_topo *t = &p->cfg.topo;
+	uint32_t n = uccl_fab_switches(&p->scene.net, t->tiers);
+	double all = 0, ill = 0;
 
 	if (strcmp(p->name, "spine") != 0 || p->spine.flap_ns || p->spine.rate > 1 ||
-	    (p->spine.rate <= 0 && ill >= all))
+	    (p->spine.rate <= 0 && p->spine.victims >= n))
 		return 1;
+	for (uint32_t i = 0; i < n; i++) {
+		double bps = (double)uccl_fab_spine_bps(t, i);
+
+		all += bps;
+		ill += i < p->spine.victims ? bps : 0;
+	}
 	return 1 - ill / all * (1 - p->spine.rate);
 }
 
@@ -374,7 +382,7 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p, bool faults)
 	const struct uccl_fab_scene *s = &p->scene;
 	const struct uccl_fab_topo *t = &p->cfg.topo;
 	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
-	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
+	double tor_bps = (double)uccl_fab_tor_bps(t), pod_bps = tor_bps * t->cores_per_agg;
 	double left = faults ? left_by_faults(p) : 1;
 	uint64_t first = UCCL_NEVER, most = longest_chain(p, &first);
 	struct cut *cut;

@@ -74,6 +74,44 @@ TEST_IN(host_bps__some_slow, two_tiers, close_tree)
 	tree_refused();
 }
 
+/* Spines of unequal rates: each of their links, up and down, and the list begins again where it ends. */
+TEST_IN(spine_bps__unequal, two_tiers, close_tree)
+{
+	const uint64_t fast = 800000000000ull, slow = 100000000000ull;
+	uint64_t began;
+
+	t.spine_bps[0] = slow;
+	t.spine_bps[1] = fast;
+	open_tree(1);
+	assert_int_equal(uccl_fab_tor_bps(&t), 2 * (slow + fast));
+	assert_int_equal(uccl_fab_up_bps_max(&t), fast);
+	for (uint32_t i = 0; i < t.spines; i++) {
+		const struct uccl_fab_node *spine = &n.nodes[uccl_fab_switch(&n, 2, i)];
+
+		for (uint32_t k = 0; k < n.tors; k++) {
+			const struct uccl_fab_node *tor = &n.nodes[uccl_fab_switch(&n, 1, k)];
+
+			assert_int_equal(n.ports[tor->up + i].ps_per_byte, i % 2 ? 10 : 80);
+			assert_int_equal(n.ports[spine->down + k].ps_per_byte, i % 2 ? 10 : 80);
+			assert_int_equal(n.ports[spine->down + k].to, uccl_fab_switch(&n, 1, k));
+		}
+	}
+	/* All ways but that through the last spine, which is fast, are closed: a packet takes the least time. */
+	for (uint32_t i = 0; i < 3; i++)
+		uccl_fab_route(&n, uccl_fab_switch(&n, 2, i), false);
+	began = n.q.now;
+	send(0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	run();
+	assert_int_equal(got.at[31] - began, uccl_fab_one_way(&n, 0, 31, 4000));
+	assert_int_equal(got.at[31] - began, 4 * 500000 + 4000 * (2 * 20 + 2 * 10));
+	/* More rates than spines, or one that is too low. */
+	t.spines = 1;
+	tree_refused();
+	t.spines = 4;
+	t.spine_bps[2] = 1;
+	tree_refused();
+}
+
 TEST_IN(one_way__counted_by_hand, two_tiers, close_tree)
 {
 	t = tree(3);

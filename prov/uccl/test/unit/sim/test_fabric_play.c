@@ -45,6 +45,31 @@ TEST(set__values)
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 }
 
+/* Rates of spines, as a list. */
+TEST(set__rates)
+{
+	char all[256] = "spine_gbps=1", more[256];
+
+	for (int i = 1; i < UCCL_FAB_SPINE_RATES; i++)
+		strcat(all, "/1");
+	snprintf(more, sizeof(more), "%s/1", all);
+	assert_int_equal(uccl_fab_play_init(&p, "turns"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, all), 0);
+	assert_int_equal(uccl_fab_play_set(&p, more), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=100/250/250/0.4"), 0);
+	assert_int_equal(p.cfg.topo.spine_bps[0], 100000000000ull);
+	assert_int_equal(p.cfg.topo.spine_bps[2], 250000000000ull);
+	assert_int_equal(p.cfg.topo.spine_bps[3], 400000000ull);
+	assert_int_equal(p.cfg.topo.spine_bps[4], 0);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps="), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=1/"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=1/0/1"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=1/-1"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=1/2x"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=1/nan"), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "spine_gbps=1e9"), -22);
+}
+
 /* A profile is what the product has as defaults; what was asked for by name stays, before or after it. */
 TEST(set__profile)
 {
@@ -229,6 +254,9 @@ TEST(useless__options)
 	assert_string_equal(useless("permutation", "profile=udp,brittle=1"), "brittle");
 	assert_string_equal(useless("permutation", "background_flows=2"), "background_flows");
 	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
+	assert_null(useless("turns", "tiers=2,spine_gbps=1/2"));
+	assert_string_equal(useless("turns", "spine_gbps=1/2"), "spine_gbps");
+	assert_string_equal(useless("turns", "tiers=2,up_gbps=1,spine_gbps=1/2"), "up_gbps");
 }
 
 /* What the network marks reaches congestion control, where the profile says so. */

@@ -130,6 +130,9 @@ TEST(spine__several)
 	/* Nothing gets past all of them. */
 	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=0.1,victims=4");
 	assert_true(p.scene.last_ns > well * 4);
+	/* What is left of links of unequal rates: the first spine has a tenth of all. */
+	play("spine", "hosts=32,tiers=2,spine_gbps=100/300/300/300,bytes=1m,at=0,rate=0,victims=1");
+	assert_true(p.bound_ns > p.ideal_ns);
 	play_init("spine", "hosts=32,tiers=2,victims=5");
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 }
