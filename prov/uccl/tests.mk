@@ -298,6 +298,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/sim/test_nic_sim \
 	prov/uccl/test/unit/sim/test_options \
 	prov/uccl/test/unit/sim/test_owner \
+	prov/uccl/test/unit/util/test_doctor_cloud \
 	prov/uccl/test/unit/util/test_doctor_guests \
 	prov/uccl/test/unit/util/test_doctor_judge \
 	prov/uccl/test/unit/util/test_doctor_math \
@@ -577,6 +578,8 @@ prov_uccl_test_unit_hmem_test_stage_LDADD = $(uccl_gpu_ldadd)
 
 # What uccl_doctor makes of its findings.
 uccl_doctor_ldadd = libuccl_doctor.la $(LDADD) -lm
+prov_uccl_test_unit_util_test_doctor_cloud_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
+prov_uccl_test_unit_util_test_doctor_cloud_LDADD = $(uccl_doctor_ldadd)
 prov_uccl_test_unit_util_test_doctor_guests_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor
 prov_uccl_test_unit_util_test_doctor_guests_LDADD = $(uccl_doctor_ldadd)
 prov_uccl_test_unit_util_test_doctor_pairs_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/util/doctor

@@ -10,6 +10,7 @@
 
 #include "api/offer/address.h"
 #include "base/units.h"
+#include "uccl_doctor_cloud.h"
 #include "uccl_doctor_judge.h"
 #include "uccl_doctor_peer.h"
 #include "uccl_doctor_side.h"
@@ -468,6 +469,7 @@ static int greet(struct ask *a)
 int doctor_ask(const struct doctor_peer_opt *opt, struct doctor_report *r)
 {
 	struct ask *a = calloc(1, sizeof(*a));
+	struct doctor_clouds before, after;
 	int tcp, rc;
 
 	if (!a)
@@ -487,7 +489,10 @@ int doctor_ask(const struct doctor_peer_opt *opt, struct doctor_report *r)
 		ask_fail(opt, "%s: %s", opt->host,
 			 rc == -EPROTO ? "no uccl_doctor of this version answers" : strerror(-rc));
 	} else {
+		doctor_clouds_read(&before);
 		all_measure(a);
+		doctor_clouds_read(&after);
+		doctor_clouds_judge(r, &before, &after);
 		if (a->error)
 			doctor_advise(doctor_add(r, DOCTOR_BAD, "network", "session", opt->host,
 						 "the measurement ended early: %s", strerror(-a->error)),

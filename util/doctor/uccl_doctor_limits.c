@@ -16,6 +16,7 @@
 
 #include "base/units.h"
 #include "nic/udp/udp_state.h"
+#include "uccl_doctor_cloud.h"
 #include "uccl_doctor_host.h"
 
 #define MTU_LEAST 1280	    /* what every IPv6 link carries */
@@ -463,6 +464,19 @@ static void range_check(const struct doctor_host *h, struct doctor_report *r)
 	doctor_number(f, "last", hi);
 }
 
+/* Only where a NIC has such counters do two readings take a second. */
+static void clouds_check(struct doctor_report *r)
+{
+	struct doctor_clouds before, after;
+
+	doctor_clouds_read(&before);
+	if (!before.n)
+		return;
+	sleep(1);
+	doctor_clouds_read(&after);
+	doctor_clouds_judge(r, &before, &after);
+}
+
 void doctor_limits(const struct doctor_host *h, struct doctor_report *r)
 {
 	if (!h->rdma) {
@@ -475,6 +489,7 @@ void doctor_limits(const struct doctor_host *h, struct doctor_report *r)
 		if (!h->rdma)
 			gro_check(&h->place[i], r);
 	}
+	clouds_check(r);
 	descriptors_check(h, r);
 	locked_check(h, r);
 	processors_check(r);
