@@ -223,7 +223,7 @@ static void train_judge(struct doctor_report *r, int sent, bool gro, int got, bo
 			       "a train over loopback arrived with other bytes than were sent: this kernel breaks it");
 	else if (!gro)
 		f = doctor_add(r, DOCTOR_WARN, "host", "trains", NULL,
-			       "the kernel sends trains, but cannot receive them (UDP_GRO)");
+			       "the kernel sends trains, but does not merge what it receives (UDP_GRO)");
 	else
 		f = doctor_add(r, DOCTOR_OK, "host", "trains", NULL,
 			       "the kernel cuts trains of packets and merges them again (UDP_SEGMENT, UDP_GRO)");
@@ -240,7 +240,7 @@ static void trains_check(struct doctor_report *r)
 	struct timeval patience = { .tv_usec = TRAIN_PATIENCE_MS * 1000 };
 	struct sockaddr_storage to;
 	int fd[2], one = 1, got = 0, sent;
-	bool gro, right;
+	bool gro = false, right;
 	socklen_t len;
 
 	if (loop_pair(fd, &to, &len)) {
@@ -248,7 +248,7 @@ static void trains_check(struct doctor_report *r)
 					 strerror(errno)), "ip link set lo up");
 		return;
 	}
-	gro = !setsockopt(fd[1], IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
+	setsockopt(fd[1], IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
 	setsockopt(fd[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	train_fill(out);
 	sent = train_send(fd[0], &to, len, out);
@@ -258,6 +258,7 @@ static void trains_check(struct doctor_report *r)
 		if (n <= 0)
 			break;
 		got += (int)n;
+		gro |= n > TRAIN_BYTES;
 	}
 	right = got == (int)sizeof(out) && !memcmp(in, out, sizeof(out));
 	close(fd[0]);
