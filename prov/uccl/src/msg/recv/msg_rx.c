@@ -532,6 +532,8 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	if (total != rx->arrived.eager || off > rx->arrived.eager || in->len > rx->arrived.eager - off ||
 	    in->len > rx->arrived.eager - here)
 		return UCCL_DROP_RANGE;
+	if (rx->hold.unplaced_bytes && !rx->place.iov && msg_rx_buffer_late(rx))
+		return UCCL_DROP_MEMORY;
 	if (!msg_rx_range_new(rx, off, in->len, msg_rx_need(rx)))
 		return UCCL_DROP_OVERLAP;
 	if (rx->id && rx->place.iov)

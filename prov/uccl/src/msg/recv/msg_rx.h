@@ -101,7 +101,7 @@ struct uccl_rx_match {
 struct uccl_rx_hold {
 	uint8_t *buf;		/* its payload */
 	uint64_t buf_len;
-	uint64_t unplaced_bytes; /* bytes that lanes hold meanwhile, at most */
+	uint64_t unplaced_bytes; /* bytes without a buffer: lanes hold them, at most, or they have not come */
 	bool counted;		/* it counts as unexpected */
 };
 

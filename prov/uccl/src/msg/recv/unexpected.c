@@ -124,6 +124,18 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 	return 0;
 }
 
+int msg_rx_buffer_late(struct uccl_msg_rx *rx)
+{
+	uint64_t len = rx->hold.unplaced_bytes;
+
+	rx->hold.buf = uccl_buf_cache_get(&rx->peer->msg_ep->unexpected.cache, len, 0);
+	if (!rx->hold.buf)
+		return -1;
+	rx->hold.buf_len = len;
+	rx->hold.unplaced_bytes = 0;
+	return 0;
+}
+
 void msg_rx_buffer_free(struct uccl_msg_rx *rx)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;

@@ -11,7 +11,7 @@
 
 /* The message, of `len` bytes, has to be kept. -1: the peer has its share of memory, so the message must come again. */
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
-/* The same for a message whose unsolicited data, `len` bytes, lanes hold. */
+/* The same for `len` bytes that have no buffer: lanes hold them, or they come when there may be a place for them. */
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len);
 /* The message need not be kept any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);
@@ -20,6 +20,8 @@ void msg_rx_unhold(struct uccl_msg_rx *rx);
  * memory, or the peer holds more than its share.
  */
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
+/* Get the memory that msg_rx_unplaced() counted already: payload has come before its place. -1: no memory. */
+int msg_rx_buffer_late(struct uccl_msg_rx *rx);
 void msg_rx_buffer_free(struct uccl_msg_rx *rx);
 /* The peer ended. Its messages that are held count, too, among those that ended peers left. */
 void msg_unexpected_left(struct uccl_peer *p);

@@ -393,7 +393,8 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	uint64_t eager = env->flags & UCCL_ENV_EAGER ? env->len : len;
 	struct uccl_msg_ep *m = p->msg_ep;
 	struct uccl_serve *s = uccl_pool_get(&m->serve.pool);
-	bool fresh = !rx, straight;
+	bool fresh = !rx, straight, late;
+	int rc;
 
 	if (!s)
 		return UCCL_DROP_MEMORY;
@@ -404,7 +405,13 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
 	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len;
-	if (straight ? msg_rx_hold(rx, eager) : msg_rx_buffer(rx, eager, len))
+	/* If those before it end before its payload comes, it needs none, too. */
+	late = req->kind == UCCL_RMA_WRITE && !rx->hold.counted && !len;
+	if (straight)
+		rc = msg_rx_hold(rx, eager);
+	else
+		rc = late ? msg_rx_unplaced(rx, eager) : msg_rx_buffer(rx, eager, len);
+	if (rc)
 		goto memory;
 	if (!msg_rx_range_new(rx, 0, len, eager)) {
 		uccl_pool_put(&m->serve.pool, s);

@@ -63,6 +63,42 @@ TEST(order__many_writes)
 	duo_all_done(d, n);
 }
 
+static enum duo_verdict hold_eager(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	if (p->kind != UCCL_TX_PACKET || p->type != UCCL_PKT_CHUNK)
+		return DUO_PASS;
+	return p->rtype == UCCL_REC_EAGER ? DUO_HOLD : DUO_PASS;
+}
+
+/* Requests of writes come before all payload: their bytes count, and none gets a buffer that it may not need. */
+TEST(order__requests_first)
+{
+	for (int reverse = 0; reverse < 2; reverse++) {
+		struct duo *d = duo_open();
+		const struct uccl_msg_rx *rx;
+		int n = 8, waiting = 0;
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		duo_fill(src, 20000, 4);
+		memset(mem, 0, 20000);
+		d->filter = hold_eager;
+		for (int i = 0; i < n; i++)
+			assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 20000, 0, 1, DUO_CTX(i)), 0);
+		duo_round(d);
+		TAILQ_FOREACH (rx, &d->side[1].peer.serve.requests, link) {
+			assert_null(rx->hold.buf);
+			waiting += rx->hold.unplaced_bytes == 20000;
+		}
+		assert_true(waiting > 0);
+		duo_release(d, reverse);
+		duo_run(d, 20 * SECOND);
+		duo_check(mem, 20000, 4);
+		assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+		duo_all_done(d, n);
+	}
+}
+
 /* Large writes do not hold up what is behind them, nor do they wait for it. PROTOCOL R71 */
 TEST(order__large_apart)
 {
