@@ -11,7 +11,7 @@
 
 /* Kernel sockets. */
 /* For packets, on any kind of network. */
-#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12:start=4"
+#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12:start=3"
 #define UCCL_UDP_PATH "reps"
 #define UCCL_UDP_CREDIT "auto"
 /*

@@ -339,6 +339,16 @@ static uint64_t ack_rate_in(const struct uccl_flow *f, uint64_t ns)
 	return sum;
 }
 
+/* Bytes of the flow that the network delivered. */
+static uint64_t ack_delivered(const struct uccl_flow *f)
+{
+	uint64_t sum = f->loss.rate.delivered;
+
+	for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
+		sum += f->policy.rail[i].rate.delivered;
+	return sum;
+}
+
 /* What the network does now: are short trains better? PROTOCOL R288 */
 static void ack_trains(struct uccl_flow *f)
 {
@@ -350,6 +360,7 @@ static void ack_trains(struct uccl_flow *f)
 		.link = f->cfg.link_bps / (8 * UCCL_NS_PER_S / UCCL_NS_PER_MS),
 		.delivered = ack_rate_in(f, UCCL_NS_PER_MS),
 		.queued = ack_rate_in(f, uccl_ack_delay_queue(&f->loss.ack_delay)),
+		.acked = ack_delivered(f),
 	};
 	if (s.delivered)
 		uccl_train_see(&f->train, f->train_bytes, &s);

@@ -24,9 +24,9 @@
 #define SLOTS_SHARE 8
 /*
  * As much waits in queues when chunks get smaller. In a full network some chunks of each flow do, and what decides how
- * long queues are is the size of what meets in them (128 hosts of 400 Gb/s: four to nine make no difference).
+ * long queues are is the size of what meets in them.
  */
-#define QUEUED_CHUNKS 6
+#define QUEUED_CHUNKS 2
 /*
  * Brittle: packets without a loss until chunks grow, at first and after many tries that ended with a loss. With one of
  * 1024 lost four of ten first tries fail, of those after the third loss one succeeds in fifty.
@@ -40,6 +40,7 @@ void uccl_chunk_init(struct uccl_chunk *c, uint32_t most, uint32_t packet, bool 
 	*c = (struct uccl_chunk){ .bytes = most, .most = most, .least = most };
 	while (c->least % (2 * UCCL_WORD) == 0 && c->least / 2 >= packet)
 		c->least /= 2;
+	c->begins = UCCL_CHUNK_BEGIN;
 	if (!brittle)
 		return;
 	c->bytes = c->least;
@@ -73,6 +74,7 @@ void uccl_chunk_fate(struct uccl_chunk *c, bool lost)
 		return;
 	}
 	c->sent++;
+	c->begins -= c->begins > 0;
 	c->lost += lost;
 	if (c->lost >= LOST_MIN && c->lost * SHRINK_ONE_OF > c->sent)
 		chunk_set(c, c->bytes > c->least ? c->bytes / 2 : c->bytes);
@@ -87,7 +89,8 @@ uint32_t uccl_chunk_bytes(const struct uccl_chunk *c, uint64_t window, uint64_t 
 	uint64_t need = SLOTS_SHARE * (window < (uint64_t)c->most * slots ? window : inflight);
 	uint32_t bytes = c->bytes;
 
-	if (!c->clean && bytes == c->most && bytes > c->least && queued > (uint64_t)QUEUED_CHUNKS * c->most)
+	if (!c->clean && bytes == c->most && bytes > c->least &&
+	    (c->begins || queued > (uint64_t)QUEUED_CHUNKS * c->most))
 		bytes /= 2;
 	while (!c->clean && bytes < c->most && (uint64_t)bytes * slots < need)
 		bytes *= 2;

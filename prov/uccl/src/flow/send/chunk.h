@@ -3,7 +3,7 @@
  * How large the chunks of direct writes are. A chunk of several packets is lost with any of them, and sent again whole;
  * one of a few packets costs more of the processor. So they are as large as the peer takes, and smaller while many are
  * lost or the window holds few of them (UCCL section 3.3, which gives no numbers), or while many wait in queues, which
- * are the shorter the less comes at once. PROTOCOL R277
+ * are the shorter the less comes at once. A flow that begins does not know its queues yet. PROTOCOL R277
  *
  * A peer whose queue pair does not survive the loss of a part of a write gets one packet each until long nothing was
  * lost: then twice as much, and again. The first loss ends that, and the next try takes longer. PROTOCOL R255
@@ -22,10 +22,14 @@
  */
 #define UCCL_CHUNK_NS UCCL_NS_PER_MS
 
+/* A flow begins until the fate of so many chunks is known: two or three windows at 400 Gb/s. PROTOCOL R277 */
+#define UCCL_CHUNK_BEGIN 128
+
 struct uccl_chunk {
 	uint32_t bytes;		/* as losses have it */
 	uint32_t most, least;	/* bytes; most is least times a power of two, and least of whole words if most is */
 	uint32_t sent, lost;	/* whose fate is known, since bytes changed or was confirmed; brittle: sent packets */
+	uint32_t begins;	/* chunks until the flow has begun */
 	uint32_t clean;		/* brittle: packets without a loss, after which chunks grow; 0: it is not */
 };
 

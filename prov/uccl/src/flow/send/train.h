@@ -42,11 +42,15 @@ enum uccl_train_state {
 	UCCL_TRAINS_TRIED, /* a short train is under way, everything else leaves by itself */
 };
 
+/* A flow begins until so many bytes are acknowledged: two or three windows at 400 Gb/s. PROTOCOL R288 */
+#define UCCL_TRAIN_BEGIN_BYTES (2u << 20)
+
 /* What is known of the network, for the length of trains: bytes. */
 struct uccl_train_sight {
 	uint64_t link;		/* that the NIC's link carries in some time */
 	uint64_t delivered;	/* that the network delivers in that time */
 	uint64_t queued;	/* that wait in its queues */
+	uint64_t acked;		/* of the flow, since it began */
 };
 
 /* What the NIC and the peer do with trains. */
@@ -64,8 +68,8 @@ struct uccl_train {
 	uint8_t strikes;	/* trials that failed, or comparisons soon after one that did not */
 	bool changed;		/* trains ended or began again: for the owner, who takes it back */
 	bool closed;		/* TRIED: all of it has left */
-	bool brief;		/* trains are short: queues stand, or nothing was seen of the network yet */
-	bool seen;		/* something of the network was seen */
+	bool brief;		/* trains are short: queues stand, or the flow begins */
+	bool seen;		/* the flow has begun */
 	uint16_t path;		/* TRIED */
 	uint32_t sent[2];	/* COMPARED: in trains, by themselves */
 	uint32_t lost[2];	/* likewise; ON and TRIED: [0] alone */
@@ -76,7 +80,7 @@ struct uccl_train {
 	struct uccl_train_wait wait;
 };
 
-/* `brief`: trains are short until something of the network was seen. */
+/* `brief`: trains are short while the flow begins. */
 static inline void uccl_train_init(struct uccl_train *t, bool brief)
 {
 	t->brief = brief;

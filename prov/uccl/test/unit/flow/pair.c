@@ -279,6 +279,8 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 		s->id = (uint8_t)i;
 		uccl_pacer_init(&s->pacer, cfg->link_bps);
 		PAIR_CHECK(!uccl_flow_init(&s->f, &c, s, p->now));
+		if (!cfg->write_begins)
+			s->f.chunk.begins = 0;
 		uccl_write_rx_rtype(&s->f.rx.write, PAIR_BULK);
 		s->f.rx.ack_tracker.msg_limit = 100;
 	}

@@ -91,6 +91,7 @@ struct pair_cfg {
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
 	bool write_brittle;
+	bool write_begins; /* writes are short at first. PROTOCOL R277 */
 	bool tx_async; /* the NIC reads payload until it says SENT */
 	bool write_async; /* that of direct writes only */
 	bool fifo;

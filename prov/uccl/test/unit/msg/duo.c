@@ -424,6 +424,8 @@ void duo_connect(struct duo *d)
 
 		assert_int_equal(uccl_flow_init(&d->side[i].peer.flow, &cfg, &d->side[i].peer, d->now), 0);
 		d->side[i].peer.flow.timer.at = UCCL_NEVER;
+		/* Writes are as long as they may be. */
+		d->side[i].peer.flow.chunk.begins = 0;
 	}
 	uccl_peer_opened(&d->side[0].peer, d->now);
 	uccl_peer_opened(&d->side[1].peer, d->now);

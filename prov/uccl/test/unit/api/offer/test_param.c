@@ -310,7 +310,7 @@ TEST(read__defaults_of_rdma)
 	unsetenv("FI_UCCL_CC");
 	unsetenv("FI_UCCL_BACKEND");
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
-	assert_string_equal(p.cc, "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12:start=4");
+	assert_string_equal(p.cc, "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12:start=3");
 	assert_string_equal(p.path, "reps");
 	assert_string_equal(p.credit, "auto");
 	assert_int_equal(p.paths, 64);

@@ -70,6 +70,14 @@ TEST(fate__chance)
 	}
 }
 
+/* A flow that has begun. */
+static void begun(uint32_t most)
+{
+	uccl_chunk_init(&c, most, 4000, false);
+	for (uint32_t i = 0; i < UCCL_CHUNK_BEGIN; i++)
+		uccl_chunk_fate(&c, false);
+}
+
 /* So many packets come, each write as large as it may be. */
 static void come(uint32_t packets)
 {
@@ -147,7 +155,7 @@ TEST(fate__brittle_seldom)
 
 TEST(bytes__few_in_the_window)
 {
-	uccl_chunk_init(&c, 32 * KIB, 4000, false);
+	begun(32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 0, 100, 0, 0), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 0, 100, 0, 0), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB - 1, 0, 100, 0, 0), 16 * KIB);
@@ -157,7 +165,7 @@ TEST(bytes__few_in_the_window)
 /* So small that all slots hold less than eight windows they are not, whatever is lost. */
 TEST(bytes__few_slots)
 {
-	uccl_chunk_init(&c, 32 * KIB, 4000, false);
+	begun(32 * KIB);
 	for (int i = 0; i < 100; i++)
 		uccl_chunk_fate(&c, true);
 	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 1 << 30, 256, 0, 0), 4 * KIB);
@@ -171,12 +179,12 @@ TEST(bytes__few_slots)
 	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 0, 4, 0, 0), 16 * KIB);
 }
 
-/* Half as large while more than six of the largest wait in queues. PROTOCOL R277 */
+/* Half as large while more than two of the largest wait in queues. PROTOCOL R277 */
 TEST(bytes__queues)
 {
-	uccl_chunk_init(&c, 32 * KIB, 4000, false);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB), 32 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB + 1), 16 * KIB);
+	begun(32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 64 * KIB), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 64 * KIB + 1), 16 * KIB);
 	/* Slots that are few make them larger again, a window that holds few smaller yet. */
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 511, 0, 1 << 30), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB - 1, 0, 1024, 0, 1 << 30), 8 * KIB);
@@ -185,12 +193,26 @@ TEST(bytes__queues)
 		uccl_chunk_fate(&c, true);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 1 << 30), 16 * KIB);
 	/* One packet stays one. */
-	uccl_chunk_init(&c, 4 * KIB, 4000, false);
+	begun(4 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 4096, 0, 1 << 30), 4 * KIB);
 	/* What a peer takes for the size of its choice is not changed. */
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
 	come(4096);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 1 << 20, 1 << 30), 32 * KIB);
+}
+
+/* A flow begins with shorter ones: the mean RTT tells late of queues. PROTOCOL R277 */
+TEST(bytes__begin)
+{
+	uccl_chunk_init(&c, 32 * KIB, 4000, false);
+	for (uint32_t i = 0; i < UCCL_CHUNK_BEGIN; i++) {
+		assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 0), 16 * KIB);
+		uccl_chunk_fate(&c, i == 1);
+	}
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 0), 32 * KIB);
+	/* One packet stays one. */
+	uccl_chunk_init(&c, 4 * KIB, 4000, false);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 0), 4 * KIB);
 }
 
 /* Those that grew take no longer than a moment, and slots that are few make none larger. PROTOCOL R255 */

@@ -360,18 +360,24 @@ TEST(trial__together)
 }
 
 /* Packets of the next train of 60 at most, of 1000 bytes, when this is seen, of a link of 1000. */
-static uint32_t packets(struct uccl_train *t, uint64_t delivered, uint64_t queued)
+static uint32_t packets_at(struct uccl_train *t, uint64_t delivered, uint64_t queued, uint64_t acked)
 {
-	const struct uccl_train_sight s = { .link = 1000, .delivered = delivered, .queued = queued };
+	const struct uccl_train_sight s = { .link = 1000, .delivered = delivered, .queued = queued, .acked = acked };
 
 	uccl_train_see(t, 60000, &s);
 	return uccl_train_bytes(t, 60000, 1000) / 1000;
 }
 
+/* Likewise of a flow that has begun. */
+static uint32_t packets(struct uccl_train *t, uint64_t delivered, uint64_t queued)
+{
+	return packets_at(t, delivered, queued, UCCL_TRAIN_BEGIN_BYTES);
+}
+
 /* A quarter, where the network is what bounds the flow, and then until it is not. PROTOCOL R288 */
 TEST(bytes__short)
 {
-	struct uccl_train t = { 0 }, begins = { .brief = true };
+	struct uccl_train t = { .seen = true }, begins = { .brief = true };
 
 	assert_int_equal(packets(&t, 900, 360000), 60);
 	assert_int_equal(packets(&t, 900, 360001), 15);
@@ -382,13 +388,31 @@ TEST(bytes__short)
 	assert_int_equal(packets(&t, 501, 0), 60);
 	assert_int_equal(packets(&t, 1125, 400000), 15);
 	assert_int_equal(packets(&t, 1126, 400000), 60);
-	/* Those of the beginning do not stay by themselves. */
-	assert_int_equal(uccl_train_bytes(&begins, 60000, 1000), 15000);
 	/* Whole packets, and one at least. */
 	assert_int_equal(uccl_train_bytes(&begins, 60480, 4032), 4 * 4032);
 	assert_int_equal(uccl_train_bytes(&begins, 62552, 8936), 2 * 8936);
 	assert_int_equal(uccl_train_bytes(&begins, 1000, 1000), 1000);
-	assert_int_equal(packets(&begins, 900, 0), 60);
+}
+
+/* Those of the beginning stay if a train waits when it is over, and then as others do. PROTOCOL R288 */
+TEST(bytes__begin)
+{
+	const struct uccl_train begins = { .brief = true };
+	struct uccl_train t = begins;
+
+	/* Means begin with too little. */
+	assert_int_equal(packets_at(&t, 100, 0, UCCL_TRAIN_BEGIN_BYTES - 1), 15);
+	assert_int_equal(packets_at(&t, 900, 60000, UCCL_TRAIN_BEGIN_BYTES), 60);
+	assert_int_equal(packets_at(&t, 900, 60001, UCCL_TRAIN_BEGIN_BYTES), 60);
+	t = begins;
+	assert_int_equal(packets_at(&t, 500, 60001, UCCL_TRAIN_BEGIN_BYTES), 60);
+	t = begins;
+	assert_int_equal(packets_at(&t, 501, 60001, UCCL_TRAIN_BEGIN_BYTES), 15);
+	assert_int_equal(packets_at(&t, 501, 0, UCCL_TRAIN_BEGIN_BYTES), 15);
+	/* More than the link has is no link's rate. */
+	t = begins;
+	assert_int_equal(packets_at(&t, 1126, 0, 0), 60);
+	assert_int_equal(packets_at(&t, 900, 60001, 0), 60);
 }
 
 TESTS_MAIN

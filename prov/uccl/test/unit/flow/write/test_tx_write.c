@@ -154,12 +154,26 @@ TEST_IN(tx_write__queues, NULL, end)
 	assert_int_equal(write_size(), 8 * KIB);
 	f->loss.rate.mean_bytes = f->loss.rate.mean_ns = 1 << 20;
 	f->loss.ack_delay.min_rtt_ns = 1000;
-	f->loss.ack_delay.srtt_ns = 1000 + 48 * KIB;
+	f->loss.ack_delay.srtt_ns = 1000 + 16 * KIB;
 	assert_int_equal(write_size(), 8 * KIB);
 	f->loss.rate.mean_bytes = f->loss.rate.mean_ns = 1 << 20;
 	f->loss.ack_delay.min_rtt_ns = 1000;
-	f->loss.ack_delay.srtt_ns = 1001 + 48 * KIB;
+	f->loss.ack_delay.srtt_ns = 1001 + 16 * KIB;
 	assert_int_equal(write_size(), 4 * KIB);
+}
+
+/* A flow begins with shorter ones. PROTOCOL R277 */
+TEST_IN(tx_write__begins, NULL, end)
+{
+	struct pair_cfg c = pair_direct();
+
+	c.write_bytes = 8 * KIB;
+	c.write_begins = true;
+	start(c);
+	assert_int_equal(write_size(), 4 * KIB);
+	for (int i = 0; i < 8; i++)
+		write_size();
+	assert_int_equal(write_size(), 8 * KIB);
 }
 
 /*
