@@ -42,7 +42,7 @@ void uccl_tuples_fini(struct uccl_tuples *t);
 bool uccl_tuples_spread(struct uccl_tuples *t, uint64_t now);
 /* Time has passed: the width grows, or the 5-tuples are forgotten. Returns whether the width changed. */
 bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now);
-/* A question is asked, or an answer was not heard: `reach` becomes the longer the silence lasts the more. */
+/* A question is asked, or an answer was not heard: `reach` grows while the silence lasts. */
 void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now);
 /* After that, and with all paths within reach: may one more path have a new label, which is a 5-tuple more? */
 bool uccl_tuples_label(struct uccl_tuples *t);
