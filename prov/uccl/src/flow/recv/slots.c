@@ -170,7 +170,7 @@ static void slots_freed(struct uccl_slots *s)
 		s->ask_at = 0;
 }
 
-/* PROTOCOL R135 */
+/* PROTOCOL R135 R320 */
 void uccl_slots_write_off(struct uccl_grant *g)
 {
 	grant_write_off(g, true);
@@ -376,7 +376,10 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	/* The queue became smaller, or many connected at once. */
 	if (s->used > slots_granted(s) || slots_pressed(s))
 		slots_short(s, now);
-	want = g->waits || g->written_off ? 0 : grant_want(g, now);
+	want = g->waits || g->written_off ? g->need.never_zero : grant_want(g, now);
+	/* It has no more than it always has: nothing comes back that would end this. */
+	if (g->written_off && want && g->slots <= want)
+		grant_write_off(g, false);
 	if (want > g->slots) {
 		grant_raise(g, want, now);
 	} else if (want + g->slots / NEARLY < g->slots && !g->returning &&

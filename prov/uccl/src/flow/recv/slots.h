@@ -25,7 +25,8 @@
  * A peer may ask and never send (PROTOCOL R320). Turns that pass unused are counted: after such turns the peer may
  * ask anew only after twice the time, up to 13 s. A turn in which nothing comes begins anew a few times only, and the
  * turn of a peer that never sent is short. A peer that goes on asking but does not meet what it is told is awake, so
- * what it was told is written off until it does. Silence alone writes nothing off.
+ * what it was told is written off until it does. Silence alone writes nothing off, unless the peer has been silent
+ * from the start.
  *
  * Slots that no other peer needs are not taken back. When a busy peer cannot have its part, busy peers with more than
  * their parts are told less with their next acknowledgements, and quiet peers are asked, some of them every
@@ -61,7 +62,7 @@ struct uccl_grant {
 	uint8_t turn;		/* number of the latest smaller grant */
 	bool returning;		/* that one was told, and is not known to be met */
 	uint8_t deaf;		/* times that the peer asked without having met it */
-	bool written_off;	/* so often that what it was told does not count any more */
+	bool written_off;	/* what it was told does not count: it is deaf, or has been silent from the start */
 	bool overbooked;	/* its first slot is promised twice: it does not count */
 	uint8_t asks;		/* times in a row that it was asked to give back, and did not answer */
 	uint64_t ask_at;	/* not before then is it asked again */

@@ -532,6 +532,34 @@ TEST(least__one)
 	assert_false(g[0].overbooked);
 }
 
+/*
+ * What a silent peer was told does not count where others wait; when it sends after all it counts again. One that knows
+ * of no grant of 0 is never told 0. PROTOCOL R135 R180
+ */
+TEST(write_off__silent)
+{
+	for (int least = 0; least < 2; least++) {
+		uint64_t used;
+
+		start(3, ROOM);
+		if (least)
+			uccl_slots_least(&g[2]);
+		used = s.used;
+		assert_true(g[2].believed > 1);
+		uccl_slots_write_off(&g[2]);
+		assert_true(s.used < used);
+		now += MS;
+		assert_int_equal(tell(2, 1), least);
+		met(2);
+		now += MS;
+		assert_true(tell(2, 1) > 1);
+		assert_false(g[2].written_off);
+		for (int i = 0; i < 3; i++)
+			uccl_slots_close(&g[i]);
+		assert_int_equal(s.used | s.quiet_used | s.nwaiting | s.floors, 0);
+	}
+}
+
 /* Alone, one has nearly all of it. */
 TEST(tell__alone)
 {
