@@ -89,6 +89,12 @@ int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len)
 	return 0;
 }
 
+void msg_rx_placed(struct uccl_msg_rx *rx)
+{
+	bytes_add(rx, -rx->hold.unplaced_bytes);
+	rx->hold.unplaced_bytes = 0;
+}
+
 void msg_rx_unhold(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
@@ -96,8 +102,7 @@ void msg_rx_unhold(struct uccl_msg_rx *rx)
 
 	if (!rx->hold.counted)
 		return;
-	bytes_add(rx, -rx->hold.unplaced_bytes);
-	rx->hold.unplaced_bytes = 0;
+	msg_rx_placed(rx);
 	rx->hold.counted = false;
 	p->unexpected.n--;
 	m->unexpected.n--;

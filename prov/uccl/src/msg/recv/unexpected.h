@@ -13,6 +13,8 @@
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
 /* The same for `len` bytes that have no buffer: lanes hold them, or they come when there may be a place for them. */
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len);
+/* They have a place now, or will never have one. */
+void msg_rx_placed(struct uccl_msg_rx *rx);
 /* The message need not be kept any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);
 /*

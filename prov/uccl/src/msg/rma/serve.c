@@ -268,8 +268,10 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 		return true;
 	}
 	/* Its payload goes straight to its place, unless some has come already. */
-	if (rx->arrived.got < rx->arrived.eager && !rx->hold.buf && !rx->place.iov && !s->refusal)
+	if (rx->arrived.got < rx->arrived.eager && !rx->hold.buf && !rx->place.iov && !s->refusal) {
 		s->refusal = (uint8_t)serve_attach(rx);
+		msg_rx_placed(rx);
+	}
 	if (rx->arrived.got < rx->arrived.eager ||
 	    (p->msg_ep->device.ops && (!serve_written(rx) || !serve_atomic(rx, blocked))))
 		return false;

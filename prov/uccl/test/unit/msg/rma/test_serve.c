@@ -89,6 +89,8 @@ TEST(order__requests_first)
 		TAILQ_FOREACH (rx, &d->side[1].peer.serve.requests, link) {
 			assert_null(rx->hold.buf);
 			waiting += rx->hold.unplaced_bytes == 20000;
+			/* What has its place is not held any more. */
+			assert_true(!rx->place.iov || !rx->hold.unplaced_bytes);
 		}
 		assert_true(waiting > 0);
 		duo_release(d, reverse);
