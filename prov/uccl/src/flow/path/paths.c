@@ -554,7 +554,7 @@ uint16_t uccl_paths_take_probe(struct uccl_paths *s)
 static bool label_may(struct uccl_paths *s, uint32_t questions)
 {
 	return s->tuples.reach == s->n && questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2 &&
-	       uccl_tuples_label(&s->tuples);
+	       uccl_tuples_label(&s->tuples, s->labels);
 }
 
 uint16_t uccl_paths_control(struct uccl_paths *s)

@@ -21,10 +21,10 @@
  */
 #define SILENT_STEP_NS (200 * UCCL_NS_PER_MS)
 #define DOUBLINGS_MAX 16
+/* Nobody asked for so long, so nobody knows whether the peer was silent. */
+#define SILENT_GAP_NS (10 * UCCL_NS_PER_S)
 /* So many steps are worth a 5-tuple that the budget does not have, and twice as many another one. */
 #define SLOW_STEPS 10
-/* After so many new labels a flow begins to have the same ones again. */
-#define LABELS_MAX 512
 
 static uint32_t share_even(const struct uccl_tuple_budget *b)
 {
@@ -95,7 +95,7 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
 {
 	uint32_t want = (uint32_t)uccl_min(2 * t->width, t->n), room;
 
-	if ((t->tried || t->labels) && !t->silent_ns && now - t->tried_ns >= FORGET_NS) {
+	if ((t->tried || t->labels) && now - t->tried_ns >= FORGET_NS) {
 		budget_give(t, &t->tried);
 		t->labels = 0;
 	}
@@ -117,15 +117,18 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
 }
 
 /*
- * Takes what is missing of `want` 5-tuples beyond those in use from the budget. Those for which nothing is left may be
- * tried one by one, each after twice the silence: else nothing would be found where all that are in use are dead.
+ * Takes what is missing of `want` 5-tuples beyond those in use from the budget, so that the rest is for other flows.
+ * Those for which nothing is left may be tried one by one, each after twice the silence: else nothing would be found
+ * where all that are in use are dead.
  */
 static uint16_t silence_may(struct uccl_tuples *t, uint32_t want, uint64_t now)
 {
 	uint32_t late = t->steps / SLOW_STEPS, slow = late ? 32u - (uint32_t)__builtin_clz(late) : 0;
 
-	if (want > t->tried)
-		t->tried = (uint16_t)(t->tried + budget_take(t->budget, want - t->tried));
+	uint32_t most = uccl_min(want, uccl_max(t->n, t->budget ? share_even(t->budget) : 0));
+
+	if (most > t->tried)
+		t->tried = (uint16_t)(t->tried + budget_take(t->budget, most - t->tried));
 	if (want)
 		t->tried_ns = now;
 	return (uint16_t)uccl_min(want, t->tried + slow);
@@ -135,21 +138,23 @@ void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now)
 {
 	uint64_t want;
 
-	if (!t->silent_ns)
+	if (!t->silent_ns || now - t->asked_ns >= SILENT_GAP_NS)
 		t->silent_ns = now;
+	t->asked_ns = now;
 	t->steps = (uint32_t)((now - t->silent_ns) / SILENT_STEP_NS);
 	want = uccl_min((uint64_t)t->width << uccl_min(t->steps, DOUBLINGS_MAX), t->n);
 	t->reach = (uint16_t)(t->width + silence_may(t, (uint32_t)want - t->width, now));
 }
 
-bool uccl_tuples_label(struct uccl_tuples *t)
+bool uccl_tuples_label(struct uccl_tuples *t, uint16_t labels)
 {
 	uint32_t want = (uint32_t)t->n - t->width + t->labels + 1;
 
-	if (!t->budget)
-		return true;
-	if (silence_may(t, want, t->silent_ns + t->steps * SILENT_STEP_NS) < want)
+	/* After so many the flow begins to have the same ones again. */
+	if (!t->budget || t->n + t->labels >= labels)
+		return labels > t->n;
+	if (silence_may(t, want, t->asked_ns) < want)
 		return false;
-	t->labels = (uint16_t)uccl_min(t->labels + 1, LABELS_MAX);
+	t->labels++;
 	return true;
 }

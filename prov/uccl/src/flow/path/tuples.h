@@ -34,6 +34,7 @@ struct uccl_tuples {
 	uint64_t tried_ns;	/* when one of both last grew, or could have */
 	uint64_t spread_ns;	/* when it last spread payload; 0: not lately */
 	uint64_t silent_ns;	/* since when the peer is silent; 0: it is not */
+	uint64_t asked_ns;	/* when it was last asked */
 };
 
 void uccl_tuples_init(struct uccl_tuples *t, struct uccl_tuple_budget *budget, uint16_t n);
@@ -44,8 +45,11 @@ bool uccl_tuples_spread(struct uccl_tuples *t, uint64_t now);
 bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now);
 /* A question is asked, or an answer was not heard: `reach` grows while the silence lasts. */
 void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now);
-/* After that, and with all paths within reach: may one more path have a new label, which is a 5-tuple more? */
-bool uccl_tuples_label(struct uccl_tuples *t);
+/*
+ * After that, and with all paths within reach: may a path have a new label of `labels`, which is one more 5-tuple? Not
+ * if there are no more labels than paths.
+ */
+bool uccl_tuples_label(struct uccl_tuples *t, uint16_t labels);
 
 static inline void uccl_tuples_heard(struct uccl_tuples *t)
 {

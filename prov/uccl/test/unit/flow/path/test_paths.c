@@ -10,7 +10,7 @@
 
 #define N 16
 #define MANY 64
-#define LABELS 40
+#define LABELS 128
 #define MS UCCL_NS_PER_MS
 #define RTO (2 * MS)
 
