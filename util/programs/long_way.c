@@ -117,6 +117,16 @@ static int tap_open(const char *ns, const char *name)
 	return fd;
 }
 
+/* An interface that is gone would be told as readable for ever. */
+static ssize_t way_read(const struct way *w, char *to, size_t len)
+{
+	ssize_t n = read(w->in, to, len);
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		ended = 1;
+	return n;
+}
+
 static void way_take(struct way *w, uint64_t now)
 {
 	for (int i = 0; i < BATCH; i++) {
@@ -126,12 +136,12 @@ static void way_take(struct way *w, uint64_t now)
 		if (w->tail - w->head == FRAMES) {
 			char waste[FRAME];
 
-			if (read(w->in, waste, sizeof(waste)) <= 0)
+			if (way_read(w, waste, sizeof(waste)) <= 0)
 				return;
 			w->no_room++;
 			continue;
 		}
-		n = read(w->in, f->bytes, FRAME);
+		n = way_read(w, f->bytes, FRAME);
 		if (n <= 0)
 			return;
 		if (w->free_at < now)
