@@ -111,9 +111,9 @@ static void nic_judge(struct doctor_report *r, const struct doctor_cloud *was, c
 		doctor_number(f, "available", (double)c->value[AVAILABLE]);
 	} else if (!any) {
 		struct doctor_finding *f = doctor_add(r, DOCTOR_OK, "host", "allowance", c->nic,
-						      "%s counts no packet that a limit held back%s", c->driver,
 						      strcmp(c->driver, "ena") != 0 ?
-						      "; it does not count limits of the instance" : "");
+						      "%s counts no dropped packet, and no limits of the instance" :
+						      "%s counts no packet that a limit held back", c->driver);
 
 		if (tracked)
 			doctor_number(f, "available", (double)c->value[AVAILABLE]);

@@ -122,7 +122,7 @@ TEST_IN(azure__drops, forget, forget)
 	assert_true(take(&before, "mana", mana, none, 1) && take(&after, "mana", mana, none, 1));
 	doctor_clouds_judge(&report, &before, &after);
 	assert_int_equal(report.finding[0].level, DOCTOR_OK);
-	assert_non_null(strstr(report.finding[0].text, "does not count limits"));
+	assert_non_null(strstr(report.finding[0].text, "no limits of the instance"));
 	forget(NULL);
 	assert_true(take(&before, "hv_netvsc", netvsc, none, 2) && take(&after, "hv_netvsc", netvsc, some, 2));
 	doctor_clouds_judge(&report, &before, &after);
