@@ -48,7 +48,7 @@ TEST(set__values)
 /* Rates of spines, as a list. */
 TEST(set__rates)
 {
-	char all[256] = "spine_gbps=1", more[256];
+	char all[256] = "spine_gbps=1", more[sizeof(all) + 2];
 
 	for (int i = 1; i < UCCL_FAB_SPINE_RATES; i++)
 		strcat(all, "/1");
