@@ -37,7 +37,9 @@ bool doctor_cloud_take(struct doctor_cloud *c, const char *nic, const char *driv
 void doctor_clouds_judge(struct doctor_report *r, const struct doctor_clouds *before,
 			 const struct doctor_clouds *after);
 
-/* Read the counters of all interfaces. uccl_doctor_ethtool.c */
+/* The rest is in uccl_doctor_ethtool.c. Read the counters of all interfaces. */
 void doctor_clouds_read(struct doctor_clouds *c);
+/* Ask the kernel about an interface; `question` is a structure of linux/ethtool.h with its cmd. 0, or -1. */
+int doctor_ethtool(const char *nic, void *question);
 
 #endif

@@ -7,26 +7,32 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "uccl_doctor_cloud.h"
+#include "uccl_doctor_side.h"
 
 #define COUNTERS_MAX 65536
 #define COUNTERS_SPARE 4096 /* queues may be added between two questions, and the kernel writes what there is then */
 
 _Static_assert(ETH_GSTRING_LEN == DOCTOR_CLOUD_NAME, "names are read as the kernel writes them");
 
-static int ask(int fd, const char *nic, void *question)
+int doctor_ethtool(const char *nic, void *question)
 {
 	struct ifreq req = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
 
+	if (fd < 0)
+		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", nic);
 	req.ifr_data = question;
-	return ioctl(fd, SIOCETHTOOL, &req);
+	rc = fd < 0 ? -1 : ioctl(fd, SIOCETHTOOL, &req);
+	if (fd >= 0)
+		close(fd);
+	return rc ? -1 : 0;
 }
 
-static bool nic_read(struct doctor_cloud *c, int fd, const char *nic)
+static bool nic_read(struct doctor_cloud *c, const char *nic)
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 	struct ethtool_gstrings *names;
@@ -34,7 +40,7 @@ static bool nic_read(struct doctor_cloud *c, int fd, const char *nic)
 	size_t room;
 	bool got = false;
 
-	if (ask(fd, nic, &info) || !info.n_stats || info.n_stats > COUNTERS_MAX)
+	if (doctor_ethtool(nic, &info) || !info.n_stats || info.n_stats > COUNTERS_MAX)
 		return false;
 	info.driver[sizeof(info.driver) - 1] = '\0';
 	room = (size_t)info.n_stats + COUNTERS_SPARE;
@@ -47,7 +53,7 @@ static bool nic_read(struct doctor_cloud *c, int fd, const char *nic)
 		values->cmd = ETHTOOL_GSTATS;
 		values->n_stats = info.n_stats;
 		/* Another number of values than of names: queues came or went. */
-		got = !ask(fd, nic, names) && !ask(fd, nic, values) && names->len == values->n_stats &&
+		got = !doctor_ethtool(nic, names) && !doctor_ethtool(nic, values) && names->len == values->n_stats &&
 		      values->n_stats <= room &&
 		      doctor_cloud_take(c, nic, info.driver, (const char *)names->data,
 					(const uint64_t *)values->data, values->n_stats);
@@ -60,18 +66,11 @@ static bool nic_read(struct doctor_cloud *c, int fd, const char *nic)
 void doctor_clouds_read(struct doctor_clouds *c)
 {
 	struct if_nameindex *nics = if_nameindex();
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct timespec t;
 
 	memset(c, 0, sizeof(*c));
-	if (fd < 0)
-		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	for (struct if_nameindex *p = nics; p && p->if_index && fd >= 0 && c->n < DOCTOR_CLOUD_NICS; p++)
-		c->n += nic_read(&c->list[c->n], fd, p->if_name);
+	for (struct if_nameindex *p = nics; p && p->if_index && c->n < DOCTOR_CLOUD_NICS; p++)
+		c->n += nic_read(&c->list[c->n], p->if_name);
 	if (nics)
 		if_freenameindex(nics);
-	if (fd >= 0)
-		close(fd);
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	c->us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+	c->us = doctor_now_us();
 }

@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/udp.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -128,15 +126,8 @@ static void mtu_check(const struct uccl_ifaddr *p, struct doctor_report *r)
 static int gro_of(const char *name)
 {
 	struct ethtool_value v = { .cmd = ETHTOOL_GGRO };
-	struct ifreq req = { 0 };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
 
-	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", name);
-	req.ifr_data = (char *)&v;
-	rc = fd < 0 ? -1 : ioctl(fd, SIOCETHTOOL, &req);
-	if (fd >= 0)
-		close(fd);
-	return rc ? -1 : v.data != 0;
+	return doctor_ethtool(name, &v) ? -1 : v.data != 0;
 }
 
 static void gro_check(const struct uccl_ifaddr *p, struct doctor_report *r)

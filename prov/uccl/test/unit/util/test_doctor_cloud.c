@@ -101,7 +101,7 @@ TEST_IN(ena__few_left_and_reset, forget, forget)
 	assert_non_null(strstr(report.finding[1].text, "only 500 more 5-tuples"));
 }
 
-/* Queues of gVNIC are added up; names of which only the beginning is right are other counters. */
+/* The counters of gVNIC's queues are added up. A name that only begins like a known one is another counter. */
 TEST_IN(gve__queues, forget, forget)
 {
 	static const name names[] = {"rx_no_buffers_posted[0]", "rx_no_buffers_posted[1]", "rx_queue_drop_cnt[0]",
