@@ -116,21 +116,25 @@ bool uccl_tuples_scan(struct uccl_tuples *t, uint64_t now)
 	return width_set(t, uccl_min(share_even(t->budget), WIDTH_FEW));
 }
 
+static uint32_t silence_steps(const struct uccl_tuples *t)
+{
+	return (uint32_t)((t->asked_ns - t->silent_ns) / SILENT_STEP_NS);
+}
+
 /*
  * Takes what is missing of `want` 5-tuples beyond those in use from the budget, so that the rest is for other flows.
  * Those for which nothing is left may be tried one by one, each after twice the silence: else nothing would be found
  * where all that are in use are dead.
  */
-static uint16_t silence_may(struct uccl_tuples *t, uint32_t want, uint64_t now)
+static uint16_t silence_may(struct uccl_tuples *t, uint32_t want)
 {
-	uint32_t late = t->steps / SLOW_STEPS, slow = late ? 32u - (uint32_t)__builtin_clz(late) : 0;
-
-	uint32_t most = uccl_min(want, uccl_max(t->n, t->budget ? share_even(t->budget) : 0));
+	uint32_t late = silence_steps(t) / SLOW_STEPS, slow = late ? 32u - (uint32_t)__builtin_clz(late) : 0;
+	uint32_t most = uccl_min(want, uccl_max(t->n, share_even(t->budget)));
 
 	if (most > t->tried)
 		t->tried = (uint16_t)(t->tried + budget_take(t->budget, most - t->tried));
 	if (want)
-		t->tried_ns = now;
+		t->tried_ns = t->asked_ns;
 	return (uint16_t)uccl_min(want, t->tried + slow);
 }
 
@@ -138,22 +142,23 @@ void uccl_tuples_silent(struct uccl_tuples *t, uint64_t now)
 {
 	uint64_t want;
 
+	if (!t->budget)
+		return;
 	if (!t->silent_ns || now - t->asked_ns >= SILENT_GAP_NS)
 		t->silent_ns = now;
 	t->asked_ns = now;
-	t->steps = (uint32_t)((now - t->silent_ns) / SILENT_STEP_NS);
-	want = uccl_min((uint64_t)t->width << uccl_min(t->steps, DOUBLINGS_MAX), t->n);
-	t->reach = (uint16_t)(t->width + silence_may(t, (uint32_t)want - t->width, now));
+	want = uccl_min((uint64_t)t->width << uccl_min(silence_steps(t), DOUBLINGS_MAX), t->n);
+	t->reach = (uint16_t)(t->width + silence_may(t, (uint32_t)want - t->width));
 }
 
 bool uccl_tuples_label(struct uccl_tuples *t, uint16_t labels)
 {
 	uint32_t want = (uint32_t)t->n - t->width + t->labels + 1;
 
-	/* After so many the flow begins to have the same ones again. */
+	/* Where the flow has had each label, the next one is no new 5-tuple. */
 	if (!t->budget || t->n + t->labels >= labels)
 		return labels > t->n;
-	if (silence_may(t, want, t->asked_ns) < want)
+	if (silence_may(t, want) < want)
 		return false;
 	t->labels++;
 	return true;

@@ -30,7 +30,6 @@ struct uccl_tuples {
 	uint16_t reach;		/* the first so many paths are tried while the peer is silent */
 	uint16_t tried;		/* likewise, while the peer was silent */
 	uint16_t labels;	/* new labels that paths were given meanwhile */
-	uint32_t steps;		/* how long the silence lasts, in steps of 200 ms */
 	uint64_t tried_ns;	/* when one of both last grew, or could have */
 	uint64_t spread_ns;	/* when it last spread payload; 0: not lately */
 	uint64_t silent_ns;	/* since when the peer is silent; 0: it is not */
