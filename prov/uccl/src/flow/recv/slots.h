@@ -128,7 +128,7 @@ bool uccl_slots_want(struct uccl_grant *g, uint64_t now);
 void uccl_slots_least(struct uccl_grant *g);
 /*
  * What the peer was told counts no more, as others lack slots and this peer has never sent anything. If it sends after
- * all, the next block tells it of none, and what it is told once it has met that counts again (PROTOCOL R135).
+ * all, the next block grants none. Grants after the peer has met that one count again (PROTOCOL R135).
  */
 void uccl_slots_write_off(struct uccl_grant *g);
 /* The newest block of the peer says that it has met this turn. */

@@ -42,7 +42,7 @@ enum uccl_train_state {
 	UCCL_TRAINS_TRIED, /* a short train is under way, everything else leaves by itself */
 };
 
-/* A flow begins until so many bytes are acknowledged: two or three windows at 400 Gb/s. PROTOCOL R288 */
+/* Trains are short until so many bytes are acknowledged: two or three windows at 400 Gb/s. PROTOCOL R288 */
 #define UCCL_TRAIN_BEGIN_BYTES (2u << 20)
 
 /* What is known of the network, for the length of trains: bytes. */

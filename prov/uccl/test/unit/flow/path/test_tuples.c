@@ -129,7 +129,7 @@ TEST(silent__reaches_more)
 	uccl_tuples_fini(&t[0]);
 }
 
-/* Paths tried and new labels of a silence of so many ms. */
+/* The peer is silent for `ms`, and is asked every 10 ms. */
 static void silence(struct uccl_tuples *x, uint64_t from, uint32_t ms)
 {
 	for (uint32_t at = 0; at <= ms; at += 10) {
