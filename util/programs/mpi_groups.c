@@ -4,14 +4,18 @@
  *
  *	mpirun -n 8 mpi_groups [-t TEST,...] [-s BYTES,...] [-S SECONDS] [-i CALLS]
  *
- *	-t  tests (all): latency, rate, alltoall, allgather, allreduce, bcast, reduce_scatter, barrier
- *	-s  bytes a rank sends to each other one, k and m known (8,1k,4k,16k,64k,256k,1m); barrier has none
+ *	-t  tests (all from latency on): init, connect, latency, rate, alltoall, allgather, allreduce, bcast,
+ *	    reduce_scatter, barrier
+ *	-s  bytes a rank sends to each other one, k and m known (8,1k,4k,16k,64k,256k,1m); init, connect and barrier
+ *	    have none
  *	-S  seconds of one measurement (0.25)
  *	-i  calls of one measurement, instead of a time: for those who count packets a call
  *
  * One line for each test and size: "result groups test=T ranks=N bytes=B calls=K us=U", U the mean of all ranks, in us:
  * of a call; of half a round trip between the ranks 0 and 1 (latency); of a message, where each rank of the first half
- * sends windows of 64 to one of the second (rate). The exit status is 1 if a byte was wrong.
+ * sends windows of 64 to one of the second (rate). "init" is the time from MPI_Init to the end of the first barrier, of
+ * the rank that started last; "connect" is that of the first MPI_Alltoall, of 8 bytes. The exit status is 1 if a byte
+ * was wrong.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -19,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WINDOW 64
@@ -309,6 +314,39 @@ static bool listed(const char *list, const char *name)
 	return false;
 }
 
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* What happens once. `began`: when this rank called MPI_Init. */
+static void measure_start(const char *which, double began)
+{
+	const struct test *alltoall = &tests[2];
+	double init, least, connect, most;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	init = now() - began;
+	MPI_Reduce(&init, &least, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+	if (!rank && listed(which, "init"))
+		printf("result groups test=init ranks=%d bytes=0 calls=1 us=%.3f\n", ranks, least * 1e6);
+	if (!listed(which, "connect"))
+		return;
+	out = buffer(alltoall->out, 8);
+	in = buffer(alltoall->in, 8);
+	alltoall->fill(8, 0);
+	connect = timed(alltoall, 8, 1);
+	alltoall->check(8, 0);
+	MPI_Reduce(&connect, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+	if (!rank)
+		printf("result groups test=connect ranks=%d bytes=8 calls=1 us=%.3f\n", ranks, most * 1e6);
+	free(out);
+	free(in);
+}
+
 static void test_run(const struct test *t, const char *sizes, double seconds, int calls)
 {
 	for (const char *p = sizes; p; p = strchr(p, ','), p += p != NULL) {
@@ -330,7 +368,7 @@ static void test_run(const struct test *t, const char *sizes, double seconds, in
 int main(int argc, char **argv)
 {
 	const char *which = NULL, *sizes = "8,1k,4k,16k,64k,256k,1m";
-	double seconds = 0.25;
+	double seconds = 0.25, began = now();
 	int calls = 0, c, known = 0;
 
 	MPI_Init(&argc, &argv);
@@ -347,6 +385,10 @@ int main(int argc, char **argv)
 	if (ranks < 2 || seconds <= 0 || calls < 0) {
 		fprintf(stderr, "mpi_groups: at least 2 ranks, and more than 0 seconds or calls\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	if (which && (listed(which, "init") || listed(which, "connect"))) {
+		measure_start(which, began);
+		known++;
 	}
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		if (!which || listed(which, tests[i].name)) {
