@@ -82,7 +82,6 @@ struct uccl_peer_predict {
 	uint32_t run_each;	/* bytes of payload of each segment of the last GRO batch that was put into place */
 	uint8_t miss_rate;	/* share of its latest predictions that were misses, in 256ths */
 	uint16_t miss_pause;	/* chances to predict that are still to be skipped */
-	bool counted;		/* in msg_ep's predict.peers */
 };
 
 /* What is held of it without a receive, its share of msg_ep's: recv/unexpected.c. */
@@ -274,7 +273,6 @@ struct uccl_ep_pumps {
 /* Where payload will belong: recv/msg_rx.c the stream, the functions below the rest. */
 struct uccl_ep_predict {
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
-	uint32_t peers;			/* number of peers that still owe payload in long packets after a CTS */
 	uint8_t unsolicited_soon;	/* above 0: a message with unsolicited data came lately. Others take 1 */
 	uint8_t runs_soon;		/* above 0: a GRO batch was put into place lately. Others take 1 */
 };
@@ -502,13 +500,6 @@ void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);
  * is the rest of a matched message; else NULL.
  */
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
-/* The same, if nothing has arrived of that message from there on; else NULL. */
-uint8_t *uccl_msg_place_ahead(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
-/* Was long payload asked of several peers? Then only its header says where it belongs. */
-static inline bool uccl_msg_unpredictable(const struct uccl_msg_ep *m)
-{
-	return m->predict.peers > 1;
-}
 
 /*
  * A region goes away, or (part) some of it, for all peers or for one. Operations of peers that still use it are

@@ -131,11 +131,6 @@ struct uccl_nic_ops {
 	/* Collect up to n events; returns their number. Never blocks. places[i], i < nplaces: placement for v[i]. */
 	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces);
 	/*
-	 * Copy the first `len` bytes of the packet that the next rx() hands up first, and leave it there. Its length;
-	 * 0: there is none, or it is not known which comes first. NULL: never known.
-	 */
-	uint32_t (*peek)(struct uccl_nic *nic, uint8_t *buf, uint32_t len);
-	/*
 	 * Most bytes of one packet to this address; NULL: caps.mtu. *known becomes the path MTU that this host has
 	 * heard of, which is at most the result and may be wrong.
 	 */

@@ -491,19 +491,6 @@ static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 	s->together_used += rx->len;
 }
 
-static uint32_t nic_peek(struct uccl_nic *nic, uint8_t *buf, uint32_t len)
-{
-	const struct sim_nic *s = sim_nic(nic);
-	const struct sim_entry *e = &s->ring[s->head];
-
-	/* What rx_together() makes of it is not known yet. */
-	if (!s->count || s->dead || s->together || s->cfg.misplaced > 0 || e->bad || e->rx.kind != UCCL_RX_PACKET ||
-	    e->rx.len < len)
-		return 0;
-	memcpy(buf, e->rx.data, len);
-	return e->rx.len;
-}
-
 static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct sim_nic *s = sim_nic(nic);
@@ -961,10 +948,9 @@ static uint64_t nic_backlog(struct uccl_nic *nic)
 	return sim_nic(nic)->tx_bytes;
 }
 
-#define PACKET_OPS											\
-	.name = "sim", .tx = nic_tx, .rx = nic_rx, .peek = nic_peek, .connect = nic_connect,		\
-	.disconnect = nic_disconnect, .backlog = nic_backlog, .wait_fd = nic_wait_fd,			\
-	.addr = nic_addr, .close = nic_close
+#define PACKET_OPS                                                                                                     \
+	.name = "sim", .tx = nic_tx, .rx = nic_rx, .connect = nic_connect, .disconnect = nic_disconnect,               \
+	.backlog = nic_backlog, .wait_fd = nic_wait_fd, .addr = nic_addr, .close = nic_close
 
 static const struct uccl_nic_ops packet_ops = {PACKET_OPS};
 #define WRITE_OPS PACKET_OPS, .fence = nic_fence, .reg = nic_reg, .dereg = nic_dereg

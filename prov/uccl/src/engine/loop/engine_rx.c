@@ -302,7 +302,7 @@ static const uint8_t *rx_whole(struct uccl_engine *e, struct uccl_rx *rx, uint8_
  * Payloads that the NIC scattered by prediction. A wrong guess put a payload where another one belongs, perhaps one of
  * this same batch; so first every wrong one is moved out of the way, then the batch is processed as usual.
  */
-static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n, bool guessed)
+static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 {
 	int right = 0, wrong = 0;
 
@@ -330,8 +330,7 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n, bool gues
 	}
 	e->stats.placements += (uint64_t)(right + wrong);
 	e->stats.placement_hits += (uint64_t)right;
-	if (guessed)
-		uccl_msg_predicted(&e->msg_ep, right, wrong);
+	uccl_msg_predicted(&e->msg_ep, right, wrong);
 }
 
 /*
@@ -394,7 +393,6 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 /* One read of the NIC, and what is expected of it. */
 struct rx_round {
 	int nplaces;			/* predicted places of payloads, */
-	bool peeked;			/* or that of the next packet, whose header is known, */
 	int most;			/* so many packets are taken, */
 	bool alone;			/* only one, as what it asks for leaves before it is copied, */
 	bool gro_batch;			/* or those that the kernel merged, as they lie where they belong */
@@ -416,41 +414,16 @@ static bool rx_goes_on(const struct engine_rx *r, int total, int batches)
 	return (total - r->refused < RX_TAKEN || (batches && batches < RX_BATCH)) && total < RX_MOST;
 }
 
-/*
- * Several peers send: look at the header of the next packet to see where its payload belongs. For a long one this costs
- * less than a copy. What does not come next in its message may have come before, and is copied. False: no packet.
- */
-static bool rx_peek(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement *place)
-{
-	uint8_t head[UCCL_HDR_LEN];
-	struct uccl_hdr h;
-	struct conn *c;
-	uint32_t len = e->nic->ops->peek(e->nic, head, sizeof(head));
-
-	if (!len)
-		return false;
-	c = placed_conn(e, &h, head, len);
-	if (!c || h.payload_len < UCCL_PLACEMENT_MIN)
-		return true;
-	*place = (struct uccl_rx_placement){.dst = uccl_msg_place_ahead(&c->peer, &h, h.payload_len),
-					    .len = h.payload_len};
-	r->nplaces = place->dst != NULL;
-	return true;
-}
-
 /* What will come, and so how much of it is taken at once? */
 static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement places[RX_BATCH])
 {
 	*r = (struct rx_round){.most = RX_BATCH};
 	if (!e->rx.bounce)
 		return;
-	if (e->nic->ops->peek && uccl_msg_unpredictable(&e->msg_ep))
-		r->peeked = rx_peek(e, r, places);
-	else
-		r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
+	r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
 	r->alone = !r->nplaces && uccl_msg_alone(&e->msg_ep);
 	r->gro_batch = r->nplaces ? places[0].each != 0 : uccl_msg_runs(&e->msg_ep);
-	if (r->alone || r->gro_batch || r->peeked)
+	if (r->alone || r->gro_batch)
 		r->most = 1;
 }
 
@@ -470,7 +443,7 @@ static void rx_compare(struct uccl_engine *e, const struct rx_round *r, const st
 		       struct uccl_rx *v, int n)
 {
 	if (r->nplaces && !r->gro_batch)
-		rx_settle(e, v, n, !r->peeked);
+		rx_settle(e, v, n);
 	else if (r->gro_batch && !v[0].run)
 		rx_no_run(e, &v[0], r->nplaces ? places[0].each : 0);
 }

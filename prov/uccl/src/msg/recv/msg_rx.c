@@ -159,10 +159,6 @@ static void stream_begin(struct uccl_msg_rx *rx)
 	    rx->arrived.hi >= rx->place.limit)
 		return;
 	rx->stream.listed = true;
-	if (TAILQ_EMPTY(&rx->peer->rx.streams)) {
-		rx->peer->predict.counted = rx->peer->flow.cfg.packet.chunk_bytes >= UCCL_PLACEMENT_MIN;
-		rx->peer->msg_ep->predict.peers += rx->peer->predict.counted;
-	}
 	TAILQ_INSERT_TAIL(&rx->peer->rx.streams, rx, stream.link);
 }
 
@@ -177,8 +173,6 @@ static void stream_end(struct uccl_msg_rx *rx)
 		m->predict.stream = TAILQ_NEXT(rx, stream.link);
 	rx->stream.listed = false;
 	TAILQ_REMOVE(&rx->peer->rx.streams, rx, stream.link);
-	if (TAILQ_EMPTY(&rx->peer->rx.streams))
-		m->predict.peers -= rx->peer->predict.counted;
 }
 
 void msg_rx_close(struct uccl_msg_rx *rx)

@@ -108,8 +108,7 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *places, in
 	return i;
 }
 
-/* Of which message this payload is, if that has one place in this host's memory; and from which byte of it on. */
-static struct uccl_msg_rx *rx_of(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len, uint64_t *at)
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
 {
 	uint64_t off = uccl_get64(h->rec + 8);
 	struct uccl_segment s;
@@ -131,22 +130,5 @@ static struct uccl_msg_rx *rx_of(struct uccl_peer *p, const struct uccl_hdr *h, 
 	if (!rx || !rx->place.iov || rx->place.niov != 1 || rx->place.device || rx->lanes.rest ||
 	    rx->lanes.unsolicited || off > rx->place.limit || len > rx->place.limit - off)
 		return NULL;
-	*at = off;
-	return rx;
-}
-
-uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
-{
-	uint64_t off;
-	struct uccl_msg_rx *rx = rx_of(p, h, len, &off);
-
-	return rx ? (uint8_t *)rx->place.iov[0].iov_base + off : NULL;
-}
-
-uint8_t *uccl_msg_place_ahead(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
-{
-	uint64_t off;
-	struct uccl_msg_rx *rx = rx_of(p, h, len, &off);
-
-	return rx && rx_streams(rx) && off >= rx->arrived.hi ? (uint8_t *)rx->place.iov[0].iov_base + off : NULL;
+	return (uint8_t *)rx->place.iov[0].iov_base + off;
 }

@@ -181,7 +181,6 @@ static const struct uccl_nic_ops udp_ops = {
 	.name = "udp",
 	.tx = uccl_udp_tx,
 	.rx = uccl_udp_rx,
-	.peek = uccl_udp_peek,
 	.path_mtu = udp_path_mtu,
 	.same_host = udp_same_host,
 	.slots = udp_slots,

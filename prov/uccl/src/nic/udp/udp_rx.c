@@ -227,17 +227,6 @@ static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *p
 	return got;
 }
 
-uint32_t uccl_udp_peek(struct uccl_nic *nic, uint8_t *buf, uint32_t len)
-{
-	struct udp *u = udp_of(nic);
-	ssize_t n;
-
-	if (nic->empty || u->reports.nevents)
-		return 0;
-	n = recv(u->rx_fd, buf, len, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-	return n >= (ssize_t)len ? (uint32_t)n : 0;
-}
-
 int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct udp *u = udp_of(nic);

@@ -268,7 +268,6 @@ bool uccl_udp_guard_may(struct udp *u, const struct uccl_rx *r);
 void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g);
 void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s);
 int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
-uint32_t uccl_udp_peek(struct uccl_nic *nic, uint8_t *buf, uint32_t len);
 int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces);
 
 #endif

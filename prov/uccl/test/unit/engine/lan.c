@@ -245,17 +245,6 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 	return i;
 }
 
-static uint32_t nic_peek(struct uccl_nic *nic, uint8_t *buf, uint32_t len)
-{
-	struct lan_nic *ln = (struct lan_nic *)nic;
-	const struct lan_event *ev = TAILQ_FIRST(&ln->rxq);
-
-	if (!ev || ln->lan->together || ev->rx.kind != UCCL_RX_PACKET || ev->rx.len < len)
-		return 0;
-	memcpy(buf, ev->rx.data, len);
-	return ev->rx.len;
-}
-
 static int nic_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 		       struct uccl_nic_peer **peer)
 {
@@ -360,7 +349,6 @@ static const struct uccl_nic_ops packet_ops = {
 	.name = "lan",
 	.tx = nic_tx,
 	.rx = nic_rx,
-	.peek = nic_peek,
 	.connect = nic_connect,
 	.disconnect = nic_disconnect,
 	.alive = nic_alive,

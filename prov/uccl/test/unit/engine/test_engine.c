@@ -191,39 +191,6 @@ TEST(send__sizes)
 	}
 }
 
-/* Which of several peers sends next nobody can predict, but the header says where payload belongs. */
-LAN_TEST(send__several_into_place, lan_new())
-{
-	static uint8_t from[3][1 << 19], to[3][1 << 19];
-	const struct uccl_stats *s;
-
-	l->hints = true;
-	for (int i = 0; i < 4; i++)
-		lan_open(l, i);
-	for (int i = 0; i < 3; i++) {
-		lan_fill(from[i], sizeof(from[i]), (unsigned int)i);
-		lan_recv_from(l, 3, lan_peer(l, 3, i), to[i], sizeof(to[i]), LAN_CTX(10 + i));
-		assert_int_equal(lan_send(l, i, 3, from[i], sizeof(from[i]), LAN_CTX(1)), 0);
-	}
-	/* Each sends one packet a round, and the receiver looks in every fourth. */
-	for (int round = 0; round < 400; round++) {
-		for (int i = 0; i < 3; i++)
-			l->node[i].nic->room = 1;
-		l->node[3].asleep = round % 4;
-		lan_round(l);
-		l->now += LAN_DELAY_NS;
-	}
-	for (int i = 0; i < 3; i++)
-		l->node[i].nic->room = -1;
-	lan_run(l, SECOND);
-	for (int i = 0; i < 3; i++)
-		lan_check(to[i], sizeof(to[i]), (unsigned int)i);
-	s = lan_stats(l, 3);
-	/* But for what came with the envelopes. */
-	assert_int_equal(s->placement_hits, s->placements);
-	assert_true(s->placement_hits * 10 >= s->rx_packets * 7);
-}
-
 /* Chunks of the size that a person asked for, within what fits, and of whole words. PROTOCOL R216 */
 TEST(send__chunk_size)
 {

@@ -46,13 +46,6 @@ DUO_TEST(placement__follow_the_stream, duo_open())
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, PLACED), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 3);
 	assert_ptr_equal(h[0].dst, dst + 4 * PLACED);
-	/* Behind that nothing has come. */
-	hdr.payload_len = 10;
-	uccl_rec_set_bulk(rec, rx->id, 0, 4 * PLACED);
-	assert_ptr_equal(uccl_msg_place_ahead(&d->side[1].peer, &hdr, 10), dst + 4 * PLACED);
-	uccl_rec_set_bulk(rec, rx->id, 0, 4 * PLACED - 1);
-	assert_null(uccl_msg_place_ahead(&d->side[1].peer, &hdr, 10));
-	uccl_rec_set_bulk(rec, rx->id, 0, 3 * PLACED);
 	/* Whatever is not the rest of this message has no place. */
 	hdr.payload_len = PLACED;
 	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 3 * PLACED);

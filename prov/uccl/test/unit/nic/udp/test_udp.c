@@ -1077,25 +1077,6 @@ TEST(slots__worst_mix)
 
 /* places */
 
-/* A look at a packet leaves it in the queue. */
-TEST_IN(peek__leaves_it, pair_begin, pair_end)
-{
-	uint8_t head[UCCL_HDR_LEN], again[UCCL_HDR_LEN];
-	struct uccl_rx v[4];
-	struct uccl_tx p = packet(&to, 7, 30000, 0);
-
-	assert_int_equal(b->ops->peek(b, head, sizeof(head)), 0);
-	tx_all(a, &p, 1);
-	for (int i = 0; i < 1000 && !b->ops->peek(b, head, sizeof(head)); i++)
-		usleep(1000);
-	assert_int_equal(b->ops->peek(b, again, sizeof(again)), UCCL_HDR_LEN + 30000);
-	assert_memory_equal(head, again, sizeof(head));
-	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 7, 30000, 0);
-	assert_memory_equal(head, v[0].data, sizeof(head));
-	assert_int_equal(b->ops->peek(b, head, sizeof(head)), 0);
-}
-
 TEST_IN(rx__hint_split, pair_begin, pair_end)
 {
 	/* payload bytes, hint bytes */
