@@ -18,6 +18,7 @@ static const struct {
 } programs[] = {
 	{"cost", "what flow and policies cost for a chunk", lab_cost},
 	{"train", "what engines cost for a train of packets on UDP", lab_train},
+	{"message", "what a short message costs a program", lab_message},
 	{"verbs", "what large messages cost on RDMA NICs", lab_verbs},
 	{"refuse", "what a hostile packet costs", lab_refuse},
 	{"scatter", "what copies to many places of a GPU cost", lab_scatter},

@@ -18,6 +18,7 @@
 int lab_cost(int argc, char **argv);
 int lab_ghost(int argc, char **argv);
 int lab_refuse(int argc, char **argv);
+int lab_message(int argc, char **argv);
 int lab_replay(int argc, char **argv);
 int lab_scatter(int argc, char **argv);
 int lab_train(int argc, char **argv);
