@@ -8,7 +8,8 @@
  *	PEER_ADD who: a lane_peer			PEER_ADDED who, what: its peer there; NULL: none
  *							PEER_OPENED who; PEER_ENDED who, err
  *	PEER_DEL who					PEER_DELETED who: the last about this lane_peer
- *	RX_POST what: a reassembly buffer's part	RX_STRIPES what, len: more stripes that are whole
+ *	RX_POST what: a reassembly buffer's part	RX_STRIPES what, len: more stripes that are whole; id 1: they
+ *							are the last, and the lane knows the buffer no more
  *	RX_CANCEL what					RX_CANCELLED what: the last about this buffer
  *	TX_POST who: a peer there, at, len,		TX_DONE what, len, err
  *	     off, id, gen, what: the primary's,

@@ -18,13 +18,18 @@ static void lane_peer_ended(struct uccl_lane_peer *w, int err)
 		w->peer->msg_ep->ops->broken(w->peer, err == FI_ENOMEM ? err : FI_ECONNABORTED);
 }
 
-static void stripes_whole(struct uccl_reassembly *b, uint64_t n, uint64_t now)
+static void stripes_whole(const struct uccl_lane_cmd *l, uint64_t now)
 {
+	struct uccl_reassembly_lane *bl = l->what;
+	struct uccl_reassembly *b = bl->reassembly;
 	struct uccl_msg_rx *rx = b->rx;
 
-	b->whole += (uint32_t)n;
+	b->whole += (uint32_t)l->len;
 	if (!rx || b->whole < b->nstripes)
 		return;
+	/* The lane that had it knows it no more: it is freed with its end. */
+	if (l->id)
+		b->known_by = 0;
 	/* Unsolicited data may still be missing; the last of both completes the message. */
 	if (!msg_rx_range_new(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
 		return;
@@ -101,7 +106,7 @@ static void cmd_read(struct uccl_lane_channel *channel, const struct uccl_lane_c
 		free(w);
 		break;
 	case UCCL_LANE_RX_STRIPES:
-		stripes_whole(((struct uccl_reassembly_lane *)l->what)->reassembly, l->len, now);
+		stripes_whole(l, now);
 		break;
 	case UCCL_LANE_RX_CANCELLED:
 		channel->unanswered--;

@@ -84,9 +84,10 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 	if (limit <= from || limit - from < lanes_least(rx))
 		return 0;
 	b = reassembly_new(to, from, limit, lanes_stripe_bytes(limit - from, p->short_stripes), rx->id,
-			   (uint32_t)rx->mseq);
+			   (uint32_t)rx->mseq, l->n);
 	if (!b)
 		return 0;
+	b->sole = b->nstripes == 1;
 	/* No more of them than can bring something, each in its turn. */
 	for (uint8_t i = 0; i < l->n && nposted < b->nstripes; i++) {
 		uint8_t k = (uint8_t)((p->lanes.next + i) % l->n);
@@ -129,7 +130,7 @@ bool primary_rx_post_unsolicited(struct uccl_msg_rx *rx)
 	uint64_t from = rx->arrived.got;
 	struct uccl_reassembly *b =
 		reassembly_new(NULL, from, rx->arrived.eager, lanes_stripe_bytes(rx->arrived.eager - from, true), 0,
-			       (uint32_t)rx->mseq);
+			       (uint32_t)rx->mseq, l->n);
 
 	if (!b)
 		return false;
@@ -171,6 +172,8 @@ void primary_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at)
 		b->lane[k].cancel_cmd.cmd = (struct uccl_lane_cmd){.kind = UCCL_LANE_RX_CANCEL, .what = &b->lane[k]};
 		lane_channel_send(l->channel[k], &b->lane[k].cancel_cmd);
 	}
+	if (!b->known_by)
+		free(b);
 }
 
 /* The lane with the least to send, of those that reach the peer and have room; NULL: none has. */
@@ -232,16 +235,33 @@ static bool stripe_out(struct uccl_striped *s)
 	return true;
 }
 
+/* Lanes that have room for another stripe, by bits. */
+static uint16_t lanes_with_room(const struct uccl_lanes *l)
+{
+	uint16_t room = 0;
+
+	for (uint8_t k = 0; k < l->n; k++)
+		if (l->channel[k]->stripes < UCCL_LANE_CHANNEL_STRIPES)
+			room |= (uint16_t)(1u << k);
+	return room;
+}
+
 void primary_more(struct uccl_msg_ep *m)
 {
+	uint16_t room = lanes_with_room(m->lanes);
 	struct uccl_striped *s, *next;
 
-	for (s = TAILQ_FIRST(&m->lanes->striped); s; s = next) {
+	/* Many may wait: those of lanes that are full are not looked at twice. */
+	for (s = TAILQ_FIRST(&m->lanes->striped); s && room; s = next) {
 		next = TAILQ_NEXT(s, link);
+		if (!(s->lanes & room))
+			continue;
 		while (s->at < s->limit && stripe_out(s))
 			;
 		if (s->at == s->limit)
 			TAILQ_REMOVE(&m->lanes->striped, s, link);
+		else
+			room &= (uint16_t)~s->lanes;
 	}
 }
 
@@ -250,7 +270,8 @@ bool primary_may(const struct uccl_op *op)
 	const struct uccl_peer *p = op->peer;
 
 	/* Direct writes cost less than packets, and the primary makes them. */
-	return p->short_stripes && op->tx.id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
+	return p->short_stripes && op->tx.id && op->iov_count == 1 &&
+	       op->len >= UCCL_LANES_FIRST &&
 	       !op->device && !op->busy && !p->flow.cfg.write.bytes && lane_peers_any(p, UINT16_MAX);
 }
 

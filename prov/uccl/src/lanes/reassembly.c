@@ -29,16 +29,18 @@ uint32_t lanes_stripe_bytes(uint64_t bytes, bool short_stripes)
 }
 
 struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t stripe, uint32_t id,
-				       uint32_t gen)
+				       uint32_t gen, uint8_t nlanes)
 {
 	uint64_t n = (limit - from + stripe - 1) / stripe;
 	struct uccl_reassembly *b;
 
 	if (n > UINT32_MAX)
 		return NULL;
-	b = calloc(1, sizeof(*b) + n * sizeof(*b->stripe));
+	b = calloc(1, sizeof(*b) + n * sizeof(*b->stripe) + nlanes * sizeof(*b->lane));
 	if (!b)
 		return NULL;
+	b->lane = (struct uccl_reassembly_lane *)(b->stripe + n);
+	b->nlanes = nlanes;
 	b->to = to;
 	b->from = from;
 	b->limit = b->room = limit;
@@ -77,7 +79,7 @@ bool reassembly_claim(struct uccl_reassembly *b)
 
 void reassembly_close(struct uccl_reassembly *b, void (*rest)(uint32_t times))
 {
-	for (int k = 0; k < UCCL_LANES_MAX; k++)
+	for (int k = 0; k < b->nlanes; k++)
 		uccl_rundown_close(&b->lane[k].rundown, rest);
 }
 

@@ -39,7 +39,9 @@ struct uccl_reassembly_lane {
 	/* The lane's own. */
 	uint64_t key;			       /* handle and message sequence number, see reassembly_key() */
 	LIST_ENTRY(uccl_reassembly_lane) same; /* in the lane's table */
-	bool known;			/* it is there */
+	bool known;			/* it is there, */
+	bool taken;			/* and RX_POST has left the mailbox */
+	uint32_t told;			/* stripes that the primary knows are whole */
 	TAILQ_ENTRY(uccl_reassembly_lane) whole_link;
 	uint32_t whole; /* stripes that the primary does not know of yet: in the list of what to report */
 	/* The primary's own. */
@@ -69,7 +71,9 @@ struct uccl_reassembly {
 	uint32_t whole;
 	uint16_t known_by; /* lanes that know it, by bits */
 	bool mine;	   /* the primary has all stripes */
-	struct uccl_reassembly_lane lane[UCCL_LANES_MAX];
+	bool sole;	   /* one lane alone knows it: with the last stripe that lane forgets it */
+	uint8_t nlanes;
+	struct uccl_reassembly_lane *lane; /* behind `stripe` */
 	struct uccl_stripe stripe[];
 };
 
@@ -81,9 +85,9 @@ static inline uint64_t reassembly_key(uint32_t id, uint32_t gen)
 
 /* Length of the stripes of a message of `bytes` bytes, more than 0. `short_stripes`: both sides know short ones. */
 uint32_t lanes_stripe_bytes(uint64_t bytes, bool short_stripes);
-/* For bytes [from, limit), which are not none. NULL: no memory. */
+/* For bytes [from, limit), which are not none, from lanes below `nlanes`. NULL: no memory. */
 struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t stripe, uint32_t id,
-				       uint32_t gen);
+				       uint32_t gen, uint8_t nlanes);
 /* What lane k is to be told: it may take bytes of `from` for this buffer. */
 struct uccl_reassembly_lane *reassembly_lane(struct uccl_reassembly *b, uint8_t k, struct uccl_peer *from);
 /* The primary brings the bytes itself. False: lanes have begun. */

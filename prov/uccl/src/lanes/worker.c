@@ -148,9 +148,16 @@ static void lane_rx_post(struct uccl_msg_ep *m, struct uccl_reassembly_lane *bl)
 		bl->from->lane.cts_mseq = bl->reassembly->gen;
 }
 
+static void lane_rx_forget(struct uccl_reassembly_lane *bl)
+{
+	if (bl->known)
+		LIST_REMOVE(bl, same);
+	bl->known = false;
+}
+
 static void lane_rx_cancel(struct uccl_lane *l, struct uccl_reassembly_lane *bl)
 {
-	LIST_REMOVE(bl, same);
+	lane_rx_forget(bl);
 	if (bl->whole)
 		TAILQ_REMOVE(&l->whole, bl, whole_link);
 	lane_put(l, &(struct uccl_lane_cmd){.kind = UCCL_LANE_RX_CANCELLED, .what = bl});
@@ -273,6 +280,7 @@ int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 			lane_peer_del(m, l.who, now);
 			break;
 		case UCCL_LANE_RX_POST:
+			((struct uccl_reassembly_lane *)l.what)->taken = true;
 			lane_rx_post(m, l.what);
 			break;
 		case UCCL_LANE_RX_CANCEL:
@@ -292,6 +300,21 @@ int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 static bool report_has_room(struct uccl_lane *l)
 {
 	return uccl_mailbox_room(&l->channel->up) > UCCL_LANE_CHANNEL_CMDS / 2;
+}
+
+/* If nothing more can come of it, and nobody else knows it, the primary frees the buffer with this report. */
+static void stripes_report(struct uccl_lane *l, struct uccl_reassembly_lane *bl)
+{
+	struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_RX_STRIPES, .what = bl, .len = bl->whole};
+
+	TAILQ_REMOVE(&l->whole, bl, whole_link);
+	bl->told += bl->whole;
+	bl->whole = 0;
+	if (bl->reassembly->sole && bl->taken && bl->told == bl->reassembly->nstripes) {
+		lane_rx_forget(bl);
+		cmd.id = 1;
+	}
+	lane_put(l, &cmd);
 }
 
 void worker_report(struct uccl_msg_ep *m)
@@ -314,9 +337,7 @@ void worker_report(struct uccl_msg_ep *m)
 		TAILQ_REMOVE(&l->changed, w, changed_link);
 	}
 	while ((bl = TAILQ_FIRST(&l->whole)) && report_has_room(l)) {
-		lane_put(l, &(struct uccl_lane_cmd){.kind = UCCL_LANE_RX_STRIPES, .what = bl, .len = bl->whole});
-		bl->whole = 0;
-		TAILQ_REMOVE(&l->whole, bl, whole_link);
+		stripes_report(l, bl);
 	}
 }
 

@@ -15,7 +15,7 @@ static uint8_t src[LIMIT], dst[LIMIT + 8];
 
 static struct uccl_reassembly *reassembly(void)
 {
-	struct uccl_reassembly *b = reassembly_new(dst + FROM, FROM, LIMIT, UNIT, 1, 2);
+	struct uccl_reassembly *b = reassembly_new(dst + FROM, FROM, LIMIT, UNIT, 1, 2, UCCL_LANES_MAX);
 
 	assert_non_null(b);
 	for (size_t i = 0; i < sizeof(src); i++)
@@ -54,7 +54,7 @@ TEST(stripe__by_length)
 TEST(put__short_units)
 {
 	const uint32_t unit = UCCL_STRIPE_LEAST;
-	struct uccl_reassembly *b = reassembly_new(dst + FROM, FROM, FROM + 3 * unit + 1, unit, 1, 2);
+	struct uccl_reassembly *b = reassembly_new(dst + FROM, FROM, FROM + 3 * unit + 1, unit, 1, 2, UCCL_LANES_MAX);
 	uint64_t end;
 	bool whole;
 
