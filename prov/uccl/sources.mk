@@ -384,6 +384,8 @@ uccl_sources = \
 	prov/uccl/src/msg/rma/reply.h \
 	prov/uccl/src/msg/rma/serve.c \
 	prov/uccl/src/msg/rma/serve.h \
+	prov/uccl/src/msg/rma/short_writes.c \
+	prov/uccl/src/msg/rma/short_writes.h \
 	prov/uccl/src/msg/send/msg_tx.c \
 	prov/uccl/src/msg/send/msg_tx.h \
 	prov/uccl/src/msg/send/send.c \

@@ -217,6 +217,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/msg/rma/test_region \
 	prov/uccl/test/unit/msg/rma/test_reply \
 	prov/uccl/test/unit/msg/rma/test_serve \
+	prov/uccl/test/unit/msg/rma/test_short_writes \
 	prov/uccl/test/unit/msg/send/test_msg_tx \
 	prov/uccl/test/unit/msg/send/test_send \
 	prov/uccl/test/unit/msg/test_abort \

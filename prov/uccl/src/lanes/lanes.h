@@ -27,6 +27,8 @@
  * primary's.
  */
 #define UCCL_LANES_FIRST 32768u
+/* Lanes carry short writes from this length on, while many are under way: each of them wholly by one lane. */
+#define UCCL_LANES_WRITE 8192u
 /* With this many bytes under way the primary has enough to do: further unsolicited data goes over lanes. */
 #define UCCL_LANES_UNSOLICITED (4 * UCCL_LANES_FIRST)
 /* In CTS, where the place for direct writes would be: that lanes may carry it, and which, by bits. */

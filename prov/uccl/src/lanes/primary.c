@@ -64,11 +64,19 @@ void primary_peer_del(struct uccl_peer *p)
 	p->lanes.peers = NULL;
 }
 
+/* A write that goes to one lane whole, as many others are under way. PROTOCOL R407 */
+static bool rx_short_write(const struct uccl_msg_rx *rx)
+{
+	return rx->serve && rx->env.len <= UCCL_ORDER_MAX;
+}
+
 /* Of what behind its envelope lanes may bring a message. */
 static uint64_t lanes_least(const struct uccl_msg_rx *rx)
 {
 	const struct uccl_peer *p = rx->peer;
 
+	if (rx_short_write(rx))
+		return 1;
 	if (p->short_stripes)
 		return UCCL_LANES_MIN;
 	return p->msg_ep->predict.stream && p->msg_ep->predict.stream != rx ? UCCL_LANES_BESIDE : UCCL_LANES_LONG;
@@ -79,7 +87,7 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->msg_ep->lanes;
 	struct uccl_reassembly *b;
-	uint32_t nposted = 0;
+	uint32_t nposted = 0, most;
 
 	if (limit <= from || limit - from < lanes_least(rx))
 		return 0;
@@ -87,9 +95,10 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 			   (uint32_t)rx->mseq, l->n);
 	if (!b)
 		return 0;
-	b->sole = b->nstripes == 1;
+	most = rx_short_write(rx) ? 1 : b->nstripes;
+	b->sole = most == 1;
 	/* No more of them than can bring something, each in its turn. */
-	for (uint8_t i = 0; i < l->n && nposted < b->nstripes; i++) {
+	for (uint8_t i = 0; i < l->n && nposted < most; i++) {
 		uint8_t k = (uint8_t)((p->lanes.next + i) % l->n);
 		struct uccl_lane_peer *w = p->lanes.peers[k];
 		struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_RX_POST};
@@ -271,7 +280,7 @@ bool primary_may(const struct uccl_op *op)
 
 	/* Direct writes cost less than packets, and the primary makes them. */
 	return p->short_stripes && op->tx.id && op->iov_count == 1 &&
-	       op->len >= UCCL_LANES_FIRST &&
+	       op->len >= (op->type == UCCL_OP_WRITE ? UCCL_LANES_WRITE : UCCL_LANES_FIRST) &&
 	       !op->device && !op->busy && !p->flow.cfg.write.bytes && lane_peers_any(p, UINT16_MAX);
 }
 

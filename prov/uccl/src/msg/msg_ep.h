@@ -44,7 +44,8 @@ TAILQ_HEAD(uccl_serve_list, uccl_serve);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
 enum uccl_block {
-	UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_CLAIM, UCCL_BLOCK_COUNT
+	UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_CLAIM, UCCL_BLOCK_SHORT,
+	UCCL_BLOCK_COUNT
 };
 
 /*
@@ -97,6 +98,8 @@ struct uccl_peer_serve {
 	uint32_t n;
 	uint8_t blocked;		/* what the first of them waits for: enum uccl_block */
 	TAILQ_ENTRY(uccl_peer) blocked_link;
+	struct uccl_short_write *short_writes; /* that were granted: rma/short_writes.c writes both. NULL: none */
+	uint16_t nshort_writes;
 };
 
 /* What goes back to it: rma/reply.c. */
@@ -135,6 +138,7 @@ struct uccl_peer {
 	bool takes_unsolicited;		/* it takes unsolicited data, and its CTS tell whether receives waited; */
 	bool lanes_unsolicited;		/* its lanes take them, too */
 	bool aborts;			/* it takes back what we take back */
+	bool orders_short;		/* it keeps the order of short writes that wait for CTS: PROTOCOL R407 */
 	bool reads_in_place;		/* the NIC copies what leaves to it at once: PROTOCOL R393 */
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
 	struct uccl_flow flow;
@@ -430,7 +434,8 @@ static inline bool uccl_msg_short(const struct uccl_msg_ep *m)
 static inline bool uccl_msg_waits(const struct uccl_msg_ep *m)
 {
 	return m->posted.starved || !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_ROOM]) ||
-	       !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_CLAIM]) || uccl_msg_short(m);
+	       !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_CLAIM]) ||
+	       !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_SHORT]) || uccl_msg_short(m);
 }
 
 /* Is something to be done by uccl_msg_copies(), or does somebody wait for what another endpoint has claimed? */

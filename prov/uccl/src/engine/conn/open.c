@@ -115,13 +115,14 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* PROTOCOL R188 */
 	c->opened.ect = caps->marks && t->marks && cfg.policy.cc->marks;
 	c->opened.places = c->hs.mine.rails && t->rails;
-	c->peer.short_stripes = t->short_stripes;
+	c->peer.short_stripes = t->lane.short_stripes;
 	c->peer.aborts = t->aborts;
+	c->peer.orders_short = t->lane.orders_short;
 	/* What a seal is of may not change before it has left. */
 	c->peer.reads_in_place = cfg.tx_sync && !cfg.write.bytes && !e->cfg.security;
 	/* Direct writes cost less than packets, and begin with CTS. */
 	c->peer.takes_unsolicited = t->unsolicited && !cfg.write.bytes;
-	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;
+	c->peer.lanes_unsolicited = t->lane.lanes_unsolicited && c->peer.takes_unsolicited && t->lane.short_stripes;
 	conn_silence_end(c);
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx,

@@ -260,6 +260,9 @@ int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	c = peer_conn(op->peer);
 	engine_posted(&e->poll, op->len);
 	rc = uccl_msg_rma(&e->msg_ep, op, now);
+	/* Of a short write that waits for CTS only the request leaves. One to ourselves may be done. */
+	if (!rc && !c->peer.self && payload <= UCCL_ORDER_MAX && op->tx.wait & MSG_WAIT_CTS)
+		payload = 0;
 	if (rc || !rma_gathers(c, payload, fence))
 		engine_push(e, now);
 	return rc;

@@ -130,11 +130,11 @@ static void params_encode(uint8_t *p, const struct uccl_conn_params *v)
 	p[31] = v->lanes;
 	p[32] = (uint8_t)(v->waits ? GRANT_WAITS | (v->slots ? 0 : GRANT_NONE) : 0);
 	p[33] = v->marks;
-	p[34] = v->short_stripes;
+	p[34] = v->lane.short_stripes;
 	p[35] = v->pads;
 	p[36] = v->brittle;
 	p[37] = v->unsolicited;
-	p[38] = (uint8_t)(v->lanes_unsolicited | v->aborts << 1);
+	p[38] = (uint8_t)(v->lane.lanes_unsolicited | v->aborts << 1 | v->lane.orders_short << 2);
 	p[39] = (uint8_t)(v->delays | v->renews << 1 | v->units << 2 | v->rails << 7);
 	if (v->slot_unit)
 		p[39] |= (uint8_t)((v->slot_unit - UCCL_SLOT_UNIT_BASE) << 3);
@@ -155,12 +155,13 @@ static enum uccl_drop params_decode(struct uccl_conn_params *v, const uint8_t *p
 	v->lanes = p[31];
 	v->waits = p[32] & GRANT_WAITS;
 	v->marks = p[33] & 1;
-	v->short_stripes = p[34] & 1;
+	v->lane.short_stripes = p[34] & 1;
 	v->pads = p[35] & 1;
 	v->brittle = p[36] & 1;
 	v->unsolicited = p[37] & 1;
-	v->lanes_unsolicited = p[38] & 1;
+	v->lane.lanes_unsolicited = p[38] & 1;
 	v->aborts = p[38] >> 1 & 1;
+	v->lane.orders_short = p[38] >> 2 & 1;
 	v->delays = p[39] & 1;
 	v->renews = p[39] >> 1 & 1;
 	v->units = p[39] >> 2 & 1;

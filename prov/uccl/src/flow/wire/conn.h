@@ -23,6 +23,13 @@
 /* How long a cookie is good after it was made: no INIT is later than this. */
 #define UCCL_COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
 
+/* What a side says of what its lanes can do. flow/wire/conn.c writes it; engine/conn/conn_state.c says what we tell. */
+struct uccl_lane_params {
+	bool short_stripes;	/* they carry shorter stripes of shorter messages */
+	bool lanes_unsolicited; /* they take unsolicited data */
+	bool orders_short;	/* it keeps the order of short writes that wait for CTS, to come by lanes */
+};
+
 /* What each side tells of itself. conn.c writes it; engine/conn/conn_state.c says what we tell. */
 struct uccl_conn_params {
 	uint32_t mtu;		/* largest packet it can take */
@@ -38,11 +45,10 @@ struct uccl_conn_params {
 	uint8_t segments;	/* of a chunk that it takes at most; 0: none */
 	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
 	bool marks;		/* it tells which packets the network marked */
-	bool short_stripes;	/* its lanes carry shorter stripes of shorter messages */
 	bool pads;		/* it takes packets with a tail of zeros */
 	bool brittle;		/* its path ends with the loss of a part of a write of several packets */
 	bool unsolicited;	/* it takes unsolicited data */
-	bool lanes_unsolicited; /* its lanes take them, too */
+	struct uccl_lane_params lane;
 	bool delays;		/* it knows UCCL_FLAG_DELAY */
 	bool renews;		/* acknowledgements renew its speculative window */
 	bool units;		/* it counts slots by what its peer says a slot is, */

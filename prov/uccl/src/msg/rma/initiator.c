@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "lanes/lanes.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
 #include "msg/rma/region.h"
@@ -15,6 +16,8 @@
 
 /* Writes up to this size are copied behind their segments: one packet instead of two. */
 #define PACK_MAX 4096
+/* Operations to a peer under way, beyond which a short write waits for CTS if lanes can carry it. */
+#define GRANT_OPS 16
 
 static bool comes_back(const struct uccl_op *op)
 {
@@ -139,6 +142,16 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 	return rx->id;
 }
 
+/*
+ * A write that the program does not wait for alone may wait for CTS, so that a lane carries it: the kernels' calls for
+ * its payload are then made by other cores. PROTOCOL R407
+ */
+static bool rma_by_lane(const struct uccl_op *op)
+{
+	return op->type == UCCL_OP_WRITE && op->len <= UCCL_ORDER_MAX && op->peer->orders_short &&
+	       op->rma.nseg == 1 && !op->rma.body.iov_len && msg_tx_under_way(op->peer) > GRANT_OPS && lanes_may(op);
+}
+
 static void rma_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
@@ -146,7 +159,8 @@ static void rma_submit(struct uccl_op *op)
 	struct uccl_req req = req_of(op);
 	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
 	uint8_t wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
-	uint32_t each = write_each(op), most = p->flow.cfg.packet.chunk_bytes;
+	bool cts = payload > UCCL_ORDER_MAX || rma_by_lane(op);
+	uint32_t each = cts ? 0 : write_each(op), most = p->flow.cfg.packet.chunk_bytes;
 	uint64_t first;
 	/* A reply in one packet brings the acknowledgement, if it has room for the block. PROTOCOL R340 */
 	bool ask = op->rma.rx && op->len + UCCL_ACK_FIXED > most;
@@ -160,7 +174,7 @@ static void rma_submit(struct uccl_op *op)
 	op->tx.bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->rma.body;
 	op->tx.bulk.iov_count = op->type == UCCL_OP_WRITE ? op->iov_count : 1;
 	op->tx.bulk.skip = first;
-	if (payload > UCCL_ORDER_MAX) {
+	if (cts) {
 		wait |= MSG_WAIT_CTS;
 		env.flags |= UCCL_ENV_DELIVERY;
 	} else {

@@ -15,6 +15,7 @@
 #include "msg/rma/atomic_math.h"
 #include "msg/iov.h"
 #include "msg/recv/posted.h"
+#include "msg/rma/short_writes.h"
 #include "msg/rma/reply.h"
 #include "msg/recv/unexpected.h"
 
@@ -31,6 +32,15 @@ static bool serve_room(const struct uccl_peer *p, bool has_data)
 
 	return !has_data ||
 	       ((m->serve.retrying || TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
+}
+
+/* Does it touch memory that a write before it, which was granted, is still to fill? PROTOCOL R407 */
+static bool serve_meets(struct uccl_peer *p, const struct uccl_req *req)
+{
+	struct msg_place at;
+
+	return p->serve.nshort_writes && msg_target_knows(req) && !msg_target_find(p, req, &at) &&
+	       msg_short_writes_meets(p, &at);
 }
 
 /*
@@ -103,6 +113,7 @@ static void serve_revoked(struct msg_uses *u, const void *region)
 		TAILQ_INSERT_TAIL(&rx->peer->msg_ep->serve.refused, s, refused_link);
 		return;
 	}
+	msg_short_writes_end(rx->peer, &s->short_write);
 	msg_rx_fin(rx, UCCL_REFUSED_REVOKED);
 	msg_rx_release(rx);
 }
@@ -117,6 +128,9 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	if (refusal)
 		return refusal;
 	msg_replies_copy(rx->peer);
+	if (rx->env.len <= UCCL_ORDER_MAX && !(rx->env.flags & UCCL_ENV_EAGER) &&
+	    !msg_short_writes_add(rx->peer, &at, &s->short_write))
+		return UCCL_REFUSED_MEMORY;
 	memcpy(s->iov, at.iov, at.niov * sizeof(*at.iov));
 	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
 	s->nregions = at.nregions;
@@ -135,7 +149,7 @@ static void serve_unqueue(struct uccl_msg_rx *rx)
 	rx->serve->queued = false;
 }
 
-/* A write that is larger than what is kept in order: its turn is when it is asked for. */
+/* A write that waits for CTS: its turn is when it is asked for. */
 static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
 {
 	int refusal = serve_attach(rx);
@@ -254,6 +268,12 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 	struct uccl_reply *r;
 	bool fetched;
 
+	/* Its place may be what earlier ones are still to fill. */
+	if (!s->placed && !rx->place.iov && !s->refusal &&
+	    ((!(rx->env.flags & UCCL_ENV_EAGER) && !msg_short_writes_room(p)) || serve_meets(p, &s->req))) {
+		*blocked = UCCL_BLOCK_SHORT;
+		return false;
+	}
 	if (!(rx->env.flags & UCCL_ENV_EAGER)) {
 		if (!serve_room(p, s->env.flags & UCCL_ENV_DATA)) {
 			*blocked = UCCL_BLOCK_ROOM;
@@ -340,21 +360,24 @@ static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
 	serve_run(p, now);
 }
 
-/* A large write is in place. */
+/* A write that was asked for is in place. */
 static void serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 {
+	struct uccl_peer *p = rx->peer;
+
+	msg_short_writes_end(p, &rx->serve->short_write);
 	if (rx->place.copy.err) {
 		msg_rx_fin(rx, UCCL_REFUSED_RANGE);
 		msg_rx_release(rx);
-		return;
-	}
-	if (serve_room(rx->peer, rx->serve->env.flags & UCCL_ENV_DATA)) {
+	} else if (serve_room(p, rx->serve->env.flags & UCCL_ENV_DATA)) {
 		serve_finish(rx);
-		return;
+	} else {
+		/* Many may have been granted while there was room for each. */
+		rx->serve->placed = true;
+		serve_turn(rx, now);
 	}
-	/* Many may have been granted while there was room for each. */
-	rx->serve->placed = true;
-	serve_turn(rx, now);
+	if (p->serve.blocked == UCCL_BLOCK_SHORT)
+		serve_run(p, now);
 }
 
 static void serve_came(struct uccl_msg_rx *rx, uint64_t now)
@@ -374,6 +397,7 @@ static void serve_freed(struct uccl_msg_rx *rx)
 	if (rx->serve->queued)
 		serve_unqueue(rx);
 	refused_end(rx->peer->msg_ep, rx->serve);
+	msg_short_writes_end(rx->peer, &rx->serve->short_write);
 	msg_uses_end(rx->peer->msg_ep, &rx->serve->uses);
 	msg_target_release(rx->peer->msg_ep, rx);
 	free(rx->serve->found);
@@ -406,7 +430,8 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	if (!rx)
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
-	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len;
+	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len &&
+		   !serve_meets(p, req);
 	/* If those before it end before its payload comes, it needs none, too. */
 	late = req->kind == UCCL_RMA_WRITE && !rx->hold.counted && !len;
 	if (straight)
@@ -465,7 +490,7 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->serve.requests) &&
-	    !serve_whole(p, &env, &req, data)) {
+	    !serve_meets(p, &req) && !serve_whole(p, &env, &req, data)) {
 		msg_rx_next(p);
 		msg_rx_drain(p, now);
 		return UCCL_DROP_COUNT;
@@ -504,8 +529,16 @@ static void serve_turns(struct uccl_msg_ep *m, enum uccl_block what, bool (*some
 	}
 }
 
+/* What was granted ended otherwise than by its payload. */
+static bool granted_ended(const struct uccl_msg_ep *m)
+{
+	(void)m;
+	return true;
+}
+
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now)
 {
+	serve_turns(m, UCCL_BLOCK_SHORT, granted_ended, now);
 	serve_turns(m, UCCL_BLOCK_CLAIM, claim_free, now);
 	m->serve.retrying = true;
 	serve_turns(m, UCCL_BLOCK_ROOM, uccl_msg_ep_room, now);
@@ -549,6 +582,7 @@ bool msg_serve_abort(struct uccl_msg_rx *rx, uint64_t now)
 		return true;
 	}
 	msg_uses_end(p->msg_ep, &s->uses);
+	msg_short_writes_end(p, &s->short_write);
 	msg_rx_stop(rx);
 	return true;
 }

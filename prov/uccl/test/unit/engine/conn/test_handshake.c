@@ -815,7 +815,7 @@ TEST(unsolicited_peer__an_older_peer)
 			lan_open(l, i);
 		first_begin(l);
 		lan_conn(l, 1, 0)->hs.mine.unsolicited = !(older & 1);
-		lan_conn(l, 1, 0)->hs.mine.lanes_unsolicited = !(older & 2);
+		lan_conn(l, 1, 0)->hs.mine.lane.lanes_unsolicited = !(older & 2);
 		first_end(l);
 		assert_int_equal(lan_conn(l, 0, 1)->peer.takes_unsolicited, !(older & 1));
 		assert_int_equal(lan_conn(l, 0, 1)->peer.lanes_unsolicited, !older);
@@ -837,6 +837,23 @@ TEST(abort__an_older_peer)
 		first_end(l);
 		assert_int_equal(lan_conn(l, 0, 1)->peer.aborts, !older);
 		assert_true(lan_conn(l, 1, 0)->peer.aborts);
+		lan_free(l);
+	}
+}
+
+/* Who does not say that it keeps the order of short writes that wait is not asked to. PROTOCOL R407 */
+TEST(orders_short__an_older_peer)
+{
+	for (int older = 0; older < 2; older++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++)
+			lan_open(l, i);
+		first_begin(l);
+		lan_conn(l, 1, 0)->hs.mine.lane.orders_short = !older;
+		first_end(l);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.orders_short, !older);
+		assert_true(lan_conn(l, 1, 0)->peer.orders_short);
 		lan_free(l);
 	}
 }

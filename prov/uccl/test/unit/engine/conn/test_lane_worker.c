@@ -328,6 +328,127 @@ TEST(revoke__write)
 	}
 }
 
+enum { SHORT_WRITES = 64, SHORT_WRITE = 16384 };
+
+/* Side 0 writes so many bytes to side 1's memory, or reads them. */
+static void rma_post(struct lan *l, uint8_t type, uint8_t *buf, uint64_t to, uint32_t len)
+{
+	struct uccl_op *op = lan_op(l, PRIMARY(0), type, 0, buf, len);
+
+	op->peer = lan_peer(l, PRIMARY(0), PRIMARY(1));
+	op->rma.seg[0] = (struct uccl_seg){.addr = to, .len = len, .key = 1};
+	op->rma.nseg = 1;
+	assert_int_equal(uccl_engine_rma(l->node[PRIMARY(0)].e, op, l->now), 0);
+}
+
+/* Among many a write goes over a lane whole, if the peer keeps their order. PROTOCOL R407 */
+TEST(write__short)
+{
+	static const struct {
+		uint32_t n, len;
+		bool older, lossy, by_lanes;
+	} v[] = {
+		{SHORT_WRITES, SHORT_WRITE, .by_lanes = true},
+		{SHORT_WRITES, SHORT_WRITE, .by_lanes = true, .lossy = true},
+		{18, 65536, .by_lanes = true},
+		{SHORT_WRITES, SHORT_WRITE, .older = true},
+		{SHORT_WRITES, UCCL_LANES_WRITE - 1, .older = false},
+		{16, SHORT_WRITE, .older = false},
+	};
+
+	for (size_t i = 0; i < uccl_array_len(v); i++) {
+		struct lan *l = lanes_open(LANES, LANES);
+		uint32_t n = v[i].n, len = v[i].len;
+
+		l->node[PRIMARY(1)].e->msg_ep.target.ops = &region_ops;
+		lan_peer(l, PRIMARY(0), PRIMARY(1))->orders_short = !v[i].older;
+		l->filter = v[i].lossy ? lan_lossy : NULL;
+		for (uint32_t k = 0; k < n; k++)
+			rma_post(l, UCCL_OP_WRITE, src[0] + (size_t)k * len, (uint64_t)(n - 1 - k) * len, len);
+		lan_run(l, 5 * SECOND);
+		for (uint32_t k = 0; k < n; k++) {
+			const struct lan_comp *c = lan_next(l, PRIMARY(0));
+
+			assert_non_null(c);
+			assert_int_equal(c->err, 0);
+			assert_memory_equal(dst[1] + (size_t)(n - 1 - k) * len, src[0] + (size_t)k * len, len);
+		}
+		assert_int_equal(lan_stats(l, PRIMARY(0))->tx_lane_bytes, v[i].by_lanes ? (n - 16) * len : 0);
+		for (int k = 0; k < LANES && v[i].n == SHORT_WRITES; k++) {
+			assert_int_equal(carried(l, LANE(0, k)) > 0, v[i].by_lanes);
+			assert_int_equal(lan_channel[1][k]->unanswered, 0);
+			/* Each write was one lane's. */
+			assert_true(v[i].lossy || carried(l, LANE(0, k)) % SHORT_WRITE == 0);
+		}
+		lan_free(l);
+	}
+}
+
+/* Writes of one place by turns of lanes that are late, and reads between them. PROTOCOL R71 R407 */
+TEST(write__short_order)
+{
+	enum { READS = 8 };
+	static uint8_t back[READS][SHORT_WRITE];
+
+	for (int late = 0; late < 4; late++) {
+		struct lan *l = lanes_open(LANES, LANES);
+
+		l->node[PRIMARY(1)].e->msg_ep.target.ops = &region_ops;
+		l->filter = late & 1 ? lan_lossy : NULL;
+		for (int k = 0; k < SHORT_WRITES; k++) {
+			memset(src[0] + (size_t)k * SHORT_WRITE, k + 1, SHORT_WRITE);
+			rma_post(l, UCCL_OP_WRITE, src[0] + (size_t)k * SHORT_WRITE, (uint64_t)(k % 8) * 4096,
+				 SHORT_WRITE);
+			if (k % 8 == 7)
+				rma_post(l, UCCL_OP_READ, back[k / 8], (uint64_t)(k % 8) * 4096, SHORT_WRITE);
+		}
+		l->node[LANE(0, 0)].asleep = l->node[LANE(1, 1)].asleep = late & 2;
+		lan_run(l, MS);
+		l->node[LANE(0, 0)].asleep = l->node[LANE(1, 1)].asleep = false;
+		lan_run(l, 5 * SECOND);
+		for (int k = 0; k < SHORT_WRITES + READS; k++)
+			assert_int_equal(lan_next(l, PRIMARY(0))->err, 0);
+		for (int r = 0; r < READS; r++)
+			for (int k = 0; k < SHORT_WRITE; k++)
+				assert_int_equal(back[r][k], 8 * r + 8);
+		for (int k = 0; k < 8 * 4096; k++)
+			assert_int_equal(dst[1][k], SHORT_WRITES - 7 + k / 4096);
+		assert_true(lan_stats(l, PRIMARY(0))->tx_lane_bytes > 0);
+		lan_free(l);
+	}
+}
+
+/* The region is closed, or the peer ends, while lanes bring them: nothing more is written. PROTOCOL R183 R407 */
+TEST(write__short_ends)
+{
+	for (int rounds = 1; rounds < 24; rounds++) {
+		struct lan *l = lanes_open(LANES, LANES);
+		static uint8_t was[BYTES];
+
+		l->node[PRIMARY(1)].e->msg_ep.target.ops = &region_ops;
+		for (int k = 0; k < SHORT_WRITES; k++)
+			rma_post(l, UCCL_OP_WRITE, src[0] + (size_t)k * SHORT_WRITE, (uint64_t)k * SHORT_WRITE,
+				 SHORT_WRITE);
+		for (int i = 0; i < rounds; i++)
+			lan_round(l);
+		if (rounds % 2) {
+			l->node[PRIMARY(1)].e->msg_ep.target.ops = NULL;
+			uccl_engine_revoke(l->node[PRIMARY(1)].e, dst[1], NULL, l->now);
+		} else {
+			conn_fail(lan_conn(l, PRIMARY(1), PRIMARY(0)), FI_ECONNABORTED, l->now);
+		}
+		memcpy(was, dst[1], BYTES);
+		lan_run(l, SECOND);
+		assert_memory_equal(was, dst[1], BYTES);
+		if (!(rounds % 2))
+			conn_fail(lan_conn(l, PRIMARY(0), PRIMARY(1)), FI_ECONNABORTED, l->now);
+		lan_run(l, SECOND);
+		for (int k = 0; k < SHORT_WRITES; k++)
+			assert_non_null(lan_next(l, PRIMARY(0)));
+		lan_free(l);
+	}
+}
+
 /* One message over the lane of two endpoints that have one each. */
 static void one_message(struct lan *l)
 {

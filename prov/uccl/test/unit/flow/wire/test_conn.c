@@ -1466,7 +1466,7 @@ TEST_IN(params__marks, start, NULL)
 /* PROTOCOL R231 */
 TEST_IN(params__units, start, NULL)
 {
-	params_told(state, 34, offsetof(struct uccl_conn_params, short_stripes));
+	params_told(state, 34, offsetof(struct uccl_conn_params, lane.short_stripes));
 }
 
 /* PROTOCOL R259 */
@@ -1490,7 +1490,7 @@ TEST_IN(params__unsolicited, start, NULL)
 /* PROTOCOL R265 */
 TEST_IN(params__slices, start, NULL)
 {
-	params_told(state, 38, offsetof(struct uccl_conn_params, lanes_unsolicited));
+	params_told(state, 38, offsetof(struct uccl_conn_params, lane.lanes_unsolicited));
 }
 
 /* PROTOCOL R360 */
@@ -1506,6 +1506,22 @@ TEST_IN(params__aborts, start, NULL)
 		assert_int_equal(init.payload[UCCL_ADDR_LEN + 38], 2 * i);
 		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 		assert_int_equal(in.params.aborts, i);
+	}
+}
+
+/* PROTOCOL R407 */
+TEST_IN(params__orders_short, start, NULL)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		conn[0].mine.lane.orders_short = i;
+		until_init(&init);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + 38], 4 * i);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.lane.orders_short, i);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include "../duo.h"
 
 #include "msg/rma/atomic_math.h"
+#include "msg/rma/short_writes.h"
 #include "../../tests.h"
 
 static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
@@ -283,6 +284,174 @@ DUO_TEST(req__malformed, duo_open())
 	assert_int_equal(d->side[1].events, 1);
 	/* what was had */
 	assert_int_equal(req(d, &good, &env, src, 100), UCCL_DROP_RECORD);
+}
+
+/* A short write that waits for CTS: `env->mseq` is the number of the request. */
+static void granted_req(struct duo *d, uint32_t mseq, uint64_t at, uint32_t len)
+{
+	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.addr = at, .len = len, .key = 1}}};
+	struct uccl_env env = {.id = 5, .mseq = mseq, .len = len, .flags = UCCL_ENV_DELIVERY};
+
+	assert_int_equal(req(d, &r, &env, NULL, 0), UCCL_DROP_COUNT);
+}
+
+/* The same, whole. */
+static void eager_req(struct duo *d, uint32_t mseq, uint64_t at, const uint8_t *data, uint32_t len)
+{
+	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.addr = at, .len = len, .key = 1}}};
+	struct uccl_env env = {.id = 5, .mseq = mseq, .len = len, .flags = UCCL_ENV_EAGER};
+
+	assert_int_equal(req(d, &r, &env, data, len), UCCL_DROP_COUNT);
+}
+
+/* All of what was granted for this request comes. */
+static void granted_data(struct duo *d, uint32_t mseq, const uint8_t *data, uint32_t len)
+{
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	const struct uccl_msg_rx *rx;
+
+	TAILQ_FOREACH (rx, &d->side[1].peer.rx.all, plink)
+		if (rx->mseq == mseq)
+			break;
+	assert_non_null(rx);
+	uccl_rec_set_bulk(rec, rx->id, mseq, 0);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, data, len), UCCL_DROP_COUNT);
+}
+
+/* Requests go on beside a short write that was granted, but for those that touch its memory. PROTOCOL R407 */
+DUO_TEST(granted__order, duo_open())
+{
+	const struct uccl_peer *p = &d->side[1].peer;
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	memset(mem, 0, 100000);
+	memset(src, 1, 20000);
+	memset(src + 20000, 2, 20000);
+	granted_req(d, 0, 0, 16000);
+	/* Behind and before its memory. */
+	eager_req(d, 1, 16000, src + 20000, 1000);
+	granted_req(d, 2, 40000, 16000);
+	assert_int_equal(d->side[1].events, 1);
+	assert_int_equal(mem[16000], 2);
+	assert_int_equal(p->serve.nshort_writes, 2);
+	assert_int_equal(p->serve.n, 0);
+	/* Its last byte; and what is behind that waits, too. */
+	eager_req(d, 3, 15999, src + 20000, 10);
+	eager_req(d, 4, 60000, src + 20000, 10);
+	granted_req(d, 5, 15000, 2000);
+	assert_int_equal(p->serve.blocked, UCCL_BLOCK_SHORT);
+	assert_int_equal(p->serve.n, 3);
+	assert_true(uccl_msg_waits(&d->side[1].m));
+	uccl_msg_retry(&d->side[1].m, d->now);
+	assert_int_equal(d->side[1].events, 1);
+	granted_data(d, 2, src, 16000);
+	assert_int_equal(d->side[1].events, 2);
+	granted_data(d, 0, src, 16000);
+	assert_int_equal(d->side[1].events, 5);
+	assert_int_equal(mem[15998], 1);
+	assert_int_equal(mem[15999], 2);
+	assert_int_equal(mem[60000], 2);
+	assert_int_equal(p->serve.n, 0);
+	assert_false(uccl_msg_waits(&d->side[1].m));
+	granted_data(d, 5, src, 2000);
+	assert_int_equal(mem[15999], 1);
+	assert_int_equal(d->side[1].events, 6);
+	assert_null(p->serve.short_writes);
+}
+
+/* A read sees what was written before it. Payload of a write that must wait is kept. PROTOCOL R71 R407 */
+DUO_TEST(granted__before_others, duo_open())
+{
+	struct uccl_req read = {.kind = UCCL_RMA_READ, .nseg = 1, .rx = 9, .seg = {{.len = 2000, .key = 1}}};
+	struct uccl_req write = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
+	struct uccl_env env = {.id = 5, .mseq = 1, .flags = UCCL_ENV_EAGER};
+	struct uccl_env long_env = {.id = 5, .mseq = 2, .len = 3000, .flags = UCCL_ENV_EAGER};
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	memset(mem, 0, 100000);
+	memset(src, 1, 20000);
+	memset(src + 20000, 2, 20000);
+	granted_req(d, 0, 1000, 10000);
+	assert_int_equal(req(d, &read, &env, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].region[0].reads, 0);
+	/* In several packets; its turn has not come. */
+	assert_int_equal(req(d, &write, &long_env, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 2, 0, 3000, src + 20000, 3000), UCCL_DROP_COUNT);
+	assert_int_equal(mem[1000], 0);
+	granted_data(d, 0, src, 10000);
+	assert_int_equal(d->side[1].region[0].reads, 1);
+	assert_int_equal(d->side[1].region[0].writes, 2);
+	assert_int_equal(mem[2999], 2);
+	assert_int_equal(mem[3000], 1);
+}
+
+/* The first request in order may not take its payload straight either. PROTOCOL R407 */
+DUO_TEST(granted__not_straight, duo_open())
+{
+	struct uccl_req write = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
+	struct uccl_env env = {.id = 5, .mseq = 1, .len = 3000, .flags = UCCL_ENV_EAGER};
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	memset(mem, 0, 100000);
+	memset(src, 1, 20000);
+	memset(src + 20000, 2, 20000);
+	granted_req(d, 0, 1000, 10000);
+	assert_int_equal(req(d, &write, &env, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 1, 0, 3000, src + 20000, 1500), UCCL_DROP_COUNT);
+	granted_data(d, 0, src, 10000);
+	assert_int_equal(duo_eager(d, 1, 1, 1500, 3000, src + 20000, 1500), UCCL_DROP_COUNT);
+	assert_int_equal(mem[0], 2);
+	assert_int_equal(mem[2999], 2);
+	assert_int_equal(mem[3000], 1);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+}
+
+/* No more of one peer than the most; the others wait in their order. PROTOCOL R407 */
+DUO_TEST(granted__most, duo_open())
+{
+	const struct uccl_peer *p = &d->side[1].peer;
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	memset(src, 1, 20000);
+	for (uint32_t i = 0; i <= UCCL_SHORT_WRITES_MAX; i++)
+		granted_req(d, i, i * 100, 100);
+	assert_int_equal(p->serve.nshort_writes, UCCL_SHORT_WRITES_MAX);
+	assert_int_equal(p->serve.n, 1);
+	granted_data(d, 7, src, 100);
+	assert_int_equal(p->serve.nshort_writes, UCCL_SHORT_WRITES_MAX);
+	assert_int_equal(p->serve.n, 0);
+	for (uint32_t i = 0; i <= UCCL_SHORT_WRITES_MAX; i++)
+		if (i != 7)
+			granted_data(d, i, src, 100);
+	assert_int_equal(d->side[1].events, UCCL_SHORT_WRITES_MAX + 1);
+	assert_null(p->serve.short_writes);
+}
+
+/* The region ends, or the initiator does: nothing waits for what was granted there. PROTOCOL R77 R407 */
+TEST(granted__ends)
+{
+	for (int fails = 0; fails < 2; fails++) {
+		struct duo *d = duo_open();
+		const struct uccl_peer *p = &d->side[1].peer;
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		granted_req(d, 0, 0, 16000);
+		eager_req(d, 1, 0, src, 10);
+		assert_int_equal(p->serve.n, 1);
+		if (fails) {
+			duo_fail(d, FI_ECONNABORTED);
+		} else {
+			duo_revoke(d, 1, 0);
+			duo_run(d, SECOND);
+			uccl_msg_retry(&d->side[1].m, d->now);
+			duo_run(d, SECOND);
+		}
+		assert_int_equal(p->serve.n, 0);
+		assert_null(p->serve.short_writes);
+		assert_int_equal(d->side[1].events, 0);
+		assert_false(uccl_msg_waits(&d->side[1].m));
+		duo_free(d);
+	}
 }
 
 /* Chunks of a write that come before its request must agree with it. PROTOCOL R29 R70 */
