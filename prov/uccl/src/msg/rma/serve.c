@@ -118,28 +118,37 @@ static void serve_revoked(struct msg_uses *u, const void *region)
 	msg_rx_release(rx);
 }
 
-/* Let payload go where it belongs. 0, or enum uccl_refusal. */
-static int serve_attach(struct uccl_msg_rx *rx)
+/* Is it a write that waits for CTS although it is short? PROTOCOL R407 */
+static bool serve_short(const struct uccl_msg_rx *rx)
+{
+	return rx->env.len <= UCCL_ORDER_MAX && !(rx->env.flags & UCCL_ENV_EAGER);
+}
+
+/* Let payload go where it belongs, there. 0, or enum uccl_refusal. */
+static int serve_attach_at(struct uccl_msg_rx *rx, const struct msg_place *at)
 {
 	struct uccl_serve *s = rx->serve;
-	struct msg_place at;
-	int refusal = msg_target_find(rx->peer, &s->req, &at);
 
-	if (refusal)
-		return refusal;
 	msg_replies_copy(rx->peer);
-	if (rx->env.len <= UCCL_ORDER_MAX && !(rx->env.flags & UCCL_ENV_EAGER) &&
-	    !msg_short_writes_add(rx->peer, &at, &s->short_write))
+	if (serve_short(rx) && !msg_short_writes_add(rx->peer, at, &s->short_write))
 		return UCCL_REFUSED_MEMORY;
-	memcpy(s->iov, at.iov, at.niov * sizeof(*at.iov));
-	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
-	s->nregions = at.nregions;
-	s->niov = at.niov;
-	msg_rx_to(rx, s->iov, s->niov, at.device, rx->env.len);
+	memcpy(s->iov, at->iov, at->niov * sizeof(*at->iov));
+	memcpy(s->regions, at->regions, at->nregions * sizeof(*at->regions));
+	s->nregions = at->nregions;
+	s->niov = at->niov;
+	msg_rx_to(rx, s->iov, s->niov, at->device, rx->env.len);
 	s->rx = rx;
 	s->uses.revoked = serve_revoked;
 	msg_uses_begin(rx->peer, &s->uses, &s->req, s->regions, s->nregions);
 	return UCCL_REFUSED_NOT;
+}
+
+static int serve_attach(struct uccl_msg_rx *rx)
+{
+	struct msg_place at;
+	int refusal = msg_target_find(rx->peer, &rx->serve->req, &at);
+
+	return refusal ? refusal : serve_attach_at(rx, &at);
 }
 
 static void serve_unqueue(struct uccl_msg_rx *rx)
@@ -150,10 +159,10 @@ static void serve_unqueue(struct uccl_msg_rx *rx)
 }
 
 /* A write that waits for CTS: its turn is when it is asked for. */
-static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
+static void serve_large(struct uccl_msg_rx *rx, int refusal, const struct msg_place *at, uint64_t now)
 {
-	int refusal = serve_attach(rx);
-
+	if (!refusal)
+		refusal = serve_attach_at(rx, at);
 	serve_unqueue(rx);
 	if (refusal) {
 		msg_rx_fin(rx, (uint32_t)refusal);
@@ -260,6 +269,34 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	return true;
 }
 
+/* The same of a write that waits for CTS. */
+static bool serve_first_large(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_serve *s = rx->serve;
+	struct msg_place at;
+	int refusal;
+
+	if (!serve_room(p, s->env.flags & UCCL_ENV_DATA)) {
+		*blocked = UCCL_BLOCK_ROOM;
+		return false;
+	}
+	if (s->placed) {
+		serve_unqueue(rx);
+		serve_finish(rx);
+		return true;
+	}
+	*blocked = UCCL_BLOCK_SHORT;
+	if (serve_short(rx) && !msg_short_writes_room(p))
+		return false;
+	refusal = msg_target_find(p, &s->req, &at);
+	if (!refusal && p->serve.nshort_writes && msg_short_writes_meets(p, &at))
+		return false;
+	*blocked = UCCL_BLOCK_NOT;
+	serve_large(rx, refusal, &at, now);
+	return true;
+}
+
 /* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
 static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64_t now)
 {
@@ -268,24 +305,12 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 	struct uccl_reply *r;
 	bool fetched;
 
+	if (!(rx->env.flags & UCCL_ENV_EAGER))
+		return serve_first_large(rx, blocked, now);
 	/* Its place may be what earlier ones are still to fill. */
-	if (!s->placed && !rx->place.iov && !s->refusal &&
-	    ((!(rx->env.flags & UCCL_ENV_EAGER) && !msg_short_writes_room(p)) || serve_meets(p, &s->req))) {
+	if (!rx->place.iov && !s->refusal && serve_meets(p, &s->req)) {
 		*blocked = UCCL_BLOCK_SHORT;
 		return false;
-	}
-	if (!(rx->env.flags & UCCL_ENV_EAGER)) {
-		if (!serve_room(p, s->env.flags & UCCL_ENV_DATA)) {
-			*blocked = UCCL_BLOCK_ROOM;
-			return false;
-		}
-		if (s->placed) {
-			serve_unqueue(rx);
-			serve_finish(rx);
-		} else {
-			serve_large(rx, now);
-		}
-		return true;
 	}
 	/* Its payload goes straight to its place, unless some has come already. */
 	if (rx->arrived.got < rx->arrived.eager && !rx->hold.buf && !rx->place.iov && !s->refusal) {
@@ -431,7 +456,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
 	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len &&
-		   !serve_meets(p, req);
+		   (!eager || !serve_meets(p, req));
 	/* If those before it end before its payload comes, it needs none, too. */
 	late = req->kind == UCCL_RMA_WRITE && !rx->hold.counted && !len;
 	if (straight)
