@@ -529,6 +529,7 @@ uccl_extra_dist = \
 	prov/uccl/test/fuzz/corpus/fuzz_wire/sealed \
 	prov/uccl/test/golden/alltoall.txt \
 	prov/uccl/test/golden/background.txt \
+	prov/uccl/test/golden/both.txt \
 	prov/uccl/test/golden/cut.txt \
 	prov/uccl/test/golden/incast-45.txt \
 	prov/uccl/test/golden/incast.txt \

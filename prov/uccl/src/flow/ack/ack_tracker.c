@@ -145,6 +145,6 @@ void uccl_ack_tracker_tell(struct uccl_ack_tracker *o, struct uccl_ack *ack, uin
 	o->ndirty = kept;
 	o->slots = 0;
 	o->sent_ns = now;
-	o->now = o->answer = false;
+	o->now = o->passed = o->answer = false;
 	o->at = UCCL_NEVER;
 }

@@ -36,6 +36,7 @@ struct uccl_ack_tracker {
 	uint32_t dups;		/* chunks that came more than once */
 	uint32_t slots;		/* taken by packets of chunks since the last block */
 	bool now;		/* a block is due at once, */
+	bool passed;		/* and payload left before it that had no room for it, */
 	bool answer;		/* and answers a PROBE */
 	uint64_t at;		/* delayed acknowledgement */
 	uint64_t sent_ns;	/* when the last block left */
@@ -124,6 +125,18 @@ static inline uint32_t uccl_ack_tracker_entries(const struct uccl_ack_tracker *o
 static inline void uccl_ack_tracker_at_once(struct uccl_ack_tracker *o)
 {
 	o->now = true;
+}
+
+/* A packet left without a block. */
+static inline void uccl_ack_tracker_pass(struct uccl_ack_tracker *o)
+{
+	o->passed = o->now;
+}
+
+/* Is a block due that waits no longer for a packet with room? PROTOCOL R398 */
+static inline bool uccl_ack_tracker_overdue(const struct uccl_ack_tracker *o)
+{
+	return o->now && o->passed;
 }
 
 /* Is there something that a packet which leaves anyway should tell? */

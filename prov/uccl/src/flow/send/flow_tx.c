@@ -59,6 +59,9 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return flow_tx_control(f, tx, end, 0, NULL, uccl_paths_control(&f->paths), true, now);
 	if (f->close.seen)
 		return 0;
+	/* Who always has full packets to send would never tell the peer what came. PROTOCOL R398 */
+	if (uccl_ack_tracker_overdue(&f->rx.ack_tracker))
+		return flow_tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, flow_tx_control_path(f), true, now);
 	if (f->limits.last_ns && flow_more(f))
 		uccl_peer_limits_more(&f->limits, now);
 	if (uccl_sent_waits(&f->sent) && !rests && tx_lost(f, tx, now))

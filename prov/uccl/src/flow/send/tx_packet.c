@@ -55,6 +55,8 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	if (room && (block == FLOW_BLOCK_ALWAYS || uccl_ack_tracker_due(&f->rx.ack_tracker)))
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
+	if (!room || !tx->tail_len)
+		uccl_ack_tracker_pass(&f->rx.ack_tracker);
 	if (room && h->type >= UCCL_PKT_CHUNK)
 		uccl_reverse_gap_left(&f->rx.reverse_gap, now);
 	/* PROTOCOL R178 R246 */

@@ -41,6 +41,28 @@ TEST_IN(flow_tx__order, NULL, end)
 	assert_int_equal(p.wire[2]->h.rtype, PAIR_BULK);
 }
 
+/* Behind full packets there is no room for a block: one may pass it. PROTOCOL R398 */
+TEST_IN(flow_tx__full_packets_pass_a_block_once, NULL, end)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.mtu = UCCL_HDR_LEN + c.chunk_bytes;
+	start(c);
+	pair_bulk(&p, 0, 8 * p.side[0].f.chunk_bytes);
+	p.side[0].f.rx.ack_tracker.now = true;
+	assert_int_equal(pair_pump_one(&p, 0), 9);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(p.wire[i]->h.type, i == 1 ? UCCL_PKT_ACK : UCCL_PKT_CHUNK);
+	pair_fini(&p);
+	/* Of what has room each carries it. */
+	start(pair_packets());
+	for (int i = 0; i < 3; i++)
+		pair_record(&p, 0, 10);
+	p.side[0].f.rx.ack_tracker.now = true;
+	assert_int_equal(pair_pump_one(&p, 0), 3);
+	assert_true(p.wire[0]->h.tail_len > 0);
+}
+
 /* The peer has closed: it does not listen any more. */
 TEST_IN(flow_tx__silent_after_close, NULL, end)
 {
