@@ -50,12 +50,18 @@ static const char *fault; /* what happens to what the sender sends; NULL: nothin
 /* The payload of long packets is not read, and not copied. */
 static uint32_t packet_copy(uint8_t *p, const struct uccl_tx *t)
 {
+	uint32_t len = uccl_tx_len(t);
+
+	for (uint32_t i = 0; t->row && i <= t->row; i++)
+		uccl_tx_row_hdr(p + i * len, t->hdr, i);
+	if (t->row)
+		return (t->row + 1u) * len;
 	memcpy(p, t->hdr, t->hdr_len);
 	if (t->payload_len && t->payload_len < MTU / 2)
 		memcpy(p + t->hdr_len, t->payload, t->payload_len);
 	if (t->tail_len)
 		memcpy(p + t->hdr_len + t->payload_len, t->tail, t->tail_len);
-	return uccl_tx_len(t);
+	return len;
 }
 
 static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
@@ -64,17 +70,17 @@ static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	int i = 0;
 
 	while (i < n && to->head - to->tail < RING) {
-		uint32_t at = to->head++ % RING, len = 0;
-		int end = i + uccl_train_len(&v[i], n - i, UCCL_TRAIN_BYTES);
+		uint32_t at = to->head++ % RING, len = 0, packets;
+		int end = i + uccl_train_rows(&v[i], n - i, UCCL_SEGMENT_COUNT, UCCL_TRAIN_BYTES, &packets);
 
-		to->each[at] = end - i > 1 ? uccl_tx_len(&v[i]) : 0;
+		to->each[at] = packets > 1 ? uccl_tx_len(&v[i]) : 0;
+		w->sent += packets;
 		for (; i < end; i++)
 			len += packet_copy(to->train[at] + len, &v[i]);
 		to->len[at] = len;
 		w->trains++;
 	}
 	w->calls += i > 0;
-	w->sent += (uint64_t)i;
 	return i;
 }
 
@@ -122,7 +128,8 @@ static void wire_close(struct uccl_nic *nic)
 }
 
 static const struct uccl_nic_ops wire_ops = {
-	.name = "wire", .tx = wire_tx, .rx = wire_rx, .slots = wire_slots, .addr = wire_addr, .close = wire_close,
+	.name = "wire", .tx_rows = true, .tx = wire_tx, .rx = wire_rx,
+	.slots = wire_slots, .addr = wire_addr, .close = wire_close,
 };
 
 static struct uccl_nic *wire_open(int side)

@@ -175,6 +175,8 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
  * many; the last one of a train, at least, is left to uccl_flow_tx.
  */
 int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n);
+/* The same for NICs that make packets themselves (ops.tx_rows): those that follow become a row of `tx`. */
+int uccl_flow_tx_row(struct uccl_flow *f, struct uccl_tx *tx);
 /* The NIC no longer reads the payload of tx->cookie (with cfg.tx_sync for writes only, if cfg.write.async). */
 void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
 /* No earlier direct write on this path can land any more. */

@@ -43,6 +43,24 @@ int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes)
 	return (int)uccl_min(k, uccl_max(bytes / size, 1));
 }
 
+int uccl_train_rows(const struct uccl_tx *v, int n, uint32_t most, uint32_t bytes, uint32_t *packets)
+{
+	uint32_t size = uccl_tx_len(&v[0]), len = size;
+	int k;
+
+	*packets = v[0].row + 1u;
+	if (!bytes || !size || size > UCCL_TRAIN_PACKET || !may_join(&v[0]))
+		return 1;
+	for (k = 1; k < n && len == size; k++) {
+		len = uccl_tx_len(&v[k]);
+		if (!len || len > size || (len < size && v[k].row) || *packets + v[k].row + 1u > most ||
+		    (*packets + v[k].row) * size + len > bytes || !may_join(&v[k]) || !goes_alike(&v[0], &v[k]))
+			return k;
+		*packets += v[k].row + 1u;
+	}
+	return k;
+}
+
 bool uccl_train_hit(struct uccl_train_walk *w, const struct uccl_tx *v, int n, int i, uint32_t bytes,
 		    enum uccl_train_fault fault)
 {

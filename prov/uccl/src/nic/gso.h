@@ -28,6 +28,11 @@ enum uccl_train_fault {
  * `bytes`: most bytes of a train; 0: no trains.
  */
 int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes);
+/*
+ * The same where v may have rows, of which each stays whole: so many things of v form a train, `*packets` packets. But
+ * for a row that is longer by itself these are `most` at most, and have `bytes` at most.
+ */
+int uccl_train_rows(const struct uccl_tx *v, int n, uint32_t most, uint32_t bytes, uint32_t *packets);
 /* State of uccl_train_hit() in a batch. All zero at first. */
 struct uccl_train_walk {
 	int first, end; /* the current train is v[first..end) */

@@ -123,9 +123,11 @@ struct uccl_nic;
 
 struct uccl_nic_ops {
 	const char *name;
+	bool tx_rows; /* tx() makes the packets of a row (uccl_tx.row) */
 	/*
 	 * Send v[0..n). Returns how many the NIC took: the first k; they may still be lost. May reorder v. 0: the queue
-	 * is full, try again after rx(). -FI_EFAULT: the payload of v[0] is not readable; v[0] never leaves.
+	 * is full, try again after rx(). -FI_EFAULT: the payload of v[0] is not readable; v[0] never leaves. Of a row
+	 * that was not taken some packets may have left: v says which are left.
 	 */
 	int (*tx)(struct uccl_nic *nic, struct uccl_tx *v, int n);
 	/* Collect up to n events; returns their number. Never blocks. places[i], i < nplaces: placement for v[i]. */

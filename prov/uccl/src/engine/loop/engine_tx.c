@@ -58,12 +58,19 @@ enum tx_end { TX_FULL, TX_NOTHING, TX_OTHERS };
 /* What follows the packet that was added last in its train. Returns how many packets. */
 static int32_t tx_follow(struct uccl_engine *e, struct conn *c)
 {
+	struct uccl_tx *tx;
 	int n;
 
 	/* A seal is of each. */
 	if (!c->peer.flow.sent.out.left || c->opened.seal || !e->out.n)
 		return 0;
-	n = uccl_flow_tx_follow(&c->peer.flow, &e->out.v[e->out.n - 1], TX_BATCH - e->out.n);
+	tx = &e->out.v[e->out.n - 1];
+	if (e->nic->ops->tx_rows) {
+		n = uccl_flow_tx_row(&c->peer.flow, tx);
+		engine_out_row(&e->out, n);
+		return n;
+	}
+	n = uccl_flow_tx_follow(&c->peer.flow, tx, TX_BATCH - e->out.n);
 	engine_out_filled(&e->out, n);
 	return n;
 }

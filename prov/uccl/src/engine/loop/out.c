@@ -33,7 +33,7 @@ bool engine_tx_flush(struct uccl_engine *e)
 		/* Any other error is a loss: what was in flight will be sent again. */
 		e->out.head += k > 0 ? k : 1;
 	}
-	e->out.head = e->out.n = 0;
+	e->out.head = e->out.n = e->out.rows = 0;
 	return true;
 }
 
@@ -92,7 +92,7 @@ bool engine_tx_add(struct uccl_engine *e)
 {
 	struct uccl_tx *tx = &e->out.v[e->out.n];
 
-	if (e->out.n - e->out.head < TX_BREAK || tx->burst != UCCL_BURST_FIRST) {
+	if (e->out.n - e->out.head + e->out.rows < TX_BREAK || tx->burst != UCCL_BURST_FIRST) {
 		e->out.n++;
 		return true;
 	}

@@ -17,6 +17,7 @@ struct engine_out {
 	struct uccl_stall_clock nic_stall; /* UCCL_STALL_NIC: the NIC takes no more */
 	TAILQ_HEAD(, uccl_flow) ready;
 	int head, n;			/* in v: what the NIC has not taken yet */
+	int rows;			/* packets in rows of v (uccl_tx.row), beside the first of each */
 	uint64_t backlog;		/* the NIC's, as it told last; 0: it does not */
 	struct uccl_tx v[TX_BATCH];
 };
@@ -44,6 +45,12 @@ static inline void engine_out_full(struct engine_out *o, bool full, uint64_t awa
 static inline void engine_out_filled(struct engine_out *o, int n)
 {
 	o->n += n;
+}
+
+/* So many packets follow the last one as a row. */
+static inline void engine_out_row(struct engine_out *o, int n)
+{
+	o->rows += n;
 }
 
 /* The flow has no turn any more. */

@@ -43,7 +43,7 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	bool room;
 
 	tx->kind = UCCL_TX_PACKET;
-	tx->hello = false;
+	tx->row = 0;
 	tx->queue = 0;
 	tx->burst = uccl_burst_take_fresh(&f->paths.burst) ? UCCL_BURST_FIRST : UCCL_BURST_NONE;
 	tx->path = path;

@@ -69,22 +69,20 @@ int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 }
 
 /* Of a packet nothing else differs from the one before it in its train. */
-static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, uint32_t each, uint8_t index, uint32_t pseq)
+static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, uint32_t each)
 {
 	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
 	tx->burst = UCCL_BURST_FOLLOWS;
 	tx->payload = (const uint8_t *)before->payload + each;
-	uccl_segment_other(tx->hdr, index, pseq);
+	uccl_tx_row_count(tx->hdr, before->hdr, 1);
 }
 
-int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
+/* So many packets, `most` at most, follow the one that left last and are like it: they leave. `each`: their payload. */
+static int tx_followers(struct uccl_flow *f, uint32_t most, uint32_t *each)
 {
 	const struct uccl_sent_run *r = &f->sent.out;
 	const struct uccl_sent *e;
-	struct uccl_path *p;
-	uint32_t each, pseq;
-	uint8_t index;
-	int i;
+	uint32_t n;
 
 	/* Those that are sent again are seldom, and so is a trace, which names each. */
 	if (!r->left || r->flags || f->close.seen || f->cfg.trace)
@@ -92,18 +90,38 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	e = uccl_sent_at(&f->sent, r->csn);
 	if (e->cut.subs.count)
 		return 0;
-	p = &f->paths.list[e->path];
-	each = e->cut.segments.each;
+	*each = e->cut.segments.each;
 	/* What leaves first leaves whole: these are all from here to the end, and the last is not among them. */
-	index = uccl_sent_run_at(&f->sent);
-	n = (int)uccl_min(n, e->cut.segments.count - 1 - index);
-	pseq = uccl_path_sent(p, (uint32_t)n, each);
+	n = (uint32_t)uccl_min(most, e->cut.segments.count - 1u - uccl_sent_run_at(&f->sent));
+	uccl_path_sent(&f->paths.list[e->path], n, *each);
+	uccl_sent_run_skip(&f->sent, (uint8_t)n);
+	f->cfg.stats->tx_packets += n;
+	return (int)n;
+}
+
+int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
+{
+	uint32_t each;
+	int i;
+
+	n = tx_followers(f, (uint32_t)n, &each);
 	for (i = 0; i < n; i++, tx++) {
-		tx_follow(tx + 1, tx, each, (uint8_t)(index + i), pseq + (uint32_t)i);
+		tx_follow(tx + 1, tx, each);
 		flow_tx_prefetch(f, tx[1].payload, each);
 	}
-	uccl_sent_run_skip(&f->sent, (uint8_t)n);
-	f->cfg.stats->tx_packets += (uint64_t)n;
+	return n;
+}
+
+int uccl_flow_tx_row(struct uccl_flow *f, struct uccl_tx *tx)
+{
+	uint32_t each;
+	int n = tx_followers(f, UINT16_MAX, &each);
+
+	if (!n)
+		return 0;
+	tx->row = (uint16_t)n;
+	if (f->cfg.tx_sync && each <= UCCL_TX_PREFETCH_MAX)
+		uccl_prefetch_read(uccl_tx_row_payload(tx, 1), (uint32_t)n * each);
 	return n;
 }
 

@@ -239,7 +239,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	(void)now;
 	tx->kind = UCCL_TX_PACKET;
 	tx->control = UCCL_TX_CONTROL;
-	tx->hello = false;
+	tx->row = 0;
 	tx->burst = UCCL_BURST_NONE;
 	tx->single = false;
 	tx->ect = false;
@@ -260,7 +260,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->cookie = UCCL_NEVER;
 	if (c->tx_due && c->state == UCCL_CONN_HELLO) {
 		c->tx_due = false;
-		tx->hello = true;
+		tx->control = UCCL_TX_HELLO;
 		h.type = UCCL_PKT_HELLO;
 		h.flags = l->two_way && !tx->label ? UCCL_FLAG_OWN_PORT : 0;
 		uccl_put64(rec, c->nonce);

@@ -8,8 +8,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
+#include "base/le.h"
 #include "flow/path/path.h"
 #include "flow/wire/nic_addr.h"
 
@@ -18,6 +20,9 @@
 
 /* Bytes of the fixed header of every packet on an established flow (docs/protocol/packets.md). */
 #define UCCL_HDR_LEN 64
+/* Of it, what a NIC writes if it makes packets of a row (uccl_tx.row): the packet's number on its path, the segment. */
+#define UCCL_HDR_PSEQ 20
+#define UCCL_HDR_SEGMENT 56
 /* Most bytes of the acknowledgement block that may follow the payload. */
 #define UCCL_TAIL_MAX 640
 /* Bytes of the seal that may follow that (flow/wire/seal.h). */
@@ -46,6 +51,7 @@ enum uccl_tx_control {
 	UCCL_TX_PAYLOAD, /* of the application, or what belongs to it */
 	UCCL_TX_CONTROL, /* no payload: may use a class of its own */
 	UCCL_TX_BEHIND,	 /* no payload, but it must not overtake any: uses the class of payload */
+	UCCL_TX_HELLO,	 /* control that asks who is at a place where nobody has answered yet */
 };
 
 /* One thing to send. The NIC copies hdr and tail before it returns from tx(). */
@@ -54,7 +60,6 @@ struct uccl_tx {
 	uint8_t control;	/* enum uccl_tx_control */
 	uint8_t burst;		/* enum uccl_tx_burst */
 	bool answer;		/* to an unauthenticated peer: an ICMP error must not disturb packets to peers */
-	bool hello;		/* asks who is at a place where nobody has answered yet */
 	bool single;		/* never to be made part of a train (see nic/gso.h) */
 	bool ours;		/* a NIC that copies payload may do so itself: it can be read for certain */
 	bool ect;		/* the network may mark it instead of throwing it away (caps.marks) */
@@ -62,6 +67,7 @@ struct uccl_tx {
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
 	uint16_t hdr_len;
 	uint16_t tail_len;
+	uint16_t row;		/* so many packets like this one follow it (ops.tx_rows): see uccl_tx_row_hdr() */
 	uint32_t payload_len;
 	const void *payload;	/* stays valid until UCCL_RX_SENT, or until tx() returns (caps.tx_sync, write_async) */
 	const struct iovec *buffer; /* WRITE: of the application, payload is a part of it; valid during tx() */
@@ -80,7 +86,37 @@ struct uccl_tx {
 /* May it use the class of control packets? PROTOCOL R400 */
 static inline bool uccl_tx_control_class(const struct uccl_tx *t)
 {
-	return t->control == UCCL_TX_CONTROL;
+	return t->control == UCCL_TX_CONTROL || t->control == UCCL_TX_HELLO;
+}
+
+/*
+ * Headers of a row differ in two numbers that count up, the payload of each packet lies behind that of the one before
+ * it, and nothing else differs. Turn the header of the first packet into that of packet i.
+ */
+static inline void uccl_tx_row_count(uint8_t hdr[UCCL_HDR_LEN], const uint8_t first[UCCL_HDR_LEN], uint32_t i)
+{
+	uccl_put32(hdr + UCCL_HDR_PSEQ, uccl_get32(first + UCCL_HDR_PSEQ) + i);
+	hdr[UCCL_HDR_SEGMENT] = (uint8_t)(first[UCCL_HDR_SEGMENT] + i);
+}
+
+/* It is copied from where it lies: a copy of parts that were just written would wait for them. */
+static inline void uccl_tx_row_hdr(uint8_t *restrict hdr, const uint8_t *restrict first, uint32_t i)
+{
+	memcpy(hdr, first, UCCL_HDR_LEN);
+	uccl_tx_row_count(hdr, first, i);
+}
+
+static inline const uint8_t *uccl_tx_row_payload(const struct uccl_tx *t, uint32_t i)
+{
+	return (const uint8_t *)t->payload + (size_t)i * t->payload_len;
+}
+
+/* The first i packets of a row have left: the others are one. */
+static inline void uccl_tx_row_skip(struct uccl_tx *t, uint32_t i)
+{
+	uccl_tx_row_count(t->hdr, t->hdr, i);
+	t->payload = uccl_tx_row_payload(t, i);
+	t->row = (uint16_t)(t->row - i);
 }
 
 enum uccl_rx_kind {

@@ -231,12 +231,6 @@ static inline uint32_t uccl_segment_rec_at(uint8_t sub)
 
 /* `rec` is that of the chunk. */
 void uccl_segment_encode(uint8_t out[UCCL_REC_LEN], const uint8_t rec[UCCL_REC_LEN], const struct uccl_segment *s);
-/* Turn the header of a segment into that of segment `index` of the same chunk and length. */
-static inline void uccl_segment_other(uint8_t hdr[UCCL_HDR_LEN], uint8_t index, uint32_t pseq)
-{
-	uccl_put32(hdr + 20, pseq);
-	hdr[32 + 24] = index;
-}
 /* Which one is it, and in how many sub-segments does it leave? Not checked. */
 static inline uint8_t uccl_segment_index(const uint8_t rec[UCCL_REC_LEN])
 {

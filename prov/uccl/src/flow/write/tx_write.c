@@ -77,7 +77,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->single = false;
 	tx->path = e->path;
 	tx->label = f->paths.list[e->path].label;
-	tx->hdr_len = tx->tail_len = 0;
+	tx->hdr_len = tx->tail_len = tx->row = 0;
 	tx->payload = payload;
 	tx->payload_len = len;
 	tx->buffer = uccl_item_buffer(item, &pos);

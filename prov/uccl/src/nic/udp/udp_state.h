@@ -79,14 +79,22 @@ struct uccl_nic_peer {
 	struct uccl_udp_live_peer *live; /* NULL: not watched */
 };
 
+/* A packet of those to send: packet `of` of the row v[at]. */
+struct udp_tx_place {
+	int at;
+	uint32_t of;
+};
+
 /* Scratch space for sending a batch. */
 struct udp_tx_batch {
 	struct mmsghdr msg[UDP_TX_BATCH];
 	struct iovec iov[3 * UDP_TX_BATCH];
 	struct sockaddr_storage name[UDP_TX_BATCH];
 	_Alignas(size_t) uint8_t control[UDP_TX_BATCH][UDP_TX_CONTROL];
-	uint8_t flat[UDP_TX_FLAT];   /* short trains, copied */
-	int first[UDP_TX_BATCH + 1]; /* message m has the packets first[m] to first[m + 1] - 1 */
+	uint8_t hdr[UDP_TX_BATCH][UCCL_HDR_LEN];     /* of packets of rows */
+	uint8_t flat[UDP_TX_FLAT];		     /* short trains, copied */
+	struct udp_tx_place first[UDP_TX_BATCH + 1]; /* message m has the packets from here to before first[m + 1] */
+	uint32_t packets[UDP_TX_BATCH];		     /* of a message */
 };
 
 /* Sending. Owner: udp_tx.c */

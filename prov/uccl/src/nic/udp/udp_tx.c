@@ -25,60 +25,49 @@ static bool same_place(const struct uccl_tx *a, const struct uccl_tx *b)
 	return a->to == b->to || uccl_ifaddr_equal(a->to, b->to);
 }
 
-static int packet_gather(struct iovec *iov, struct uccl_tx *t)
+static struct iovec *packet_gather(struct iovec *at, struct uccl_tx *t)
 {
-	int n = 0;
-
 	if (t->hdr_len)
-		iov[n++] = (struct iovec){.iov_base = t->hdr, .iov_len = t->hdr_len};
+		*at++ = (struct iovec){.iov_base = t->hdr, .iov_len = t->hdr_len};
 	if (t->payload_len)
-		iov[n++] = (struct iovec){.iov_base = (void *)t->payload, .iov_len = t->payload_len};
+		*at++ = (struct iovec){.iov_base = (void *)t->payload, .iov_len = t->payload_len};
 	if (t->tail_len)
-		iov[n++] = (struct iovec){.iov_base = t->tail, .iov_len = t->tail_len};
-	return n;
+		*at++ = (struct iovec){.iov_base = t->tail, .iov_len = t->tail_len};
+	return at;
 }
 
-/* The parts of n packets that leave together. Those that follow another one differ from it in place only. */
-static int train_gather(struct iovec *iov, struct uccl_tx *v, int n)
+/* The parts of n packets of a row, from packet `from` on. Their headers go to hdr. */
+static struct iovec *row_gather(struct iovec *at, uint8_t (*hdr)[UCCL_HDR_LEN], const struct uccl_tx *t, uint32_t from,
+				uint32_t n)
 {
-	const struct uccl_tx *end = v + n;
-	uint32_t payload_len = v->payload_len;
-	struct iovec *at = iov + packet_gather(iov, v);
+	const uint8_t *payload = uccl_tx_row_payload(t, from);
+	uint32_t len = t->payload_len;
 
-	for (v++; v < end; v++)
-		if (v->burst == UCCL_BURST_FOLLOWS && v->payload_len == payload_len && !v->tail_len) {
-			at[0] = (struct iovec){.iov_base = v->hdr, .iov_len = v->hdr_len};
-			at[1] = (struct iovec){.iov_base = (void *)v->payload, .iov_len = payload_len};
-			at += 2;
-		} else {
-			at += packet_gather(at, v);
-		}
-	return (int)(at - iov);
+	for (uint32_t end = from + n; from < end; from++, hdr++, payload += len) {
+		uccl_tx_row_hdr(*hdr, t->hdr, from);
+		*at++ = (struct iovec){.iov_base = *hdr, .iov_len = UCCL_HDR_LEN};
+		*at++ = (struct iovec){.iov_base = (void *)payload, .iov_len = len};
+	}
+	return at;
 }
 
 /*
- * A short train of payload that we may read as one piece, at `flat`, which has `room` bytes. A copy within the cache
- * costs less than what the kernel takes for two pieces a packet. Returns its bytes; 0: it stays where it is.
+ * A short train of payload that we may read becomes one piece, at `flat`, which has `room` bytes. A copy within the
+ * cache costs less than what the kernel takes for two pieces a packet. Returns its bytes; 0: it stays where it is.
  */
-static uint32_t train_flatten(uint8_t *flat, uint32_t room, const struct uccl_tx *v, int n)
+static uint32_t train_flatten(uint8_t *flat, uint32_t room, const struct iovec *iov, const struct iovec *end)
 {
-	uint8_t *p = flat;
+	uint32_t len = 0;
 
-	if ((uint32_t)n * uccl_tx_len(v) > room)
+	for (const struct iovec *v = iov; v < end; v++)
+		len += (uint32_t)v->iov_len;
+	if (len > room)
 		return 0;
-	for (int i = 0; i < n; i++)
-		if (!v[i].ours)
-			return 0;
-	for (int i = 0; i < n; i++) {
-		memcpy(p, v[i].hdr, v[i].hdr_len);
-		p += v[i].hdr_len;
-		if (v[i].payload_len)
-			memcpy(p, v[i].payload, v[i].payload_len);
-		p += v[i].payload_len;
-		memcpy(p, v[i].tail, v[i].tail_len);
-		p += v[i].tail_len;
+	for (const struct iovec *v = iov; v < end; v++) {
+		memcpy(flat, v->iov_base, v->iov_len);
+		flat += v->iov_len;
 	}
-	return (uint32_t)(p - flat);
+	return len;
 }
 
 /* Add a control message to those of h, which lie in `control`. */
@@ -110,52 +99,116 @@ static void tos_add(struct msghdr *h, uint8_t *control, const struct uccl_nic_ad
 		control_add(h, control, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 }
 
+/*
+ * The next message, from `from` on, of at most `room` packets: where the one behind it begins, and its packets. A row
+ * that is longer than a train may be is cut.
+ */
+static struct udp_tx_place message_end(const struct udp *u, const struct uccl_tx *v, int n, struct udp_tx_place from,
+				       uint32_t room, uint32_t *packets)
+{
+	const struct uccl_tx *t = &v[from.at];
+	uint32_t bytes = u->tx.gso && !t->single ? UCCL_TRAIN_BYTES : 0, most;
+
+	most = bytes ? (uint32_t)uccl_clamp(bytes / uccl_max(uccl_tx_len(t), 1), 1, room) : 1;
+	*packets = t->row + 1u - from.of;
+	if (*packets > most) {
+		*packets = most;
+		return (struct udp_tx_place){from.at, from.of + most};
+	}
+	if (from.of)
+		return (struct udp_tx_place){from.at + 1, 0};
+	return (struct udp_tx_place){from.at + uccl_train_rows(t, n - from.at, room, bytes, packets), 0};
+}
+
+/* The parts of a message of so many packets. Those of packets of rows need headers, which are at *hdr. */
+static struct iovec *message_gather(struct iovec *at, uint8_t (**hdr)[UCCL_HDR_LEN], struct uccl_tx *v,
+				    struct udp_tx_place from, uint32_t packets)
+{
+	for (; packets; from = (struct udp_tx_place){from.at + 1, 0}) {
+		struct uccl_tx *t = &v[from.at];
+		uint32_t n = (uint32_t)uccl_min(packets, t->row + 1u - from.of);
+
+		if (t->row) {
+			at = row_gather(at, *hdr, t, from.of, n);
+			*hdr += n;
+		} else {
+			at = packet_gather(at, t);
+		}
+		packets -= n;
+	}
+	return at;
+}
+
+static bool all_ours(const struct uccl_tx *v, struct udp_tx_place from, struct udp_tx_place end)
+{
+	for (int i = from.at; i < end.at + (end.of > 0); i++)
+		if (!v[i].ours)
+			return false;
+	return true;
+}
+
 /* Make messages of the first packets of v that share a label. Returns how many messages. */
 static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 {
 	struct udp_tx_batch *b = u->tx.batch;
 	struct sockaddr_storage *name = NULL;
+	struct udp_tx_place at = {0, 0}, end;
+	uint8_t (*hdr)[UCCL_HDR_LEN] = b->hdr;
+	struct iovec *iov = b->iov, *iov_end;
 	socklen_t name_len = 0;
-	int i = 0, m = 0, niov = 0;
-	uint32_t used = 0, flat;
+	uint32_t used = 0, flat, packets, room = UDP_TX_BATCH;
+	int m = 0;
 	uint8_t tos;
 
 	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)) <= UDP_TX_CONTROL, "control room");
-	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label && v[i].answer == v[0].answer) {
+	for (; at.at < n && room; at = end, room -= packets) {
+		struct uccl_tx *t = &v[at.at];
 		struct msghdr *h = &b->msg[m].msg_hdr;
-		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i;
-		int end = i + uccl_train_len(&v[i], left, u->tx.gso ? UCCL_TRAIN_BYTES : 0);
 
-		if (!m || !same_place(&v[i - 1], &v[i])) {
+		/* A row waits for the next batch if it does not fit in this one. */
+		if (t->label != v[0].label || t->answer != v[0].answer || (m && !at.of && t->row >= room))
+			break;
+		end = message_end(u, v, n, at, room, &packets);
+		if (!m || (!at.of && !same_place(t - 1, t))) {
 			name = &b->name[m];
-			name_len = uccl_ifaddr_to_sock(name, v[i].to, u->family);
+			name_len = uccl_ifaddr_to_sock(name, t->to, u->family);
 		}
 		h->msg_name = name_len ? name : NULL;
 		h->msg_namelen = name_len;
-		h->msg_iov = &b->iov[niov];
+		h->msg_iov = iov;
 		h->msg_control = NULL;
 		h->msg_controllen = 0;
 		h->msg_flags = 0;
+		iov_end = message_gather(iov, &hdr, v, at, packets);
 		flat = 0;
-		if (end - i > 1) {
-			segment_add(h, b->control[m], uccl_tx_len(&v[i]));
-			flat = train_flatten(b->flat + used, UDP_TX_FLAT - used, &v[i], end - i);
+		if (packets > 1) {
+			segment_add(h, b->control[m], uccl_tx_len(t));
+			if (all_ours(v, at, end))
+				flat = train_flatten(b->flat + used, UDP_TX_FLAT - used, iov, iov_end);
 		}
-		tos = uccl_udp_tos(u, &v[i]);
+		tos = uccl_udp_tos(u, t);
 		if (tos != u->tos)
-			tos_add(h, b->control[m], v[i].to, tos);
-		b->first[m++] = i;
+			tos_add(h, b->control[m], t->to, tos);
 		if (flat) {
-			b->iov[niov++] = (struct iovec){.iov_base = b->flat + used, .iov_len = flat};
+			*iov = (struct iovec){.iov_base = b->flat + used, .iov_len = flat};
+			iov_end = iov + 1;
 			used += flat;
-		} else {
-			niov += train_gather(&b->iov[niov], &v[i], end - i);
 		}
-		i = end;
-		h->msg_iovlen = (size_t)(&b->iov[niov] - h->msg_iov);
+		h->msg_iovlen = (size_t)(iov_end - iov);
+		iov = iov_end;
+		b->packets[m] = packets;
+		b->first[m++] = at;
 	}
-	b->first[m] = i;
+	b->first[m] = at;
 	return m;
+}
+
+/* Everything before message m has left. Returns how many of v that are. */
+static int batch_left(const struct udp_tx_batch *b, struct uccl_tx *v, int m)
+{
+	if (b->first[m].of)
+		uccl_tx_row_skip(&v[b->first[m].at], b->first[m].of);
+	return b->first[m].at;
 }
 
 /*
@@ -256,7 +309,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 	int m = 0, tries = 0, count = batch_build(u, v, n), sent, error;
 
 	while (m < count) {
-		uint32_t len = uccl_tx_len(&v[b->first[m]]);
+		uint32_t len = uccl_tx_len(&v[b->first[m].at]);
 
 		if (!b->msg[m].msg_hdr.msg_name) {
 			lost_log(u, EAFNOSUPPORT); /* an address that our sockets cannot name */
@@ -275,7 +328,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			continue;
 		}
 		error = errno;
-		switch (error_judge(u, s, b->first[m + 1] - b->first[m] > 1, len, error, tries++)) {
+		switch (error_judge(u, s, b->packets[m] > 1, len, error, tries++)) {
 		case TX_AGAIN:
 			break;
 		case TX_LOST:
@@ -288,15 +341,15 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			break;
 		case TX_FULL:
 			*stop = 1;
-			return b->first[m];
+			return batch_left(b, v, m);
 		case TX_BAD:
 			*stop = -FI_EFAULT;
-			return b->first[m];
+			return batch_left(b, v, m);
 		case TX_REBUILD:
-			return b->first[m];
+			return batch_left(b, v, m);
 		}
 	}
-	return b->first[count];
+	return batch_left(b, v, count);
 }
 
 int uccl_udp_tx_open(struct udp *u)

@@ -354,7 +354,7 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	wr->wr.ud.remote_qkey = ud_qkey(t->to);
 	if (uccl_verbs_sq_add(q, &u->tx.slab, wr, sent, q->unsignalled + 1 >= u->tx.signal_every || is_control(u, q)))
 		u->tx.chain[u->tx.nchains++] = q;
-	if (t->hello)
+	if (t->control == UCCL_TX_HELLO)
 		uccl_ud_hello(u, t);
 	return 1;
 }

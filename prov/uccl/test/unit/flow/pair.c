@@ -450,15 +450,15 @@ int pair_pump_one(struct pair *p, int from)
 
 	while (uccl_pacer_next(&p->side[from].pacer, p->now))
 		uccl_credit_due(&f->credit);
-	/* HELLO was in this place before. */
+	/* HELLO, or a row, was in this place before. */
 	memset(&tx, 0, sizeof(tx));
-	for (; tx.hello = true, uccl_flow_tx(f, &tx, p->now); n++) {
+	for (; tx.control = UCCL_TX_HELLO, tx.row = 9, uccl_flow_tx(f, &tx, p->now); n++) {
 		bool write = tx.kind == UCCL_TX_WRITE;
 		/* A descriptor that was lost passes the slots of its writes. PROTOCOL R166 */
 		bool again = !write && tx.hdr[3] == UCCL_PKT_DESC && tx.hdr[4] & UCCL_FLAG_RTX;
 		bool chunk = write || (tx.hdr[3] >= UCCL_PKT_CHUNK && !again);
 
-		PAIR_CHECK(n < TX_MAX && (write || !tx.hello));
+		PAIR_CHECK(n < TX_MAX && !tx.row && (write || tx.control != UCCL_TX_HELLO));
 		PAIR_CHECK(!chunk || uccl_sent_slots(&f->sent) <= f->limits.slots);
 		PAIR_CHECK(f->sent.nxt - f->sent.una <= f->cfg.window);
 		wire_put(p, from, &tx);

@@ -106,6 +106,47 @@ TEST_IN(len__follows, setup, NULL)
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
 }
 
+static void rows_are(int n, uint32_t most, uint32_t bytes, int things, uint32_t packets)
+{
+	uint32_t got;
+
+	assert_int_equal(uccl_train_rows(v, n, most, bytes, &got), things);
+	assert_int_equal(got, packets);
+}
+
+/* Rows stay whole, and their packets are counted. Without rows it is as above. */
+TEST_IN(rows__whole, setup, NULL)
+{
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 20, 20);
+	rows_are(N, 64, UCCL_TRAIN_BYTES, 44, 44);
+	rows_are(N, 30, UCCL_TRAIN_BYTES, 30, 30);
+	rows_are(N, 64, 0, 1, 1);
+	v[0].row = 42;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 2, 44);
+	rows_are(1, 64, UCCL_TRAIN_BYTES, 1, 43);
+	rows_are(20, 43, UCCL_TRAIN_BYTES, 1, 43);
+	rows_are(20, 1, UCCL_TRAIN_BYTES, 1, 43);
+	v[1].row = 1;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 1, 43);
+	v[0].row = 20;
+	v[1].row = 21;
+	v[2].payload_len = 100;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 3, 44);
+	v[2].row = 1;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 2, 43);
+	v[2].row = 0;
+	v[1].label = 6;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 1, 21);
+	v[1].label = 5;
+	v[1].single = true;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 1, 21);
+	v[1].single = false;
+	v[1].to = &there;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 1, 21);
+	v[0].single = true;
+	rows_are(20, 64, UCCL_TRAIN_BYTES, 1, 21);
+}
+
 /* Which of 12 are hit: a train of four, a single one, a train of three with a shorter last, a train of four. */
 static void hits(enum uccl_train_fault fault, const char *want)
 {

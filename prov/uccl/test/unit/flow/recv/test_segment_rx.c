@@ -61,7 +61,25 @@ TEST_IN(tx__a_train_is_a_chunk, NULL, end)
 	assert_int_equal(tx()->sent.numbers - tx()->sent.una, 40);
 }
 
-/* All that leaves, by uccl_flow_tx alone or with as many as `most` that follow at a time. Returns how many packets. */
+/* The packets of the row v[0] lie in v[0] and behind it then, as a NIC would send them. */
+static int row_unroll(struct uccl_tx *v)
+{
+	int n = v[0].row;
+
+	v[0].row = 0;
+	for (int i = 1; i <= n; i++) {
+		v[i] = v[0];
+		uccl_tx_row_hdr(v[i].hdr, v[0].hdr, (uint32_t)i);
+		v[i].payload = uccl_tx_row_payload(&v[0], (uint32_t)i);
+		v[i].burst = UCCL_BURST_FOLLOWS;
+	}
+	return n;
+}
+
+/*
+ * All that leaves, by uccl_flow_tx alone, with as many as `most` that follow at a time, or as rows (-1). Returns how
+ * many packets.
+ */
 static uint32_t tx_all(struct pair *q, struct uccl_tx *v, uint32_t room, int most)
 {
 	struct uccl_flow *f = &q->side[0].f;
@@ -69,9 +87,14 @@ static uint32_t tx_all(struct pair *q, struct uccl_tx *v, uint32_t room, int mos
 	int more;
 
 	memset(v, 0, room * sizeof(*v));
-	while (n + 1 + (uint32_t)most < room && uccl_flow_tx(f, &v[n], q->now)) {
-		more = most ? uccl_flow_tx_follow(f, &v[n], most) : 0;
-		assert_in_range(more, 0, most);
+	while (n + 65 < room && uccl_flow_tx(f, &v[n], q->now)) {
+		if (most < 0) {
+			more = uccl_flow_tx_row(f, &v[n]);
+			assert_int_equal(row_unroll(&v[n]), more);
+		} else {
+			more = most ? uccl_flow_tx_follow(f, &v[n], most) : 0;
+			assert_in_range(more, 0, most);
+		}
 		n += 1u + (uint32_t)more;
 		assert_int_equal(uccl_flow_check(f), 0);
 	}
@@ -84,7 +107,7 @@ TEST_IN(tx_follow__as_one_by_one, NULL, end)
 	static struct uccl_tx v[2][400];
 	static struct pair q;
 
-	for (int most = 1; most <= 64; most++) {
+	for (int most = -1; most <= 64; most++) {
 		struct pair_cfg c = trains(40);
 		uint32_t n;
 
@@ -138,14 +161,20 @@ TEST_IN(tx_follow__not_these, NULL, end)
 	pair_record(&p, 0, 100);
 	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx_row(tx(), v), 0);
+	assert_int_equal(v[0].row, 0);
 	pair_bulk(&p, 0, 40 * PACKET);
 	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
 	trace = tx()->cfg.trace;
 	tx()->cfg.trace = (struct uccl_trace *)v;
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx_row(tx(), v), 0);
+	assert_int_equal(v[0].row, 0);
 	tx()->cfg.trace = trace;
 	tx()->close.seen = true;
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx_row(tx(), v), 0);
+	assert_int_equal(v[0].row, 0);
 	tx()->close.seen = false;
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 0), 0);
 	v[0].ect = true;
@@ -154,6 +183,8 @@ TEST_IN(tx_follow__not_these, NULL, end)
 	for (int i = 1; i <= 38; i++)
 		assert_true(v[i].ect && v[i].to == &to);
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx_row(tx(), v), 0);
+	assert_int_equal(v[0].row, 0);
 	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
 	assert_int_equal(v[0].hdr[4], UCCL_FLAG_AR);
 	pair_fini(&p);
@@ -170,6 +201,8 @@ TEST_IN(tx_follow__not_these, NULL, end)
 	assert_int_equal(v[0].hdr[4], UCCL_FLAG_RTX);
 	assert_int_equal(__builtin_popcountll(tx()->sent.out.left), 19);
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx_row(tx(), v), 0);
+	assert_int_equal(v[0].row, 0);
 	pair_fini(&p);
 
 	c.chunk_bytes = 8192;
@@ -182,6 +215,8 @@ TEST_IN(tx_follow__not_these, NULL, end)
 	assert_int_equal(v[0].hdr[4], 0);
 	assert_int_equal(__builtin_popcountll(tx()->sent.out.left), 5);
 	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx_row(tx(), v), 0);
+	assert_int_equal(v[0].row, 0);
 }
 
 /* Of each number of segments that a peer may take, and none. PROTOCOL R170 */

@@ -346,15 +346,16 @@ TEST_IN(conn_tx__rail_that_works, start, NULL)
 TEST_IN(conn_tx__hello_only, start, NULL)
 {
 	uint8_t buf[UCCL_INIT_MAX];
-	struct uccl_tx tx = {.hello = false};
+	struct uccl_tx tx = {.row = 9};
 
 	uccl_conn_start(&conn[0], now);
 	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
-	assert_true(tx.hello);
+	assert_int_equal(tx.control, UCCL_TX_HELLO);
+	assert_int_equal(tx.row, 0);
 	conn[0].state = UCCL_CONN_INIT;
 	conn[0].tx_due = true;
 	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
-	assert_false(tx.hello);
+	assert_int_equal(tx.control, UCCL_TX_CONTROL);
 }
 
 /* Keys are never on the wire. */

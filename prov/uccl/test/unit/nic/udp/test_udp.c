@@ -51,7 +51,7 @@ static struct uccl_nic_addr addr_of(struct uccl_nic *nic)
 	return a;
 }
 
-static uint8_t payload[70000];
+static uint8_t payload[80000];
 
 static void payload_fill(void)
 {
@@ -659,6 +659,101 @@ TEST_IN(tx__short_trains_in_one_piece, pair_begin, pair_end)
 	}
 	assert_int_equal(a->ops->tx(a, t, 2), -FI_EFAULT);
 	munmap(hole, 4096);
+}
+
+/* Packets 0 to n - 1 come, each of `len` bytes of payload, as packets of one row do. */
+static void receive_rows(struct uccl_nic *nic, uint32_t n, uint32_t len)
+{
+	struct uccl_rx v[32], one;
+	uint32_t seen = 0;
+
+	while (seen < n) {
+		int got = rx_wait(nic, v, 32, NULL, 0);
+
+		assert_true(got > 0);
+		for (int i = 0; i < got; i++)
+			for (uint32_t off = 0; next_packet(&v[i], &off, &one); seen++) {
+				uint8_t want[UCCL_HDR_LEN];
+
+				memset(want, 7, sizeof(want));
+				uccl_put32(want + UCCL_HDR_PSEQ, UINT32_MAX - 1 + seen);
+				want[UCCL_HDR_SEGMENT] = (uint8_t)(250 + seen);
+				assert_int_equal(one.len, UCCL_HDR_LEN + len);
+				assert_memory_equal(one.data, want, UCCL_HDR_LEN);
+				assert_memory_equal(one.data + UCCL_HDR_LEN, payload + seen * len, len);
+			}
+	}
+	assert_int_equal(seen, n);
+	assert_int_equal(nic->ops->rx(nic, v, 32, NULL, 0), 0);
+}
+
+/*
+ * The back end makes the packets of rows, with and without trains, and when the kernel refuses one, of its own payload
+ * and of the program's. What is longer than a train is cut, and what has no room in a batch leaves in the next one.
+ */
+TEST_IN(tx__rows, pair_begin, pair_end)
+{
+	static const struct {
+		uint16_t row[6]; /* things to send */
+		uint32_t len;
+		bool ours;
+	} set[] = {
+		{{42, 0, 0, 0, 0, 0}, 1408, false}, /* a train, and more */
+		{{0, 3, 0, 2, 5, 0}, 200, false},
+		{{0, 3, 0, 2, 5, 0}, 200, true},
+		{{20, 20, 30, 40, 0, 62}, 100, false},
+		{{99, 0, 0, 63, 0, 64}, 100, true},  /* more than a batch holds */
+		{{45, 0, 0, 0, 0, 0}, 1408, false}, /* more than a train */
+	};
+	int one = 1;
+
+	assert_true(a->ops->tx_rows && udp_of(a)->tx.gso);
+	for (int kind = 0; kind < 3; kind++) {
+		if (kind == 1)
+			udp_of(a)->tx.gso = false;
+		if (kind == 2) {
+			udp_of(a)->tx.gso = true;
+			assert_int_equal(setsockopt(uccl_udp_sock(udp_of(a), 0)->fd, SOL_SOCKET, SO_NO_CHECK, &one,
+						    sizeof(one)),
+					 0);
+		}
+		for (size_t s = 0; s < sizeof(set) / sizeof(set[0]); s++) {
+			struct uccl_tx t[6];
+			uint32_t n = 0;
+
+			for (int i = 0; i < 6; i++) {
+				t[i] = packet(&to, 7, set[s].len, 0);
+				t[i].ours = set[s].ours;
+				t[i].row = set[s].row[i];
+				t[i].payload = payload + n * set[s].len;
+				uccl_put32(t[i].hdr + UCCL_HDR_PSEQ, UINT32_MAX - 1 + n);
+				t[i].hdr[UCCL_HDR_SEGMENT] = (uint8_t)(250 + n);
+				n += 1u + t[i].row;
+			}
+			assert_true(n * set[s].len <= sizeof(payload));
+			tx_all(a, t, 6);
+			receive_rows(b, n, set[s].len);
+		}
+		assert_int_equal(udp_of(a)->tx.gso, kind == 0);
+		assert_int_equal(udp_of(a)->tx.errors, 0);
+	}
+}
+
+/* Of a row that cannot be read nothing is taken. */
+TEST_IN(tx__row_unreadable, pair_begin, pair_end)
+{
+	uint8_t *hole = mmap(NULL, 1 << 16, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uccl_tx t = packet(&to, 7, 1408, 0);
+	struct uccl_rx v[4];
+
+	assert_true(hole != MAP_FAILED);
+	t.payload = hole;
+	t.row = 42;
+	assert_int_equal(a->ops->tx(a, &t, 1), -FI_EFAULT);
+	assert_ptr_equal(t.payload, hole);
+	assert_int_equal(t.row, 42);
+	assert_int_equal(b->ops->rx(b, v, 4, NULL, 0), 0);
+	munmap(hole, 1 << 16);
 }
 
 TEST_IN(tx__many, pair_begin, pair_end)

@@ -436,7 +436,7 @@ static void peer_ends(enum ibv_qp_type type)
  */
 static int refusals(const struct uccl_nic_addr *to, int hellos, int early)
 {
-	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN, .to = to};
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = UCCL_TX_HELLO, .hdr_len = UCCL_HDR_LEN, .to = to};
 	struct uccl_rx v[4];
 	int reports = 0;
 
@@ -525,7 +525,7 @@ TEST_IN(ask__many, begin, end)
 	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), other = to;
 
 	for (int i = 0; i < UD_ASKS; i++) {
-		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN,
+		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = UCCL_TX_HELLO, .hdr_len = UCCL_HDR_LEN,
 				    .to = &other};
 
 		other.scope += 1u << 24;
