@@ -32,6 +32,8 @@ void uccl_wait_init(struct uccl_wait *w)
 	atomic_init(&w->until, 0);
 	atomic_init(&w->signalled, false);
 	atomic_init(&w->forced, false);
+	atomic_init(&w->writes, 0);
+	atomic_init(&w->taken, 0);
 	atomic_init(&w->sleepers, 0);
 	w->risen = 0;
 	w->read = 0;
@@ -100,6 +102,7 @@ void uccl_wait_force(struct uccl_wait *w)
 	 * Fails only when the count is at its end, and then it is readable anyway. Noted after it: a sleeper who leaves
 	 * between the two leaves it to the next one, who wakes once in vain. Noted before, it could stay for good.
 	 */
+	atomic_fetch_add(&w->writes, 1);
 	n = write(w->evfd, &one, sizeof(one));
 	(void)n;
 	atomic_store(&w->forced, true);
@@ -163,23 +166,25 @@ void uccl_wait_sleep(struct uccl_wait *w, uint64_t until)
 static void wait_read(struct uccl_wait *w)
 {
 	uint64_t count;
-	ssize_t n;
 
 	w->risen = 0;
 	w->late = 0;
 	w->read++;
 	atomic_store(&w->forced, false);
 	/* Empty already is as good. */
-	n = read(w->evfd, &count, sizeof(count));
-	(void)n;
+	if (read(w->evfd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+		atomic_fetch_add(&w->taken, count);
 }
 
-/* The kernel knows it: a thread that signals writes the eventfd first, and may lose the processor before its note. */
-static bool wait_readable(const struct uccl_wait *w)
+/*
+ * The kernel knows it: a thread that signals writes the eventfd first, and may lose the processor before its note. But
+ * if all writes that were begun have been read, there is nothing to ask.
+ */
+static bool wait_readable(struct uccl_wait *w)
 {
 	struct pollfd pfd = { .fd = w->evfd, .events = POLLIN };
 
-	return poll(&pfd, 1, 0) == 1;
+	return atomic_load(&w->writes) != atomic_load(&w->taken) && poll(&pfd, 1, 0) == 1;
 }
 
 /* No thread is inside any more, and none enters: the mutex is held. */

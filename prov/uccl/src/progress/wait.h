@@ -24,6 +24,7 @@ struct uccl_wait {
 	_Atomic uint64_t until;	/* when the latest sleeper wakes by itself, ns; UCCL_WAIT_AWAKE; 0: nobody is inside */
 	_Atomic bool signalled;	/* a signal came while the thread inside was awake */
 	_Atomic bool forced;	/* the eventfd is readable; set after the write that made it readable */
+	_Atomic uint64_t writes, taken;	/* of the eventfd: begun, and those that were read; if alike it is empty */
 	/* Held to enter and to leave: the last thread that leaves must not clear a signal for one that just entered. */
 	pthread_mutex_t mutex;
 	_Atomic int sleepers;	/* threads inside, without the program on the descriptor */

@@ -103,6 +103,25 @@ TEST_IN(add__and_remove, wait_open, wait_close)
 	close(p[1]);
 }
 
+/* A sleeper that stays inside hears each signal once, and asks the kernel for none when all have been read. */
+TEST_IN(again__each_signal_once, wait_open, wait_close)
+{
+	uccl_wait_enter(&w);
+	for (int i = 0; i < 3; i++) {
+		assert_false(uccl_wait_again(&w, UCCL_NEVER));
+		for (int k = 0; k <= i; k++)
+			uccl_wait_force(&w);
+		assert_true(readable(&w));
+		assert_true(uccl_wait_again(&w, UCCL_NEVER));
+		assert_false(readable(&w));
+		assert_int_equal(w.writes, w.taken);
+	}
+	/* Begun, and not done yet: the kernel knows that. */
+	w.writes++;
+	assert_false(uccl_wait_again(&w, UCCL_NEVER));
+	uccl_wait_leave(&w);
+}
+
 TEST_IN(signal__only_sleepers, wait_open, wait_close)
 {
 	/* Nobody is there: nothing is left behind. */
