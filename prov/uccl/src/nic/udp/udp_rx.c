@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receiving from the UDP socket: one recvmmsg a call of rx(), payloads scattered to predicted places. Trains that the
- * kernel merged (UDP_GRO) go up as they are.
+ * Receiving from the UDP socket: one recvmmsg or recvmsg a call of rx(), payloads scattered to predicted places. Trains
+ * that the kernel merged (UDP_GRO) go up as they are.
  */
 #include <errno.h>
 #include <netinet/ip.h>
@@ -204,6 +204,20 @@ static void bank_prepare(struct udp_bank *b, const struct uccl_rx_placement *pla
 	b->hinted = nplaces;
 }
 
+/* Up to n messages of the kernel: their number, or -1 and errno. For one there is a call that takes less. */
+static int messages_receive(const struct udp *u, struct mmsghdr *m, int n)
+{
+	ssize_t len;
+
+	if (n > 1)
+		return recvmmsg(u->rx_fd, m, (unsigned int)n, MSG_DONTWAIT, NULL);
+	len = recvmsg(u->rx_fd, &m->msg_hdr, MSG_DONTWAIT);
+	if (len < 0)
+		return -1;
+	m->msg_len = (unsigned int)len;
+	return 1;
+}
+
 /* Up to n messages of the kernel. Their number, 0, or a negative error. */
 static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *places, int nplaces)
 {
@@ -214,7 +228,7 @@ static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *p
 		n = UDP_RX_BATCH;
 	bank_prepare(b, places, nplaces < n ? nplaces : n);
 	do {
-		got = recvmmsg(u->rx_fd, b->msg, (unsigned int)n, MSG_DONTWAIT, NULL);
+		got = messages_receive(u, b->msg, n);
 	} while (got < 0 && errno == EINTR);
 	if (got <= 0) {
 		/* Short of memory: packets are lost, and the protocol copes with that. */
