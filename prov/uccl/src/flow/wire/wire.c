@@ -289,28 +289,62 @@ enum uccl_drop uccl_segment_decode(struct uccl_segment *s, const uint8_t rec[UCC
 	return uccl_segment_fits(s, len) ? UCCL_DROP_COUNT : UCCL_DROP_RECORD;
 }
 
-/* Is it the header of the segment behind that one, in a packet of `len` bytes? PROTOCOL R173 */
-static bool segment_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
+/* Two words of a header, which are compared as one. Sums are of each. */
+typedef uint64_t pair_of_words __attribute__((vector_size(16)));
+
+static inline pair_of_words words_at(const uint8_t *p)
 {
-	return !((uccl_get64(p) ^ uccl_get64(before)) & ~((uint64_t)UCCL_FLAGS_ROW << 32)) &&
-	       uccl_get64(p + 8) == uccl_get64(before + 8) &&
-	       uccl_get64(p + 16) == uccl_get64(before + 16) + (1ull << 32) &&
-	       uccl_get32(p + 24) == uccl_get32(before + 24) && uccl_get32(p + 28) == len - UCCL_HDR_LEN &&
-	       uccl_get64(p + 32) == uccl_get64(before + 32) && uccl_get64(p + 40) == uccl_get64(before + 40) &&
-	       uccl_get64(p + 48) == uccl_get64(before + 48) && uccl_get64(p + 56) == uccl_get64(before + 56) + 1;
+	return (pair_of_words){uccl_get64(p), uccl_get64(p + 8)};
+}
+
+/*
+ * Those of a header. Of the segment behind it the packet number, the segment and, in the last one, the length differ.
+ * PROTOCOL R173
+ */
+struct row_words {
+	pair_of_words w[4];
+};
+
+static inline bool row_has(const struct row_words *r, const uint8_t *p)
+{
+	static const pair_of_words each = {~((uint64_t)UCCL_FLAGS_ROW << 32), ~0ull};
+	pair_of_words differs = ((words_at(p) ^ r->w[0]) & each) | (words_at(p + 16) ^ r->w[1]) |
+				(words_at(p + 32) ^ r->w[2]) | (words_at(p + 48) ^ r->w[3]);
+
+	return !(differs[0] | differs[1]);
+}
+
+static inline void row_next(struct row_words *r)
+{
+	r->w[1] += (pair_of_words){1ull << 32, 0};
+	r->w[3] += (pair_of_words){0, 1};
+}
+
+static inline void row_length(struct row_words *r, uint32_t len)
+{
+	r->w[1][1] = (uint32_t)r->w[1][1] | (uint64_t)(len - UCCL_HDR_LEN) << 32;
 }
 
 uint32_t uccl_segment_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len)
 {
-	uint32_t at = (uint32_t)uccl_min(each, len), n;
+	uint32_t at = (uint32_t)uccl_min(each, len), n = each;
+	uint8_t flags = 0;
+	struct row_words r;
 
 	if (h->type != UCCL_PKT_SEGMENT || h->tail_len || h->flags & UCCL_FLAG_SEALED || uccl_get16(h->rec + 26))
 		return at;
+	r = (struct row_words){{words_at(data), words_at(data + 16), words_at(data + 32), words_at(data + 48)}};
+	row_length(&r, each);
 	for (; len - at > UCCL_HDR_LEN; at += n) {
-		n = (uint32_t)uccl_min(each, len - at);
-		if (!segment_follows(data + at - each, data + at, n))
+		if (len - at < each) {
+			n = len - at;
+			row_length(&r, n);
+		}
+		row_next(&r);
+		if (!row_has(&r, data + at))
 			break;
-		h->flags |= data[at + 4] & UCCL_FLAGS_ROW;
+		flags |= data[at + 4];
 	}
+	h->flags |= flags & UCCL_FLAGS_ROW;
 	return at;
 }
