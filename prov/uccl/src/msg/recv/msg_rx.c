@@ -361,6 +361,14 @@ void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
 	rx_in(rx, 0, rx->hold.buf, len);
 }
 
+void msg_rx_move_first(struct uccl_msg_rx *rx)
+{
+	if (!rx->hold.first)
+		return;
+	rx_in(rx, 0, rx->hold.first, rx->hold.first_len);
+	msg_rx_first_free(rx);
+}
+
 void msg_rx_kept(struct uccl_msg_rx *rx)
 {
 	if (!rx->hold.buf)

@@ -102,6 +102,8 @@ struct uccl_rx_hold {
 	uint8_t *buf;		/* its payload */
 	uint64_t buf_len;
 	uint64_t unplaced_bytes; /* bytes without a buffer: lanes hold them, at most, or they have not come */
+	uint8_t *first;		/* the first bytes of it, if there is no `buf`, */
+	uint32_t first_len;	/* so many */
 	bool counted;		/* it counts as unexpected */
 };
 
@@ -269,6 +271,8 @@ static inline uint64_t msg_rx_need(const struct uccl_msg_rx *rx)
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
 /* What was kept of it, to where it was matched to. */
 void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
+/* Its first bytes (hold.first), to where it belongs. */
+void msg_rx_move_first(struct uccl_msg_rx *rx);
 /* The same as soon as all of it is there that comes before CTS: nothing is kept any more. */
 void msg_rx_kept(struct uccl_msg_rx *rx);
 /* Is all of it there? Then it is placed, as soon as nothing is on its way to its memory. */

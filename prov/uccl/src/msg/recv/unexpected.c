@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/recv/unexpected.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/units.h"
 
 /*
@@ -129,6 +132,22 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 	return 0;
 }
 
+int msg_rx_first(struct uccl_msg_rx *rx, const uint8_t *data, uint32_t len)
+{
+	rx->hold.first = malloc(len);
+	if (!rx->hold.first)
+		return -1;
+	memcpy(rx->hold.first, data, len);
+	rx->hold.first_len = len;
+	return 0;
+}
+
+void msg_rx_first_free(struct uccl_msg_rx *rx)
+{
+	free(rx->hold.first);
+	rx->hold.first = NULL;
+}
+
 int msg_rx_buffer_late(struct uccl_msg_rx *rx)
 {
 	uint64_t len = rx->hold.unplaced_bytes;
@@ -138,6 +157,9 @@ int msg_rx_buffer_late(struct uccl_msg_rx *rx)
 		return -1;
 	rx->hold.buf_len = len;
 	rx->hold.unplaced_bytes = 0;
+	if (rx->hold.first)
+		memcpy(rx->hold.buf, rx->hold.first, rx->hold.first_len);
+	msg_rx_first_free(rx);
 	return 0;
 }
 
@@ -145,6 +167,7 @@ void msg_rx_buffer_free(struct uccl_msg_rx *rx)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
+	msg_rx_first_free(rx);
 	if (!rx->hold.buf)
 		return;
 	uccl_buf_cache_put(&m->unexpected.cache, rx->hold.buf, rx->hold.buf_len);

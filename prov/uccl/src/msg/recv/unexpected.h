@@ -25,6 +25,9 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
 /* Get the memory that msg_rx_unplaced() counted already: payload has come before its place. -1: no memory. */
 int msg_rx_buffer_late(struct uccl_msg_rx *rx);
 void msg_rx_buffer_free(struct uccl_msg_rx *rx);
+/* Keep the first bytes of what has no buffer. -1: no memory. */
+int msg_rx_first(struct uccl_msg_rx *rx, const uint8_t *data, uint32_t len);
+void msg_rx_first_free(struct uccl_msg_rx *rx);
 /* The peer ended. Its messages that are held count, too, among those that ended peers left. */
 void msg_unexpected_left(struct uccl_peer *p);
 /* Tell the peer what it may send. */

@@ -43,6 +43,25 @@ static uint64_t payload_len(const struct uccl_op *op)
 	       iov_bytes(op->rma.args->compare, op->rma.args->ncompare);
 }
 
+/*
+ * Bytes of a write that are copied behind its segments, so that the rest fills packets: where a packet is as long as
+ * the longest train, what fills none would leave alone.
+ */
+static uint32_t write_odd(const struct uccl_op *op, uint64_t payload)
+{
+	const struct uccl_flow *f = &op->peer->flow;
+	uint64_t odd;
+
+	if (op->type != UCCL_OP_WRITE || op->device || !op->peer->open || op->peer->self)
+		return 0;
+	if (payload > UCCL_ORDER_MAX || payload <= f->chunk_bytes || f->chunk_bytes < UCCL_PLACEMENT_MIN ||
+	    f->train_bytes > f->chunk_bytes)
+		return 0;
+	odd = payload % f->chunk_bytes;
+	/* PROTOCOL R216 */
+	return odd <= PACK_MAX ? uccl_words((uint32_t)odd + UCCL_WORD - 1) : 0;
+}
+
 /* Room for the segments, and for the payload if it is copied. */
 static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload)
 {
@@ -51,11 +70,14 @@ static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload
 	/* What goes without CTS must be where the processor can read it, unless it stays here. */
 	bool load = op->device && op->type == UCCL_OP_WRITE && (must || (payload <= UCCL_ORDER_MAX && !op->peer->self));
 	bool copy = must || load || (payload <= PACK_MAX && !op->device);
-	uint64_t len = head + (copy ? payload : 0), at;
+	uint32_t odd = copy ? 0 : write_odd(op, payload);
+	uint64_t len = head + (copy ? payload : odd), at;
 	uint8_t *to = msg_tx_room(m, op, len);
 
 	if (!to)
 		return -FI_EAGAIN;
+	if (odd)
+		msg_copy_out(op->iov, op->iov_count, 0, to + head, odd);
 	op->rma.head = (struct iovec){ .iov_base = to, .iov_len = len };
 	op->rma.head_len = head;
 	op->rma.body = (struct iovec){ .iov_base = to + head, .iov_len = copy ? payload : 0 };
@@ -159,7 +181,7 @@ static void rma_submit(struct uccl_op *op)
 	struct uccl_req req = req_of(op);
 	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
 	uint8_t wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
-	bool cts = payload > UCCL_ORDER_MAX || rma_by_lane(op);
+	bool lane = rma_by_lane(op), cts = payload > UCCL_ORDER_MAX || lane;
 	uint32_t each = cts ? 0 : write_each(op), most = p->flow.cfg.packet.chunk_bytes;
 	uint64_t first;
 	/* A reply in one packet brings the acknowledgement, if it has room for the block. PROTOCOL R340 */
@@ -168,7 +190,7 @@ static void rma_submit(struct uccl_op *op)
 	if (op->rma.rx)
 		req.rx = read_begin(op, &req);
 	uccl_req_encode(op->rma.head.iov_base, &req);
-	first = uccl_min(op->rma.head.iov_len, each ? each : most) - op->rma.head_len;
+	first = lane ? 0 : uccl_min(op->rma.head.iov_len, each ? each : most) - op->rma.head_len;
 	env.tag = uccl_req_tag(&req);
 	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
 	op->tx.bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->rma.body;

@@ -19,6 +19,8 @@
 #include "msg/rma/reply.h"
 #include "msg/recv/unexpected.h"
 
+/* The first bytes of a write's payload, up to this many, are kept without a buffer for the whole. */
+#define FIRST_MAX 4096
 /* Of peers that wait, so many are tried at once without success; the others have their turns later. */
 #define SERVE_TRIES 8
 
@@ -315,6 +317,8 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 	/* Its payload goes straight to its place, unless some has come already. */
 	if (rx->arrived.got < rx->arrived.eager && !rx->hold.buf && !rx->place.iov && !s->refusal) {
 		s->refusal = (uint8_t)serve_attach(rx);
+		if (!s->refusal)
+			msg_rx_move_first(rx);
 		msg_rx_placed(rx);
 	}
 	if (rx->arrived.got < rx->arrived.eager ||
@@ -444,7 +448,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	uint64_t eager = env->flags & UCCL_ENV_EAGER ? env->len : len;
 	struct uccl_msg_ep *m = p->msg_ep;
 	struct uccl_serve *s = uccl_pool_get(&m->serve.pool);
-	bool fresh = !rx, straight, late;
+	bool fresh = !rx, bare, straight, late;
 	int rc;
 
 	if (!s)
@@ -455,14 +459,16 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	if (!rx)
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
-	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len &&
-		   (!eager || !serve_meets(p, req));
+	bare = req->kind == UCCL_RMA_WRITE && !rx->hold.buf && len <= FIRST_MAX && (!len || len < eager);
+	straight = turn && TAILQ_EMPTY(&p->serve.requests) && bare && (!eager || !serve_meets(p, req));
 	/* If those before it end before its payload comes, it needs none, too. */
-	late = req->kind == UCCL_RMA_WRITE && !rx->hold.counted && !len;
+	late = bare && !rx->hold.counted;
 	if (straight)
 		rc = msg_rx_hold(rx, eager);
 	else
 		rc = late ? msg_rx_unplaced(rx, eager) : msg_rx_buffer(rx, eager, len);
+	if (!rc && len && !rx->hold.buf)
+		rc = msg_rx_first(rx, data, len);
 	if (rc)
 		goto memory;
 	if (!msg_rx_range_new(rx, 0, len, eager)) {

@@ -395,6 +395,51 @@ TEST(rma__gathers)
 	}
 }
 
+static int region_resolve(void *arg, const struct uccl_nic_addr *from, const struct uccl_seg *seg, uint32_t access,
+			  struct iovec *iov, void **region)
+{
+	*region = dst;
+	*iov = (struct iovec){.iov_base = dst + seg->addr, .iov_len = seg->len};
+	return 1;
+}
+
+static void region_event(void *arg, const struct uccl_rma_event *ev)
+{
+}
+
+/* What fills no packet of a long write goes with its request, if that is little and packets leave one by one. */
+TEST(rma__fills_packets)
+{
+	static const struct uccl_target_ops region = {.resolve = region_resolve, .event = region_event};
+	static const struct {
+		uint32_t odd, train, packets; /* bytes beside two full packets; of trains */
+	} v[] = {{1000, 0, 3}, {4096, 0, 3}, {4104, 0, 4}, {0, 0, 3}, {1001, 0, 3}, {1000, 4 * LAN_MTU, 0}};
+
+	for (size_t i = 0; i < uccl_array_len(v); i++) {
+		struct lan *l = lan_new();
+		const struct uccl_flow *f;
+		uint64_t len, chunks;
+
+		l->node[0].train_bytes = l->node[1].train_bytes = v[i].train;
+		lan_open(l, 0);
+		lan_open(l, 1);
+		lan_talk(l);
+		l->node[1].e->msg_ep.target.ops = &region;
+		f = &lan_peer(l, 0, 1)->flow;
+		assert_true(f->chunk_bytes >= UCCL_PLACEMENT_MIN);
+		len = 2 * f->chunk_bytes + v[i].odd;
+		lan_fill(src, (uint32_t)len, 9);
+		memset(dst, 0, len);
+		chunks = lan_stats(l, 0)->chunks_tx;
+		rma_post(l, UCCL_OP_WRITE, 0, len);
+		lan_run(l, SECOND);
+		lan_check(dst, (uint32_t)len, 9);
+		if (!v[i].train)
+			assert_int_equal(lan_stats(l, 0)->chunks_tx - chunks, v[i].packets);
+		lan_free(l);
+	}
+}
+
 /* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
 LAN_TEST(unread__by_bytes, lan_new_open(2))
 {

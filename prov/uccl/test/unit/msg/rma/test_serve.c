@@ -454,6 +454,79 @@ TEST(granted__ends)
 	}
 }
 
+/* A request with the first bytes of its payload: 100 of 3000. */
+static void first_req(struct duo *d, uint32_t mseq, uint64_t key)
+{
+	struct uccl_seg seg = {.addr = 5000 * mseq, .len = 3000, .key = key};
+	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {seg}};
+	struct uccl_env env = {.id = 5, .mseq = mseq, .len = 3000, .flags = UCCL_ENV_EAGER};
+
+	assert_int_equal(req(d, &r, &env, src, 100), UCCL_DROP_COUNT);
+}
+
+static void first_rest(struct duo *d, uint32_t mseq)
+{
+	assert_int_equal(duo_eager(d, 1, mseq, 100, 3000, src + 100, 2900), UCCL_DROP_COUNT);
+}
+
+/* The first bytes of a write are kept, not a buffer for all of it: until its turn, or until payload comes before. */
+TEST(first__kept)
+{
+	for (int i = 0; i < 4; i++) {
+		struct duo *d = duo_open();
+		const struct uccl_msg_rx *rx;
+		int whole = 0;
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		memset(mem, 0, 20000);
+		duo_fill(src, 3000, 4);
+		/* In order, or not. */
+		first_req(d, i & 1, 1);
+		first_req(d, !(i & 1), 1);
+		TAILQ_FOREACH (rx, &d->side[1].peer.rx.all, plink)
+			whole += rx->hold.buf != NULL;
+		assert_int_equal(whole, 0);
+		first_rest(d, i >> 1);
+		first_rest(d, !(i >> 1));
+		duo_check(mem, 3000, 4);
+		duo_check(mem + 5000, 3000, 4);
+		assert_int_equal(mem[3000] | mem[4999] | mem[8000], 0);
+		assert_int_equal(d->side[1].events, 2);
+		assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+		duo_free(d);
+	}
+}
+
+/* It is refused, or its initiator ends. */
+TEST(first__ends)
+{
+	for (int i = 0; i < 3; i++) {
+		struct duo *d = duo_open();
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		memset(mem, 0, 20000);
+		duo_fill(src, 3000, 4);
+		first_req(d, 0, i ? 1 : 2);
+		first_req(d, 1, 1);
+		if (i == 0) {
+			first_rest(d, 0);
+			first_rest(d, 1);
+			assert_int_equal(mem[0], 0);
+			duo_check(mem + 5000, 3000, 4);
+			assert_int_equal(d->side[1].events, 1);
+		} else if (i == 1) {
+			duo_fail(d, FI_ECONNABORTED);
+		} else {
+			duo_revoke(d, 1, 0);
+			first_rest(d, 0);
+			first_rest(d, 1);
+			assert_int_equal(d->side[1].events, 0);
+		}
+		assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+		duo_free(d);
+	}
+}
+
 /* Chunks of a write that come before its request must agree with it. PROTOCOL R29 R70 */
 DUO_TEST(req__contradicts_its_chunks, duo_open())
 {
