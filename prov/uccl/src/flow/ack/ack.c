@@ -13,6 +13,8 @@
 /* So long a report waits for payload to ride on, if the peer sent a chunk so lately: its chunks get blocks, too. */
 #define REPORT_RIDE_NS (4 * UCCL_NS_PER_MS)
 #define REPORT_TALKS_NS (10 * REPORT_RIDE_NS)
+/* Of what waits so many items are counted, at most: those of one transfer, or some short ones. */
+#define ENDS_ITEMS 16
 
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
@@ -429,6 +431,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 				  f->loss.rack.reported_ns, now);
 	else if (f->loss.rack.reported_ns > reported)
 		uccl_pto_advance(&f->loss.pto, &f->loss.times, f->loss.rack.reported_ns, now);
+	if (info.bytes && !uccl_sendq_waits(&f->sendq))
+		uccl_pto_last(&f->loss.pto, &f->loss.times, now);
 	if (uccl_train_wait_acked(&f->train.wait, info.bytes, now))
 		uccl_paths_least_anew(&f->paths);
 	if (info.bytes || info.rtt_ns || info.marked) {
@@ -559,30 +563,41 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
 		uccl_paths_probe(&f->paths, f->paths.alive);
 }
 
+/* Is less left to be sent than is in flight? Then what is found lost later ends the transfer later. */
+static bool sent_ends(const struct uccl_flow *f)
+{
+	return uccl_sendq_bytes(&f->sendq, ENDS_ITEMS) <= f->sent.inflight_bytes;
+}
+
+/* Reports are as coarse as the echo: what left so much later must be late enough when it is reported. */
+static uint64_t sent_ceil(const struct uccl_sent *e, uint64_t wait_ns)
+{
+	return uccl_ts_ceil(e->sent_ns + wait_ns) - e->sent_ns;
+}
+
 /*
- * How long it may take. What is asked then must be late enough when it is reported: reports are as coarse as the echo.
+ * How long it may take. Before the transfer ends there is time for a longer wait, which errs less often. The answer
+ * about a write proves its loss by time alone, that of a packet's path by order, too. PROTOCOL R53 R256 R399
  */
-static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
+static struct uccl_rack_waits sent_waits(const struct uccl_flow *f, const struct uccl_sent *e, bool ends)
 {
-	uint64_t overdue = e->sent_ns + uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], &f->loss.times);
+	const struct uccl_times *t = &f->loss.times;
+	uint64_t way = uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], t);
+	struct uccl_rack_waits w = {
+		.way_ns = way,
+		.proof_ns = sent_ceil(e, ends ? uccl_rack_proof_wait(t, way) : way),
+	};
 
-	return uccl_ts_ceil(overdue) - e->sent_ns;
+	w.ask_ns = w.proof_ns;
+	if (!sent_wrote(e))
+		w.ask_ns = uccl_min(w.ask_ns, uccl_rack_ask_wait(&f->loss.rack, t, !uccl_sendq_waits(&f->sendq)));
+	return w;
 }
 
-/* When its path is asked. The answer about a write proves its loss by time alone. PROTOCOL R256 R399 */
-static uint64_t sent_ask_wait(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
+/* How often it was asked for. A question that left too early, as the wait has grown since, does not count. */
+static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t proof_ns)
 {
-	bool last = !uccl_sendq_waits(&f->sendq);
-
-	return sent_wrote(e) ? wait : uccl_min(wait, uccl_rack_ask_wait(&f->loss.rack, &f->loss.times, last));
-}
-
-/* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */
-static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
-{
-	bool early = sent_wrote(e) && f->loss.rack.asked_ns < e->sent_ns + wait;
-
-	return e->overdue - (early && e->overdue && e->overdue < UCCL_RACK_ASKS);
+	return sent_wrote(e) && f->loss.rack.asked_ns < e->sent_ns + proof_ns ? 0 : e->overdue;
 }
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
@@ -594,12 +609,13 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 	bool probed = uccl_pto_reported(&f->loss.pto, f->loss.rack.reported_ns);
 	uint64_t all = f->sent.nxt, end = probed ? all : f->sent.high_acked;
 	uint64_t soon = uccl_rack_soon(&f->loss.rack, &f->loss.times);
+	bool ends = sent_ends(f);
 
 	uccl_rack_look(&f->loss.rack);
 	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, all)) < all; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+		struct uccl_rack_waits w;
 		bool timed_out;
-		uint64_t wait;
 
 		/* All that follows left later still. */
 		if (csn >= f->sent.high_acked && e->ntx == 1 && e->sent_ns >= f->loss.rack.reported_ns)
@@ -619,14 +635,13 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		}
 		if (e->sent_ns >= f->loss.rack.reported_ns)
 			continue;
-		wait = sent_wait(f, e);
-		switch (uccl_rack_judge(&f->loss.rack, e->sent_ns, wait, sent_ask_wait(f, e, wait),
-					sent_asked(f, e, wait), timed_out, now)) {
+		w = sent_waits(f, e, ends);
+		switch (uccl_rack_judge(&f->loss.rack, e->sent_ns, &w, sent_asked(f, e, w.proof_ns), timed_out, now)) {
 		case UCCL_RACK_LOST:
 			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 			break;
 		case UCCL_RACK_ASK:
-			sent_ask(f, e, wait, now);
+			sent_ask(f, e, w.proof_ns, now);
 			break;
 		case UCCL_RACK_KEEP:
 			break;

@@ -67,6 +67,14 @@ void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t r
 		s->at = uccl_min(s->at, now + pto_next(s, t, reported_ns));
 }
 
+void uccl_pto_last(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
+{
+	uint64_t due = s->left_ns + uccl_times_pto_last(t);
+
+	if (s->at != UCCL_NEVER && s->ar && s->asked_ns < due)
+		s->at = uccl_min(s->at, uccl_max(now, due));
+}
+
 void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t chunks, uint64_t now)
 {
 	/* Or the answer, which echoes a time as coarse as this, would seem to be one to something older. */

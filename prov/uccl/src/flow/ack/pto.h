@@ -44,6 +44,11 @@ void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool wait
  * PROTOCOL R272
  */
 void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now);
+/*
+ * News of others came, and what left last, which nothing follows, should have been reported as well: it is asked for
+ * once without waiting for all the news. PROTOCOL R405
+ */
+void uccl_pto_last(struct uccl_pto *s, const struct uccl_times *t, uint64_t now);
 /* There is nothing to ask before `at`. */
 static inline void uccl_pto_rest(struct uccl_pto *s, uint64_t at)
 {

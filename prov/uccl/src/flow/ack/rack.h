@@ -49,6 +49,13 @@ struct uccl_rack {
 	bool learnt;		/* a whole period was seen, so late_ns says what is usual */
 };
 
+/* How long after a chunk left what may be concluded. */
+struct uccl_rack_waits {
+	uint64_t way_ns;	/* it may be on its way so long */
+	uint64_t proof_ns;	/* it is lost if something arrived that left so much later */
+	uint64_t ask_ns;	/* it may be asked for the first time */
+};
+
 enum uccl_rack_verdict {
 	UCCL_RACK_KEEP,		/* nothing to do now */
 	UCCL_RACK_ASK,		/* ask for it */
@@ -111,11 +118,20 @@ static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct 
 
 /*
  * How long a chunk may take on this path before it counts as late: the RTT and variation of the path, or of the flow if
- * that is longer, and the reordering that was learnt.
+ * that is longer, and the reordering that was learnt. The variation of a path with few samples is a guess, so no more
+ * of it counts than the flow's. PROTOCOL R402
  */
 static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t)
 {
-	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, t->srtt_ns + 2 * t->rttvar_ns) + uccl_rack_margin(r, t);
+	uint64_t var = uccl_min(p->rttvar_ns, t->rttvar_ns);
+
+	return uccl_max(p->srtt_ns + 2 * var, t->srtt_ns + 4 * t->rttvar_ns) + uccl_rack_margin(r, t);
+}
+
+/* The same less the least RTT, which a packet that left later and has arrived took itself. PROTOCOL R53 */
+static inline uint64_t uccl_rack_proof_wait(const struct uccl_times *t, uint64_t wait_ns)
+{
+	return wait_ns - uccl_min(wait_ns, t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns);
 }
 
 /*
@@ -167,30 +183,31 @@ static inline void uccl_rack_look(struct uccl_rack *r)
 }
 
 /*
- * A chunk in flight that left at sent_ns, before the latest that was reported, and may take wait_ns; it was asked for
- * so often since, and is asked for first after ask_ns. `answered`: it was in flight in a time-out, and the peer has
- * answered since: it had its time. Otherwise the clock convicts nothing, the peer may be busy: a chunk is lost when
- * something arrived that left by wait_ns later; until then it is asked for, UCCL_RACK_ASKS times. PROTOCOL R53 R55
+ * A chunk in flight that left at sent_ns, before the latest that was reported; it was asked for so often since.
+ * `answered`: it was in flight in a time-out, and the peer has answered since: it had its time. Otherwise the clock
+ * convicts nothing, the peer may be busy: a chunk is lost when something arrived that left late enough; until then it
+ * is asked for, UCCL_RACK_ASKS times. PROTOCOL R53 R55
  */
-static inline enum uccl_rack_verdict uccl_rack_judge(struct uccl_rack *r, uint64_t sent_ns, uint64_t wait_ns,
-						     uint64_t ask_ns, uint8_t asked, bool answered, uint64_t now)
+static inline enum uccl_rack_verdict uccl_rack_judge(struct uccl_rack *r, uint64_t sent_ns,
+						     const struct uccl_rack_waits *w, uint8_t asked, bool answered,
+						     uint64_t now)
 {
 	enum uccl_rack_verdict verdict = UCCL_RACK_KEEP;
 
 	if (answered) {
-		if (now >= sent_ns + wait_ns)
+		if (now >= sent_ns + w->way_ns)
 			return UCCL_RACK_LOST;
-		r->at = uccl_min(r->at, sent_ns + wait_ns);
+		r->at = uccl_min(r->at, sent_ns + w->way_ns);
 		return UCCL_RACK_KEEP;
 	}
-	if (r->reported_ns - sent_ns >= wait_ns)
+	if (r->reported_ns - sent_ns >= w->proof_ns)
 		return UCCL_RACK_LOST;
-	if (asked < UCCL_RACK_ASKS && now >= sent_ns + (asked ? 2 * wait_ns : ask_ns)) {
+	if (asked < UCCL_RACK_ASKS && now >= sent_ns + (asked ? 2 * w->proof_ns : w->ask_ns)) {
 		asked++;
 		verdict = UCCL_RACK_ASK;
 	}
 	if (asked < UCCL_RACK_ASKS)
-		r->at = uccl_min(r->at, sent_ns + (asked ? 2 * wait_ns : ask_ns));
+		r->at = uccl_min(r->at, sent_ns + (asked ? 2 * w->proof_ns : w->ask_ns));
 	return verdict;
 }
 

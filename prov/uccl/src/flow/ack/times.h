@@ -103,6 +103,15 @@ static inline uint64_t uccl_times_pto_prompt(const struct uccl_times *t)
 }
 
 /*
+ * What left last and asks for an acknowledgement is asked for after this time, as it may be lost. The least RTT and its
+ * quarter, and what the peer's host takes. PROTOCOL R405
+ */
+static inline uint64_t uccl_times_pto_last(const struct uccl_times *t)
+{
+	return t->srtt_ns ? t->min_rtt_ns + t->min_rtt_ns / 4 + uccl_times_prompt_wait(t) : uccl_times_pto(t);
+}
+
+/*
  * The same for chunks that the peer may acknowledge with its next payload: as late as lately, but at most
  * UCCL_RIDE_MAX_NS later than for other chunks. PROTOCOL R340
  */

@@ -44,11 +44,16 @@ static bool tx_lost_allowed(struct uccl_flow *f, uint32_t bytes, const struct uc
 	return uccl_event_tx_rtx_chunk(f, e->unsent ? 0 : bytes, e->type == UCCL_PKT_DESC, now);
 }
 
-/* So many bytes of what waits first have left. */
-static void tx_again_left(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes, uint64_t now)
+/*
+ * So many bytes of what waits first have left; `lost`: once more. If nothing follows a long one, a PROBE does: its
+ * answer shows whether they were lost again. PROTOCOL R410
+ */
+static void tx_again_left(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes, bool lost, uint64_t now)
 {
 	flow_path_fly(f, e->path, bytes);
 	uccl_pto_resent(&f->loss.pto, &f->loss.times, now);
+	if (lost && e->len > UCCL_CONTROL_BYTES && !uccl_sendq_waits(&f->sendq) && !uccl_sent_waits(&f->sent))
+		uccl_paths_probe(&f->paths, e->path);
 }
 
 /*
@@ -113,7 +118,7 @@ static int tx_segments_again(struct uccl_flow *f, struct uccl_tx *tx, struct ucc
 	/* The rest will spend credit once more, so it counts as lost. */
 	if (first && bytes < e->len)
 		uccl_credit_lost(&f->credit, e->len - bytes);
-	tx_again_left(f, e, bytes, now);
+	tx_again_left(f, e, bytes, !first, now);
 	return flow_tx_run(f, tx, now);
 }
 
@@ -121,6 +126,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	struct uccl_sent *e;
 	uint64_t csn;
+	bool lost;
 
 	e = tx_lost_next(f, &csn);
 	if (!e)
@@ -129,13 +135,14 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return tx_segments_again(f, tx, e, csn, now);
 	if (!tx_lost_allowed(f, e->len, e, now))
 		return 0;
+	lost = !e->unsent;
 	uccl_sent_route(e, tx_rtx_path(f, e, now));
 	f->cfg.stats->rtx_packets++;
 	f->cfg.stats->rtx_bytes += e->len;
 	uccl_sent_again(&f->sent, e, now);
 	uccl_rate_sent(flow_rate(f, e->path), &e->rate, false, now);
 	flow_tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
-	tx_again_left(f, e, e->len, now);
+	tx_again_left(f, e, e->len, lost, now);
 	return 1;
 }
 

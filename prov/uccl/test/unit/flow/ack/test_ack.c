@@ -457,6 +457,8 @@ TEST_IN(ack_rx__no_news_keeps_the_timer, NULL, end)
 	uint64_t at = tx()->loss.pto.at;
 
 	assert_true(at > p.now);
+	/* The last one was asked for. PROTOCOL R405 */
+	tx()->loss.pto.asked_ns = at;
 	for (int i = 0; i < 5; i++) {
 		p.now += (at - p.now) / 2;
 		take(&a);
@@ -472,6 +474,27 @@ TEST_IN(ack_rx__no_news_keeps_the_timer, NULL, end)
 	a.sack[0] = 1;
 	take(&a);
 	assert_true(tx()->loss.pto.at > at);
+}
+
+/* News of others does not put off the question for the last one, unless payload waits behind it. PROTOCOL R405 */
+TEST_IN(ack_rx__the_last_is_asked_for, NULL, end)
+{
+	for (int more = 0; more < 2; more++) {
+		struct uccl_ack a = one_of_five();
+		uint64_t due = tx()->loss.pto.left_ns + uccl_times_pto_last(&tx()->loss.times);
+
+		assert_true(tx()->loss.pto.ar);
+		if (more)
+			pair_bulk(&p, 0, KIB);
+		p.now = due - 1000;
+		a = pair_ack(&p, 0, base() + 2);
+		take(&a);
+		if (more)
+			assert_true(tx()->loss.pto.at > due);
+		else
+			assert_int_equal(tx()->loss.pto.at, due);
+		pair_fini(&p);
+	}
 }
 
 /* What answers something else shows that the host is at work, so it is asked soon for the rest. PROTOCOL R272 */
@@ -922,7 +945,10 @@ TEST_IN(proof__writes, NULL, end)
 	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 4)->state, UCCL_SENT_INFLIGHT);
 }
 
-/* A write is lost, and of the segments in which it comes again, the first time, this one. The others may wait. */
+/*
+ * A write is lost, and of the segments in which it comes again, the first time, this one. The others may wait, and so
+ * may what is behind them.
+ */
 static uint64_t segments_wait_ns;
 
 static void lose_write_and_segment(struct pair *q, struct pair_pkt *k)
@@ -935,16 +961,16 @@ static void lose_write_and_segment(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 		segments = 0;
 	}
-	if (k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_SEGMENT)
+	if (k->kind != UCCL_RX_PACKET || (k->h.type != UCCL_PKT_SEGMENT && k->h.type != UCCL_PKT_PROBE))
 		return;
 	k->due += segments_wait_ns;
-	if (segments++ == *(uint32_t *)q->arg)
+	if (k->h.type == UCCL_PKT_SEGMENT && segments++ == *(uint32_t *)q->arg)
 		k->fate = PAIR_DROP;
 }
 
 /*
- * Behind the one that is lost another one is named: it leaves again, alone, and nobody needs to be asked. Behind the
- * last one there is none. PROTOCOL R171
+ * Behind the one that is lost another one is named: it leaves again, alone. Behind the last one the PROBE is. So no
+ * timer is waited for. PROTOCOL R171 R410
  */
 TEST_IN(proof__segment_of_a_write, NULL, end)
 {
@@ -960,7 +986,7 @@ TEST_IN(proof__segment_of_a_write, NULL, end)
 		assert_true(pair_finish(&p, 20 * MS));
 		assert_int_equal(p.side[0].stats.rtx_packets, 5);
 		assert_int_equal(p.side[0].stats.lost_proof, 2);
-		assert_int_equal(p.side[0].stats.probes, n < 3 ? 0 : 1);
+		assert_int_equal(p.side[0].stats.probes, 0);
 		pair_fini(&p);
 	}
 }
@@ -1168,6 +1194,21 @@ TEST_IN(soon__not_yet, NULL, end)
 }
 
 /*
+ * So much later something must have left that proves its loss: it took the shortest round trip itself. And it must be
+ * late enough by the clock that the answer echoes.
+ */
+static uint64_t rack_when(const struct uccl_sent *e, uint64_t margin)
+{
+	const struct uccl_path *path = &tx()->paths.list[e->path];
+	const struct uccl_times *t = &tx()->loss.times;
+	uint64_t var = uccl_min(path->rttvar_ns, t->rttvar_ns);
+
+	return uccl_ts_ceil(e->sent_ns + uccl_max(path->srtt_ns + 2 * var, t->srtt_ns + 4 * t->rttvar_ns) + margin -
+			    t->min_rtt_ns) -
+	       e->sent_ns;
+}
+
+/*
  * By hand: its path is asked when its own RTT and variation have passed, a path that works a wait later, and it is lost
  * when something arrived that was sent later than that; the clock alone never decides. PROTOCOL R53
  */
@@ -1176,8 +1217,10 @@ TEST_IN(rack__when, NULL, end)
 	struct uccl_sent *e;
 	struct uccl_ack a;
 	uint64_t first = 0, due, wait;
+	const struct uccl_times *t;
 
 	rack_start();
+	t = &tx()->loss.times;
 	first = tx()->sent.nxt;
 	tx()->paths.burst.left = 0;
 	pair_record(&p, 0, 100);
@@ -1195,14 +1238,9 @@ TEST_IN(rack__when, NULL, end)
 	a.sack[0] = 1;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	due = e->sent_ns +
-	      uccl_max(tx()->paths.list[e->path].srtt_ns + 4 * tx()->paths.list[e->path].rttvar_ns,
-		       tx()->loss.times.srtt_ns + 2 * tx()->loss.times.rttvar_ns) +
-	      tx()->loss.times.min_rtt_ns / 4;
-	/* The second question must be late enough by the clock that its answer echoes. */
-	wait = uccl_ts_ceil(due) - e->sent_ns;
+	wait = rack_when(e, t->min_rtt_ns / 4);
 	/* Nothing else will leave, so the first one leaves after the shortest round trip and its quarter. */
-	due = e->sent_ns + tx()->loss.times.min_rtt_ns + tx()->loss.times.min_rtt_ns / 4;
+	due = e->sent_ns + uccl_min(wait, t->min_rtt_ns + t->min_rtt_ns / 4);
 	assert_int_equal(tx()->loss.rack.at, due);
 	/* The tail probe, which asks too, is not run. */
 	tx()->loss.pto.at = UCCL_NEVER - 1;
@@ -1216,12 +1254,13 @@ TEST_IN(rack__when, NULL, end)
 	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * wait);
 	/* A slower path waits longer. (The other timers, which ask too, are not run from here on.) */
 	tx()->paths.list[e->path].srtt_ns += 64 * US;
+	wait = rack_when(e, t->min_rtt_ns / 4);
 	flow_detect(tx(), p.now);
-	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * (wait + 64 * US));
+	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * wait);
 	/* So does one that learnt of reordering. */
 	tx()->loss.rack.reorder_ns = tx()->loss.times.min_rtt_ns / 4 + 32 * US;
 	tx()->loss.rack.keep_until_ns = UCCL_NEVER;
-	wait += 96 * US;
+	wait += 32 * US;
 	flow_detect(tx(), p.now);
 	assert_int_equal(tx()->loss.rack.at, e->sent_ns + 2 * wait);
 	assert_false(tx()->paths.list[tx()->paths.alive].probe_due);
@@ -1236,7 +1275,7 @@ TEST_IN(rack__when, NULL, end)
 	/* News of what left just less than a wait later, then of the question. */
 	pair_pump_one(&p, 0);
 	a = line(first, tx()->paths.alive, tx()->paths.list[tx()->paths.alive].next_seq - 2, e->sent_ns + wait - 64,
-		 (uint32_t)((wait - 20 * US) >> UCCL_TS_SHIFT));
+		 UINT32_MAX);
 	a.nwords = 1;
 	a.sack[0] = 1;
 	tx()->paths.list[tx()->paths.alive].next_seq++;
@@ -1545,12 +1584,18 @@ TEST_IN(rack_ask__too_early, NULL, end)
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->overdue, 2);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
-	/* No more than that, whatever is learnt. */
-	tx()->paths.list[e->path].srtt_ns += 3 * US;
-	tx()->loss.times.srtt_ns += 3 * US;
+	/* This question is late enough, so there is no third one, */
 	flow_detect(tx(), p.now + 10 * US);
-	assert_int_equal(e->overdue, 2);
 	assert_int_equal(tx()->loss.rack.at, UCCL_NEVER);
+	/* unless the wait grows again. */
+	tx()->paths.list[tx()->paths.alive].probe_due = false;
+	tx()->paths.probes_due = 0;
+	tx()->paths.list[e->path].srtt_ns += 30 * US;
+	tx()->loss.times.srtt_ns += 30 * US;
+	flow_detect(tx(), p.now + 10 * US);
+	assert_in_range(tx()->loss.rack.at, p.now + 30 * US - 64, p.now + 30 * US + 64);
+	flow_detect(tx(), tx()->loss.rack.at);
+	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
 }
 
 /* The question may be lost: it is repeated after another wait. */

@@ -159,6 +159,35 @@ TEST_IN(sooner__never_later, setup, NULL)
 	assert_int_equal(s.at, UCCL_NEVER);
 }
 
+/* What left last is asked for once when it is late, whatever news comes; then news puts that off. PROTOCOL R405 */
+TEST_IN(last__asked_once, setup, NULL)
+{
+	uint64_t due = NOW + 500 * US + uccl_times_prompt_wait(&t);
+
+	uccl_pto_sent(&s, &t, true, NOW);
+	uccl_pto_answered(&s, &t, true, NOW, NOW + 300 * US);
+	uccl_pto_last(&s, &t, NOW + 300 * US);
+	assert_int_equal(s.at, NOW + 300 * US + uccl_times_pto_next(&t, 0, false));
+	/* It has to ask. */
+	uccl_pto_ack_requested(&s, &t, NOW);
+	uccl_pto_answered(&s, &t, true, NOW, NOW + 400 * US);
+	uccl_pto_last(&s, &t, NOW + 400 * US);
+	assert_int_equal(s.at, due);
+	uccl_pto_answered(&s, &t, true, NOW, due + US);
+	uccl_pto_last(&s, &t, due + US);
+	assert_int_equal(s.at, due + US);
+	ask(1, 1, due + US);
+	uccl_pto_answered(&s, &t, true, NOW, due + MS);
+	uccl_pto_last(&s, &t, due + MS);
+	assert_int_equal(s.at, due + MS + uccl_times_pto_next(&t, 0, true));
+	/* There is nothing to ask for. */
+	uccl_pto_answered(&s, &t, false, NOW, due + MS);
+	uccl_pto_resent(&s, &t, due + MS);
+	uccl_pto_answered(&s, &t, false, NOW, due + MS);
+	uccl_pto_last(&s, &t, due + MS);
+	assert_int_equal(s.at, UCCL_NEVER);
+}
+
 /* What asks for an acknowledgement at once is not waited for as if it might be delayed. PROTOCOL R346 */
 TEST_IN(ack_requested__no_delay, setup, NULL)
 {

@@ -272,20 +272,66 @@ TEST_IN(wait__slower_and_longer, setup, NULL)
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 3);
 	p.srtt_ns = 1000;
 	p.rttvar_ns = 100;
-	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1403);
+	/* Without a sample of the flow there is no variation. */
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1003);
+	t.srtt_ns = 700;
+	t.rttvar_ns = 99;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1201);
 	t.srtt_ns = 1000;
-	t.rttvar_ns = 201;
-	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1405);
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1399);
+	t.rttvar_ns = 101;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1407);
 	t.min_rtt_ns = 80;
-	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1422);
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1424);
 	r.reorder_ns = 21;
-	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1423);
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1425);
+}
+
+/* One sample is a guess of the variation: it counts as much as that of the flow. PROTOCOL R402 */
+TEST_IN(wait__one_sample, setup, NULL)
+{
+	struct uccl_path p;
+	struct uccl_times t;
+
+	uccl_path_init(&p, 0);
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
+	uccl_path_rtt(&p, 20 * US, 1);
+	t.srtt_ns = t.min_rtt_ns = 8 * US;
+	t.rttvar_ns = US;
+	assert_int_equal(p.rttvar_ns, 10 * US);
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 24 * US);
+	p.rttvar_ns = 500;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 23 * US);
+}
+
+/* What arrived took the least RTT itself. PROTOCOL R53 */
+TEST_IN(proof_wait__less_the_least, setup, NULL)
+{
+	struct uccl_times t;
+
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
+	assert_int_equal(uccl_rack_proof_wait(&t, WAIT), WAIT);
+	t.min_rtt_ns = WAIT / 4;
+	assert_int_equal(uccl_rack_proof_wait(&t, WAIT), WAIT - WAIT / 4);
+	t.min_rtt_ns = WAIT + 1;
+	assert_int_equal(uccl_rack_proof_wait(&t, WAIT), 0);
+}
+
+/* The path of a chunk is asked after so long, if not after WAIT. */
+static enum uccl_rack_verdict judge_soon(uint64_t soon, uint8_t asked, uint64_t now)
+{
+	struct uccl_rack_waits w = {.way_ns = 2 * WAIT, .proof_ns = WAIT, .ask_ns = soon};
+
+	uccl_rack_look(&r);
+	return uccl_rack_judge(&r, SENT, &w, asked, false, now);
 }
 
 static enum uccl_rack_verdict judge(uint8_t asked, bool answered, uint64_t now)
 {
+	struct uccl_rack_waits w = {.way_ns = answered ? WAIT : UCCL_NEVER, .proof_ns = WAIT, .ask_ns = WAIT};
+
 	uccl_rack_look(&r);
-	return uccl_rack_judge(&r, SENT, WAIT, WAIT, asked, answered, now);
+	return uccl_rack_judge(&r, SENT, &w, asked, answered, now);
 }
 
 TEST_IN(look__until_something_is_late, setup, NULL)
@@ -318,16 +364,13 @@ TEST_IN(judge__asks_sooner, setup, NULL)
 	uint64_t soon = WAIT / 4;
 
 	r.reported_ns = SENT + WAIT - 1;
-	uccl_rack_look(&r);
-	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 0, false, SENT + soon - 1), UCCL_RACK_KEEP);
+	assert_int_equal(judge_soon(soon, 0, SENT + soon - 1), UCCL_RACK_KEEP);
 	assert_int_equal(r.at, SENT + soon);
-	uccl_rack_look(&r);
-	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 0, false, SENT + soon), UCCL_RACK_ASK);
+	assert_int_equal(judge_soon(soon, 0, SENT + soon), UCCL_RACK_ASK);
 	assert_int_equal(r.at, SENT + 2 * WAIT);
-	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 1, false, SENT + 2 * WAIT - 1), UCCL_RACK_KEEP);
-	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, 1, false, SENT + 2 * WAIT), UCCL_RACK_ASK);
-	assert_int_equal(uccl_rack_judge(&r, SENT, WAIT, soon, UCCL_RACK_ASKS, false, SENT + 9 * WAIT),
-			 UCCL_RACK_KEEP);
+	assert_int_equal(judge_soon(soon, 1, SENT + 2 * WAIT - 1), UCCL_RACK_KEEP);
+	assert_int_equal(judge_soon(soon, 1, SENT + 2 * WAIT), UCCL_RACK_ASK);
+	assert_int_equal(judge_soon(soon, UCCL_RACK_ASKS, SENT + 9 * WAIT), UCCL_RACK_KEEP);
 }
 
 /* By the round trips of the flow, and by the shortest one where nothing else will leave. PROTOCOL R399 */
@@ -373,14 +416,16 @@ TEST_IN(judge__after_a_time_out, setup, NULL)
 /* The earliest of all that a look sees. */
 TEST_IN(judge__earliest, setup, NULL)
 {
+	const struct uccl_rack_waits w = {.way_ns = WAIT, .proof_ns = WAIT, .ask_ns = WAIT};
+
 	r.reported_ns = SENT + 2;
 	uccl_rack_look(&r);
-	uccl_rack_judge(&r, SENT, WAIT, WAIT, 0, false, SENT + 2);
-	uccl_rack_judge(&r, SENT + 1, WAIT, WAIT, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT, &w, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT + 1, &w, 0, false, SENT + 2);
 	assert_int_equal(r.at, SENT + WAIT);
-	uccl_rack_judge(&r, SENT - 50, WAIT, WAIT, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT - 50, &w, 0, false, SENT + 2);
 	assert_int_equal(r.at, SENT - 50 + WAIT);
-	uccl_rack_judge(&r, SENT - 60, WAIT, WAIT, 0, true, SENT + 2);
+	uccl_rack_judge(&r, SENT - 60, &w, 0, true, SENT + 2);
 	assert_int_equal(r.at, SENT - 60 + WAIT);
 }
 

@@ -90,7 +90,7 @@ static void double_nth_write(struct pair *q, struct pair_pkt *k)
 	if (++q->count == *(uint32_t *)q->arg)
 		k->fate = PAIR_DOUBLE;
 	if (q->count == 16)
-		k->due += 50 * US;
+		k->due += 30 * US;
 }
 
 static void delay_descriptors(struct pair *q, struct pair_pkt *k)
