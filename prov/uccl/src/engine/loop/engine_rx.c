@@ -427,11 +427,20 @@ static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx
 		r->most = 1;
 }
 
-/* Returns how many packets or events the NIC had. */
+/*
+ * Returns how many packets or events the NIC had. It says how long ago packets came, so the time goes on until then:
+ * this thread may have lost its processor since the round began, and a round trip would seem as much shorter.
+ */
 static int rx_take(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *places,
-		   struct uccl_rx *v)
+		   struct uccl_rx *v, uint64_t *now)
 {
 	int n = e->nic->ops->rx(e->nic, v, r->most, places, r->nplaces);
+
+	for (int i = 0; i < n; i++)
+		if (v[i].read_ns) {
+			*now = engine_time(e, v[i].read_ns);
+			break;
+		}
 
 	engine_device_rx_came(&e->device_rx);
 	engine_backlog(&e->out, e->nic);
@@ -460,7 +469,7 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		int n;
 
 		rx_predict(e, &r, places);
-		n = rx_take(e, &r, places, v);
+		n = rx_take(e, &r, places, v, &now);
 		if (n <= 0)
 			return total;
 		batches = r.gro_batch ? batches + 1 : 0;

@@ -90,6 +90,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	if (lanes)
 		n = lanes->poll(&e->msg_ep, now);
 	n += engine_rx(e, now);
+	now = engine_time(e, now);
 	if (uccl_msg_waits(&e->msg_ep))
 		uccl_msg_retry(&e->msg_ep, now);
 	if (uccl_msg_copying(&e->msg_ep))

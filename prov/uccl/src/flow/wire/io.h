@@ -168,6 +168,7 @@ struct uccl_rx {
 	uint8_t *body;
 	const uint8_t *rest;
 	uint64_t age_ns;	/* time between arrival at the host and this rx(); 0 if unknown */
+	uint64_t read_ns;	/* when this rx() was, by CLOCK_MONOTONIC; 0 if unknown */
 	uint64_t cookie;
 	struct uccl_nic_peer *peer; /* WRITE, SENT, FENCED, PATH_ERR: whose, */
 	uint64_t peer_id;	    /* and the id that connect() was given for it */

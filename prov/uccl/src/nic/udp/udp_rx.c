@@ -22,6 +22,8 @@ enum { GRO_BATCH = 2, SPLIT = 3 };
 /* Slots are a little more than a power of two apart: else the headers of all would share one set of the cache. */
 #define SLOT_STRIDE (UDP_RX_BYTES + 320)
 #define AGE_MAX_NS (10 * UCCL_NS_PER_S)	     /* beyond: the clock was set */
+#define CLOCK_APART_NS (20 * UCCL_NS_PER_US) /* two readings of both clocks that differ by less are right */
+#define CLOCK_TRIES 3
 
 /* Opening. */
 
@@ -82,12 +84,32 @@ void uccl_udp_rx_close(struct udp *u)
 
 /* Packets. */
 
-static uint64_t realtime_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * The kernel tells arrivals by the one clock, the owner reckons by the other. This thread may lose its processor
+ * between both readings, so they are taken again if their difference is another one than before. (A clock may have
+ * been set.)
+ */
+static uint64_t realtime_ns(struct udp *u, uint64_t *read_ns)
+{
+	uint64_t realtime, apart;
+
+	for (int i = 0;; i++) {
+		*read_ns = clock_ns(CLOCK_MONOTONIC);
+		realtime = clock_ns(CLOCK_REALTIME);
+		apart = realtime - *read_ns;
+		if (i == CLOCK_TRIES || apart - u->rx.clocks_apart + CLOCK_APART_NS <= 2 * CLOCK_APART_NS)
+			break;
+		u->rx.clocks_apart = apart;
+	}
+	return realtime;
 }
 
 /* At the place predicted for a GRO batch lie packets of the predicted length, or they are moved to the buffer. */
@@ -119,8 +141,8 @@ static void message_join(struct udp_bank *b, int i, uint32_t len)
 	b->msg[i].msg_hdr.msg_iovlen = 1;
 }
 
-/* Message i, with what the kernel says about it; `realtime` of its receive, 0: no time stamps. */
-static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uccl_rx *r)
+/* Message i, with what the kernel says about it; `realtime` of its receive at read_ns, 0: no time stamps. */
+static void message_take(struct udp_bank *b, int i, uint64_t realtime, uint64_t read_ns, struct uccl_rx *r)
 {
 	struct mmsghdr *m = &b->msg[i];
 	struct udp_slot *s = &b->slot[i];
@@ -131,6 +153,7 @@ static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uc
 	r->kind = UCCL_RX_PACKET;
 	r->data = s->buf;
 	r->len = m->msg_len;
+	r->read_ns = read_ns;
 	uccl_ifaddr_from_sock(&r->src, m->msg_hdr.msg_name, m->msg_hdr.msg_namelen);
 	for (h = CMSG_FIRSTHDR(&m->msg_hdr); h; h = CMSG_NXTHDR(&m->msg_hdr, h)) {
 		if (h->cmsg_level == IPPROTO_UDP && h->cmsg_type == UDP_GRO) {
@@ -244,7 +267,7 @@ static int batch_receive(struct udp *u, int n, const struct uccl_rx_placement *p
 int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places, int nplaces)
 {
 	struct udp *u = udp_of(nic);
-	uint64_t realtime;
+	uint64_t realtime = 0, read_ns = 0;
 	int k = 0, got;
 
 	uccl_udp_reports_poll(u);
@@ -261,9 +284,10 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		k += uccl_udp_events_take(u, v + k, n - k);
 	if (nic->empty)
 		return k;
-	realtime = got && u->rx.timestamps ? realtime_ns() : 0;
+	if (got && u->rx.timestamps)
+		realtime = realtime_ns(u, &read_ns);
 	for (int i = 0; i < got; i++, k++) {
-		message_take(u->rx.bank, i, realtime, &v[k]);
+		message_take(u->rx.bank, i, realtime, read_ns, &v[k]);
 		if (u->handshake.guard.version && !uccl_udp_guard_may(u, &v[k]))
 			v[k].kind = UCCL_RX_REFUSED;
 	}

@@ -113,6 +113,7 @@ struct udp_rx {
 	uint8_t *buffers;
 	size_t buffers_len;
 	bool gro, timestamps; /* in use: trains received, arrival times */
+	uint64_t clocks_apart; /* from CLOCK_MONOTONIC to CLOCK_REALTIME, ns */
 };
 
 /* The transmit sockets. Labels share sockets if descriptors are short. Owner: udp_sock.c */
