@@ -240,6 +240,7 @@ uccl_sources = \
 	prov/uccl/src/flow/ack/rack.h \
 	prov/uccl/src/flow/ack/rate.h \
 	prov/uccl/src/flow/ack/reverse_gap.h \
+	prov/uccl/src/flow/ack/spread.h \
 	prov/uccl/src/flow/ack/times.c \
 	prov/uccl/src/flow/ack/times.h \
 	prov/uccl/src/flow/closing.c \
@@ -480,6 +481,8 @@ uccl_sources = \
 	prov/uccl/src/policy/credit_none.c \
 	prov/uccl/src/policy/credit_srpt.c \
 	prov/uccl/src/policy/credit_window.c \
+	prov/uccl/src/policy/long_way.c \
+	prov/uccl/src/policy/long_way.h \
 	prov/uccl/src/policy/path_hash.c \
 	prov/uccl/src/policy/path_pow2.c \
 	prov/uccl/src/policy/path_reps.c \

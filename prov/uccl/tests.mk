@@ -153,6 +153,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/flow/ack/test_rack \
 	prov/uccl/test/unit/flow/ack/test_rate \
 	prov/uccl/test/unit/flow/ack/test_reverse_gap \
+	prov/uccl/test/unit/flow/ack/test_spread \
 	prov/uccl/test/unit/flow/ack/test_times \
 	prov/uccl/test/unit/flow/observe/test_stall \
 	prov/uccl/test/unit/flow/observe/test_stats \
@@ -263,6 +264,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/policy/test_credit_none \
 	prov/uccl/test/unit/policy/test_credit_srpt \
 	prov/uccl/test/unit/policy/test_credit_window \
+	prov/uccl/test/unit/policy/test_long_way \
 	prov/uccl/test/unit/policy/test_path_hash \
 	prov/uccl/test/unit/policy/test_path_pow2 \
 	prov/uccl/test/unit/policy/test_path_reps \

@@ -212,7 +212,7 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 {
 	(void)now;
 	/* The writes behind a descriptor keep their slots until it came: with fewer slots it would wait for ever. */
-	if (uccl_sent_slots(&f->sent) >= f->limits.slots && !(desc && f->sent.inflight_chunks))
+	if (uccl_sent_slots(&f->sent) >= uccl_peer_limits_most(&f->limits) && !(desc && f->sent.inflight_chunks))
 		return false;
 	if (!f->cfg.policy.credit->pull)
 		return true;

@@ -137,6 +137,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		(uint32_t)uccl_max(cfg->packet.chunk_bytes, cfg->write.brittle ? f->chunk.bytes : cfg->write.bytes);
 	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train.bytes, pcfg.chunk_bytes);
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
+	/* A train is one chunk, and long ones leave while much is in flight. */
+	pcfg.long_max = cfg->train.segments_tx ? (uint64_t)uccl_min(pcfg.burst_bytes, UCCL_TX_BURST_BYTES) *
+							 uccl_min(cfg->window, 4096)
+					       : pcfg.window_max;
 	if (!flow_rails_init(f, &pcfg, now))
 		goto nomem;
 	pcfg.params = cfg->policy.params[UCCL_POLICY_CREDIT];

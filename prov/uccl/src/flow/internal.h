@@ -27,6 +27,12 @@
 /* A long transfer asks for an acknowledgement at least every this many bytes. */
 #define UCCL_AR_BYTES 131072
 
+/*
+ * Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3). More only where the NIC
+ * sends whole trains (uccl_train_cfg.bytes): there a system call costs as much as the copy of 16 KiB.
+ */
+#define UCCL_TX_BURST_BYTES 32768
+
 /* Payload of the largest chunk in packets of `bytes` bytes. */
 static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {
@@ -124,10 +130,25 @@ static inline bool flow_took(enum uccl_drop reason)
 /* Would no slot be left for another chunk, if `chunks` more were in flight, which take `slots`? */
 static inline bool flow_slots_full(const struct uccl_flow *f, uint32_t slots, uint32_t chunks)
 {
+	uint32_t most = uccl_peer_limits_most(&f->limits);
+
 	chunks += f->sent.inflight_chunks;
-	return uccl_sent_slots(&f->sent) + slots >= f->limits.slots ||
-	       (chunks >= UCCL_CHUNKS_FREE &&
-		chunks >= f->limits.slots / uccl_sent_slots_of(&f->sent, f->chunk_bytes));
+	return uccl_sent_slots(&f->sent) + slots >= most ||
+	       (chunks >= UCCL_CHUNKS_FREE && chunks >= most / uccl_sent_slots_of(&f->sent, f->chunk_bytes));
+}
+
+/*
+ * A least round trip from this on, and so many times of what is normal for the NIC, is that of a long way: between
+ * regions, not in a data centre. Most of what is in flight is in no queue. PROTOCOL R391
+ */
+#define UCCL_LONG_WAY_NS (4 * UCCL_NS_PER_MS)
+#define UCCL_LONG_WAY_NORMAL 4
+
+static inline bool flow_long_way(const struct uccl_flow *f)
+{
+	uint64_t rtt = uccl_times_least(&f->loss.times);
+
+	return rtt >= UCCL_LONG_WAY_NS && rtt > UCCL_LONG_WAY_NORMAL * f->cfg.delay_ns;
 }
 
 /* Something from the wire is refused. */

@@ -16,13 +16,14 @@
 
 #include "flow/path/path.h"
 #include "flow/ack/rate.h"
+#include "flow/ack/spread.h"
 
 struct uccl_cc_ops;
 struct uccl_path_ops;
 struct uccl_credit_ops;
 
 /* Bytes of private state of a policy, by kind. */
-#define UCCL_CC_STATE 272
+#define UCCL_CC_STATE 432
 #define UCCL_PATHSEL_STATE 512
 #define UCCL_CREDIT_STATE 128
 
@@ -67,6 +68,7 @@ struct uccl_policy_cfg {
 	uint32_t chunk_bytes;	/* largest chunk */
 	uint32_t burst_bytes;	/* most bytes that leave at once on one path: a chunk, or a packet train */
 	uint64_t window_max;	/* most bytes that can be in flight */
+	uint64_t long_max;	/* the same on a long way, where packets leave in trains */
 	uint64_t link_bps;	/* bits per second; 0: unknown */
 	uint64_t delay_ns;	/* normal fabric delay of this back end; 0: unknown */
 };
@@ -88,6 +90,7 @@ struct uccl_ack_info {
 	 */
 	uint64_t delivered;	/* bytes acknowledged since the flow began */
 	struct uccl_rate_sample rate;
+	struct uccl_spread_sample spread; /* of a burst, on a long way: how fast the slowest link let it through */
 };
 
 enum uccl_loss_kind {

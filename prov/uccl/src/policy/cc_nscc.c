@@ -25,6 +25,7 @@
  *
  * Formulas and constants of the reference: UEC's published simulator (uec.cpp), for 100 Gb/s and 12 us.
  */
+#include "policy/long_way.h"
 #include "policy/policies.h"
 
 #include <assert.h>
@@ -111,6 +112,9 @@
 	X(rate_rounds, 8, 1, 1e4, "RTTs",									\
 	  "the largest window follows the highest rate at which the network delivered in this many "		\
 	  "round trips, or in twice as many (ours)")								\
+	X(far_ms, 4, 0, 1e6, "ms",										\
+	  "from such a base round trip on, if it is several times longer than normal, the way is long: the "	\
+	  "window is paced, and follows the delay slowly (policy/long_way.h, ours)")				\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")
 
@@ -149,7 +153,6 @@ struct nscc {
 	double window, window_max;    /* bytes */
 	double blind;		      /* bytes that may be in flight, as what has come says so much of the network */
 	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
-	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
 	double most;		      /* share that it may have of what one flow has */
 	struct nscc_net net;
@@ -165,6 +168,7 @@ struct nscc {
 	uint64_t round_at;	      /* end of the present round trip */
 	uint64_t decreased_ns;	      /* UCCL_NEVER: not yet */
 	uint64_t marked_ns;	      /* when the last mark was heard of; UCCL_NEVER: none yet */
+	struct uccl_long_way far;     /* chunk and burst; what replaces all this while the way is long */
 };
 
 _Static_assert(sizeof(struct nscc) <= UCCL_CC_STATE, "state too large");
@@ -225,15 +229,15 @@ static double nscc_share(const struct nscc *n)
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
-	double share = nscc_share(n), normal = nscc_normal_ns(n, base_ns), bdp;
+	double share = nscc_share(n), normal = nscc_normal_ns(n, base_ns), burst = n->far.cfg.burst, bdp;
 
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
-	n->target_ns = k->target_rtts * fmax(k->far * base_ns, normal) + nscc_carry_ns(n, k->target_chunks * n->burst);
-	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + least_room(&n->least) * n->burst * n->most);
+	n->target_ns = k->target_rtts * fmax(k->far * base_ns, normal) + nscc_carry_ns(n, k->target_chunks * burst);
+	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + least_room(&n->least) * burst * n->most);
 	/* One is filled while another is on its way. */
 	if (n->most < 1)
-		n->window_max = fmin(n->window_cap, fmax(n->window_max, UCCL_SHARED_LEAST * n->burst));
+		n->window_max = fmin(n->window_cap, fmax(n->window_max, UCCL_SHARED_LEAST * burst));
 	n->gain = bdp * share / k->ref_bdp;
 }
 
@@ -264,18 +268,22 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	assert(cfg->chunk_bytes > 0);
 	memset(n, 0, sizeof(*n));
 	n->k = k;
-	n->chunk = cfg->chunk_bytes;
-	n->burst = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->burst_bytes);
+	uccl_long_way_init(&n->far, &(struct uccl_long_way_cfg){
+					    .chunk = cfg->chunk_bytes,
+					    .burst = (double)uccl_max(cfg->chunk_bytes, cfg->burst_bytes),
+					    .most = (double)uccl_max(cfg->long_max, cfg->window_max),
+					    .share = 1,
+				    });
 	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	n->window_cap = (double)cfg->window_max;
 	n->most = 1;
 	least_init(&n->least, fmin(k->start, k->max_chunks));
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, nscc_normal_ns(n, 0));
-	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
+	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->far.cfg.burst;
 	n->window = fmin(n->window_max, first);
 	blind_ns = k->blind_us * (double)UCCL_NS_PER_US;
-	n->blind = fmax(k->blind_chunks * n->chunk,
+	n->blind = fmax(k->blind_chunks * n->far.cfg.chunk,
 			n->bps / 8 / (double)UCCL_NS_PER_S * blind_ns * blind_ns / n->base_ns);
 	n->inc.at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
@@ -286,20 +294,42 @@ static void nscc_set(struct nscc *n, double bytes)
 	n->window = fmax(n->k->mss, fmin(bytes, n->window_max));
 }
 
+/* The least round trip is known, or is another one. True: the way is long. */
+static bool nscc_far(struct nscc *n, const struct uccl_ack_info *ack)
+{
+	double ms = (double)UCCL_NS_PER_MS, base = n->base_ns;
+	bool far = base >= n->k->far_ms * ms && base > NSCC_LONG_WAY * n->normal_ns;
+
+	if (far && !uccl_long_way_is(&n->far))
+		uccl_long_way_begin(&n->far, fmin(fmin(n->window, n->blind),
+						  (double)(ack->inflight + ack->bytes)), base);
+	if (!far && uccl_long_way_is(&n->far)) {
+		nscc_set(n, n->far.window);
+		uccl_long_way_end(&n->far);
+	}
+	return far;
+}
+
 static uint64_t nscc_window(const void *cc)
 {
 	const struct nscc *n = cc;
 
+	if (uccl_long_way_is(&n->far))
+		return (uint64_t)uccl_long_way_window(&n->far);
 	return (uint64_t)fmin(n->window, n->blind);
 }
 
 /* Below one chunk the window is held by time. */
 static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
 {
-	const struct nscc *n = cc;
+	struct nscc *n = cc;
 	double rtt = srtt_ns ? fmin((double)srtt_ns, 16 * n->base_ns) : n->base_ns;
 
-	return n->window >= n->chunk ? now : now + (uint64_t)(rtt * bytes / n->window);
+	if (uccl_long_way_is(&n->far)) {
+		return uccl_long_way_pace(&n->far, bytes, now);
+	}
+
+	return n->window >= n->far.cfg.chunk ? now : now + (uint64_t)(rtt * bytes / n->window);
 }
 
 /* The bytes that a round trip lost; the next one begins. */
@@ -349,7 +379,7 @@ static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, do
 	double little = n->window_max / n->k->quick_share, arrived = n->achieved;
 	double lost = net_round(&n->net);
 	/* One chunk of a few is a large share, and may be chance. */
-	bool much = lost > n->chunk && lost > n->k->loss_share * (arrived + lost);
+	bool much = lost > n->far.cfg.chunk && lost > n->k->loss_share * (arrived + lost);
 	bool few = arrived < little && n->expected >= little &&
 		   (lost > 0 || delay > n->k->quick_targets * n->target_ns);
 
@@ -480,6 +510,10 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		nscc_base(n, (double)ack->min_rtt_ns);
 		nscc_set(n, n->window);
 	}
+	if (nscc_far(n, ack)) {
+		uccl_long_way_acked(&n->far, ack);
+		return;
+	}
 	if (nscc_rate(n, ack)) {
 		nscc_base(n, n->base_ns);
 		nscc_set(n, n->window);
@@ -518,6 +552,10 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 	struct nscc *n = cc;
 
 	(void)now;
+	if (uccl_long_way_is(&n->far)) {
+		uccl_long_way_lost(&n->far, (double)loss->bytes, loss->kind == UCCL_LOSS_RTO);
+		return;
+	}
 	net_lost(&n->net, loss->bytes);
 	/* Nothing was heard of a whole window. */
 	if (loss->kind == UCCL_LOSS_RTO)
@@ -537,6 +575,7 @@ static void nscc_share_by(void *cc, uint32_t of)
 	n->expected = 0;
 	nscc_base(n, n->base_ns);
 	nscc_set(n, n->window * more);
+	uccl_long_way_share(&n->far, more);
 }
 
 const struct uccl_cc_ops uccl_cc_nscc = {

@@ -224,6 +224,16 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
 }
 
+/*
+ * On a long way queues of some milliseconds are usual. A train that the network carries in less is none of them.
+ * PROTOCOL R380
+ */
+static bool ack_train_quick(const struct uccl_flow *f)
+{
+	return flow_long_way(f) &&
+	       uccl_rate_in(&f->loss.rate, 2 * UCCL_TRAIN_WAIT_NS) >= f->train_bytes;
+}
+
 /* The paths' lines: highest sequence numbers, RTT samples, marks; and what congestion control is to know of them. */
 static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t arrived, struct uccl_ack_info *info,
 		      uint64_t now)
@@ -270,7 +280,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			rtt = uccl_ack_delay_rtt(&f->loss.ack_delay, rtt);
 			uccl_path_rtt(p, rtt, now);
-			if (f->train_bytes && !in->write)
+			if (f->train_bytes && !in->write && !ack_train_quick(f))
 				f->cfg.stats->trains_short +=
 					uccl_train_wait_came(&f->train.wait, sent, rtt - p->min_rtt_ns, now);
 			if (!in->write)
@@ -278,6 +288,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			uccl_event_path_sample(f, in->path, rtt,
 					       uccl_path_take_marks(p) * (uint64_t)UCCL_MARK_BYTES, now);
 			uccl_ack_info_sample(info, rtt, in->path);
+			uccl_spread_reported(&f->loss.spread, sent, rtt);
 			if (f->policy.rail)
 				uccl_rail_sample(flow_rail(f, in->path), rtt, in->path);
 		}
@@ -327,6 +338,8 @@ static void ack_tell(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t a
 		if (!info->bytes && !info->rtt_ns && !info->marked)
 			continue;
 		ack_rate(f, rate, info, arrived);
+		if (!f->policy.rail && flow_long_way(f))
+			info->spread = uccl_spread_take(&f->loss.spread, info->bytes);
 		uccl_event_rx_ack(f, i, info, now);
 	}
 }
@@ -339,6 +352,19 @@ static uint64_t ack_rate_in(const struct uccl_flow *f, uint64_t ns)
 	for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
 		sum += uccl_rate_in(&f->policy.rail[i].rate, ns);
 	return sum;
+}
+
+/* What a long way holds waits in no queue of the peer. PROTOCOL R391 */
+static void ack_way(struct uccl_flow *f)
+{
+	uint64_t bytes = 0;
+
+	if (flow_long_way(f)) {
+		bytes = ack_rate_in(f, uccl_times_least(&f->loss.times));
+		uccl_ack_delay_long(&f->loss.ack_delay);
+	}
+	uccl_peer_limits_way(&f->limits,
+			     bytes / f->chunk_bytes * uccl_sent_slots_of(&f->sent, f->chunk_bytes));
 }
 
 /* Bytes of the flow that the network delivered. */
@@ -423,7 +449,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_credit_renew(&f->credit, f->sent.inflight_bytes, f->credit.pull.cfg.idle);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	uccl_rack_learn(&f->loss.rack, f->sent.una, f->loss.times.srtt_ns, now);
-	f->cfg.stats->spurious += uccl_rack_dups(&f->loss.rack, a->dups, f->loss.times.srtt_ns, now);
+	/*
+	 * Of a long way many blocks tell of what was sent again before the first of them could teach anything.
+	 * PROTOCOL R396
+	 */
+	f->cfg.stats->spurious += uccl_rack_dups(&f->loss.rack, a->dups, f->loss.times.srtt_ns,
+						 flow_long_way(f) ? f->loss.times.srtt_ns : 0, now);
 	ack_report(f, info.bytes, now);
 	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
 	if (f->loss.pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
@@ -439,6 +470,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		ack_tell(f, &info, arrived, now);
 		ack_trains(f);
 	}
+	ack_way(f);
 	flow_detect(f, now);
 	if (uccl_peer_limits_meet(&f->limits, uccl_sent_slots(&f->sent)))
 		uccl_ack_tracker_at_once(&f->rx.ack_tracker);

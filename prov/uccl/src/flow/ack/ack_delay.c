@@ -6,7 +6,10 @@
 
 void uccl_ack_delay_init(struct uccl_ack_delay *o, uint64_t first_rtt_ns)
 {
-	*o = (struct uccl_ack_delay){.min_rtt_ns = first_rtt_ns ? first_rtt_ns : UCCL_NEVER};
+	*o = (struct uccl_ack_delay){
+		.min_rtt_ns = first_rtt_ns ? first_rtt_ns : UCCL_NEVER,
+		.epoch_ns = UCCL_ACK_DELAY_EPOCH_NS,
+	};
 }
 
 /* Of two differences of clocks, of which only the low 32 bits are known, that which is less. */
@@ -22,9 +25,9 @@ void uccl_ack_delay_back(struct uccl_ack_delay *o, uint32_t ts, uint64_t arrived
 	if (o->srtt_ns)
 		o->share = (uint32_t)uccl_min(o->wait_ns * UCCL_ACK_DELAY_WHOLE / o->srtt_ns, UCCL_ACK_DELAY_WHOLE);
 	if (arrived >= o->until) {
-		o->least[1] = o->until && arrived < o->until + UCCL_ACK_DELAY_EPOCH_NS ? o->least[0] : took;
+		o->least[1] = o->until && arrived < o->until + o->epoch_ns ? o->least[0] : took;
 		o->least[0] = took;
-		o->until = arrived + UCCL_ACK_DELAY_EPOCH_NS;
+		o->until = arrived + o->epoch_ns;
 	}
 	o->least[0] = less(o->least[0], took);
 	more = took - less(o->least[0], o->least[1]);

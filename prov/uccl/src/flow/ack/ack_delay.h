@@ -11,7 +11,8 @@
  * A window bounds what is in the network. What has come, while the acknowledgement waits on its way back, is there no
  * more, so a window may be larger by the same part as the wait makes round trips longer.
  *
- * The grammar: init; `back` for each block, then `rtt` for each of its samples; `more` at any time.
+ * The grammar: init; `long` while the way is; `back` for each block, then `rtt` for each of its samples; `more` at any
+ * time.
  */
 #ifndef UCCL_FLOW_ACK_ACK_DELAY_H
 #define UCCL_FLOW_ACK_ACK_DELAY_H
@@ -19,8 +20,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/units.h"
+
 /* The least is over this epoch and the one before. Two clocks that drift by 50 ppm each add up to 2 us. */
 #define UCCL_ACK_DELAY_EPOCH_NS (10 * UCCL_NS_PER_MS)
+/*
+ * On a long way an epoch is so many round trips: others that send the other way empty their queues only now and then,
+ * but no longer than this: 0.4 ms of drift.
+ */
+#define UCCL_ACK_DELAY_EPOCH_RTTS 32
+#define UCCL_ACK_DELAY_EPOCH_MAX_NS (2 * UCCL_NS_PER_S)
 
 /* A whole. */
 #define UCCL_ACK_DELAY_WHOLE 256
@@ -28,6 +37,7 @@
 struct uccl_ack_delay {
 	uint32_t least[2];	/* by both clocks, units of ts: in the present epoch, in the last one */
 	uint64_t until;		/* end of the present epoch; 0: none has begun */
+	uint64_t epoch_ns;	/* length of the next one */
 	uint64_t queue_ns;	/* of the latest block */
 	uint64_t wait_ns;	/* smoothed, of samples */
 	uint64_t srtt_ns;	/* round trips without that: smoothed, */
@@ -41,6 +51,12 @@ struct uccl_ack_delay {
  * and fill them with its first burst. PROTOCOL R413
  */
 void uccl_ack_delay_init(struct uccl_ack_delay *o, uint64_t first_rtt_ns);
+/* The way is long. */
+static inline void uccl_ack_delay_long(struct uccl_ack_delay *o)
+{
+	o->epoch_ns = uccl_min(UCCL_ACK_DELAY_EPOCH_RTTS * o->min_rtt_ns, UCCL_ACK_DELAY_EPOCH_MAX_NS);
+}
+
 /* A block came at `arrived`, in a packet that left at `ts` by the peer's clock. */
 void uccl_ack_delay_back(struct uccl_ack_delay *o, uint32_t ts, uint64_t arrived);
 /* A round trip that ends with that block, without what the block waited. > 0, as rtt_ns is. */

@@ -11,12 +11,14 @@
 #include "flow/ack/pto.h"
 #include "flow/ack/rack.h"
 #include "flow/ack/rate.h"
+#include "flow/ack/spread.h"
 #include "flow/ack/times.h"
 
 struct uccl_flow_loss {
 	struct uccl_times times;
 	struct uccl_ack_delay ack_delay; /* what acknowledgements wait on their way here */
 	struct uccl_rate rate;		/* at which the network delivers */
+	struct uccl_spread spread;	/* and lets bursts through, on a long way */
 	struct uccl_rack rack;		/* what is late */
 	struct uccl_pto pto;		/* tail probe, then time-outs */
 	struct uccl_persistent_loss persistent_loss; /* all payload is lost, round after round */

@@ -12,13 +12,16 @@ void uccl_rack_init(struct uccl_rack *r)
 	*r = (struct uccl_rack){ .at = UCCL_NEVER };
 }
 
-uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t now)
+uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns, uint64_t now)
 {
 	uint64_t srtt = uccl_max(srtt_ns, 1000);
 	uint32_t fresh = dups - r->dups;
 
 	if ((int32_t)fresh > 0) {
 		r->dups = dups;
+		if (r->grown_ns && now - r->grown_ns < every_ns)
+			return fresh;
+		r->grown_ns = now;
 		r->reorder_packets = (uint32_t)uccl_clamp(r->reorder_packets * 2, 2, UCCL_RACK_PKTS_MAX);
 		r->reorder_ns = uccl_clamp(r->reorder_ns * 2, srtt / 4, 2 * srtt);
 		r->keep_until_ns = now + MEMORY_RTTS * srtt;

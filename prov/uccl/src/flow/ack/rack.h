@@ -35,6 +35,7 @@ struct uccl_rack {
 	uint32_t reorder_packets; /* tolerance within a path, grows with spurious retransmissions */
 	uint64_t reorder_ns;	/* the same across paths */
 	uint64_t keep_until_ns;	/* when both begin to shrink again */
+	uint64_t grown_ns;	/* when they last grew; 0: never */
 	uint32_t dups;		/* the peer's count of duplicates */
 	/*
 	 * When the latest chunk left that the peer has completely, on any path. Segments do not count, because a
@@ -65,9 +66,9 @@ enum uccl_rack_verdict {
 void uccl_rack_init(struct uccl_rack *r);
 /*
  * So many chunks came to the peer more than once: learn to wait, or forget some of it after a while. Returns how many
- * of them are news. srtt_ns: of the flow, 0: not known.
+ * of them are news. srtt_ns: of the flow, 0: not known. every_ns: it learns to wait no more often than this.
  */
-uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t now);
+uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns, uint64_t now);
 /*
  * Once its own path was asked for a chunk in vain: may one that works be asked? Not if it was since the chunk was
  * overdue, at overdue_ns: the answer to one question speaks for all that were overdue then. PROTOCOL R55

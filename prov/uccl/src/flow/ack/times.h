@@ -44,6 +44,12 @@ void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now);
 /* A chunk whose acknowledgement may ride on payload was acknowledged took_ns after it left. */
 void uccl_times_ride(struct uccl_times *t, uint64_t took_ns);
 
+/* The least round trip, or that of the handshake; 0: not known. */
+static inline uint64_t uccl_times_least(const struct uccl_times *t)
+{
+	return t->min_rtt_ns != UCCL_NEVER ? t->min_rtt_ns : t->first_ns;
+}
+
 /* What the peer's host may take before silence says anything. PROTOCOL R99 */
 static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
 {

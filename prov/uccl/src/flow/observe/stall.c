@@ -67,7 +67,7 @@ enum uccl_stall uccl_flow_stall(const struct uccl_flow *f, uint64_t now)
 	if (!f->sent.inflight_chunks)
 		return UCCL_STALL_NOT;
 	/* A train waits for room in the smaller of the two. */
-	return (uint64_t)f->limits.slots * f->chunk_bytes <
+	return (uint64_t)uccl_peer_limits_most(&f->limits) * f->chunk_bytes <
 			       uccl_event_window(f) * uccl_sent_slots_of(&f->sent, f->chunk_bytes)
 		       ? UCCL_STALL_SLOTS
 		       : UCCL_STALL_WINDOW;

@@ -45,8 +45,12 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t fla
 		every = most;
 		wait = uccl_reverse_gap_limit(&f->rx.reverse_gap);
 	}
+	/*
+	 * A lost packet of a long way is a gap for thousands of those behind it, and a block for each of them would
+	 * fill the way back. PROTOCOL R394
+	 */
 	if (gap)
-		wait = ACK_REORDER_NS;
+		wait = flow_long_way(f) ? UCCL_ACK_DELAY_NS : ACK_REORDER_NS;
 	uccl_ack_tracker_chunk(&f->rx.ack_tracker, slots, flags & UCCL_FLAG_AR ? 0 : every, now + wait);
 }
 

@@ -42,6 +42,7 @@ bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a
 	g->ts = ts;
 	g->heard_ns = now;
 	g->slots = a->slots;
+	g->way = g->slots ? g->way : 0;
 	if (g->slots) {
 		g->wants = 0;
 		g->want_at = 0;

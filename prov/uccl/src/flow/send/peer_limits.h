@@ -3,9 +3,9 @@
  * Part of a flow: what the peer grants us: places in its receive queue, message sequence numbers, and whether it takes
  * payload that it does not expect. What we grant is in slots.h.
  *
- * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. `wanted` when a slot was asked
- * for; `again` for each chunk that leaves while the peer is short of memory; `last` for a chunk behind which nothing
- * waits, `more` when something does again. The rest is read.
+ * The grammar: init; `heard` for each acknowledgement block that is taken, then `way` and `meet`. `wanted` when a slot
+ * was asked for; `again` for each chunk that leaves while the peer is short of memory; `last` for a chunk behind which
+ * nothing waits, `more` when something does again. The rest is read.
  */
 #ifndef UCCL_FLOW_SEND_PEER_LIMITS_H
 #define UCCL_FLOW_SEND_PEER_LIMITS_H
@@ -19,6 +19,7 @@
 
 struct uccl_peer_limits {
 	uint32_t slots;		/* places in its receive queue: packets that may be in flight; 0: ask for one */
+	uint32_t way;		/* as many more are on a long way, and in no queue; 0 with no slots */
 	uint32_t msg_limit;	/* the first message sequence number that may not be used; it wraps */
 	bool envelopes_only;	/* it is short of memory: no payload that it does not expect */
 	bool again;		/* meanwhile: what left last was sent again */
@@ -34,6 +35,9 @@ struct uccl_peer_limits {
 	uint8_t soon;		/* times in a row that more came soon after such a chunk */
 };
 
+/* More than any way holds. */
+#define UCCL_SLOTS_WAY_MAX (1u << 24)
+
 /* If more came soon this often in a row, more will come. */
 #define UCCL_PEER_LIMITS_SOON 2
 
@@ -45,6 +49,18 @@ void uccl_peer_limits_init(struct uccl_peer_limits *g, uint32_t slots, uint32_t 
  */
 bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts,
 			    uint64_t now);
+/* Packets that take so many slots are on a long way; 0: the way is short. PROTOCOL R391 */
+static inline void uccl_peer_limits_way(struct uccl_peer_limits *g, uint64_t slots)
+{
+	g->way = g->slots ? (uint32_t)uccl_min(slots, UCCL_SLOTS_WAY_MAX) : 0;
+}
+
+/* Slots that packets in flight may take. */
+static inline uint32_t uccl_peer_limits_most(const struct uccl_peer_limits *g)
+{
+	return g->slots + g->way;
+}
+
 /* A slot was asked for. The next question follows after a random time around the time-out. PROTOCOL R179 */
 void uccl_peer_limits_wanted(struct uccl_peer_limits *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now);
 
@@ -72,7 +88,7 @@ static inline bool uccl_peer_limits_expects(const struct uccl_peer_limits *g)
  */
 static inline bool uccl_peer_limits_meet(struct uccl_peer_limits *g, uint32_t used)
 {
-	if (g->met == g->turn || used > g->slots)
+	if (g->met == g->turn || used > uccl_peer_limits_most(g))
 		return false;
 	g->met = g->turn;
 	return true;

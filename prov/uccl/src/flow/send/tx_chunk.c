@@ -40,7 +40,7 @@ static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item
 	return f->sent.inflight_bytes <= UCCL_RIDE_BYTES && !item->want_ack && !f->loss.pto.hurry && !flow_more(f) &&
 	       f->cfg.wire.delays_tx && !f->loss.pto.backoff && f->sent.inflight_chunks <= DELAY_CHUNKS &&
 	       f->sent.inflight_bytes + UCCL_LITTLE_BYTES <= uccl_event_window(f) &&
-	       2 * uccl_sent_slots(&f->sent) <= f->limits.slots && f->paths.list[e->path].srtt_ns;
+	       2 * uccl_sent_slots(&f->sent) <= uccl_peer_limits_most(&f->limits) && f->paths.list[e->path].srtt_ns;
 }
 
 uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now)

@@ -18,11 +18,6 @@
 #include "base/prefetch.h"
 #include "flow/internal.h"
 
-/*
- * Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3). More only where the NIC
- * sends whole trains (uccl_train_cfg.bytes): there a system call costs as much as the copy of 16 KiB.
- */
-#define UCCL_TX_BURST_BYTES 32768
 /* Longer payload of a packet is not prefetched. */
 #define UCCL_TX_PREFETCH_MAX 4096
 
@@ -142,8 +137,9 @@ static inline bool flow_tx_room(struct uccl_flow *f)
 static inline uint32_t flow_tx_packets_room(const struct uccl_flow *f)
 {
 	uint32_t used = uccl_sent_slots(&f->sent), each = uccl_sent_slots_of(&f->sent, f->chunk_bytes);
+	uint32_t most = uccl_peer_limits_most(&f->limits);
 
-	return used < f->limits.slots ? (f->limits.slots - used + each - 1) / each : 0;
+	return used < most ? (most - used + each - 1) / each : 0;
 }
 
 /* So many bytes of this range leave. */

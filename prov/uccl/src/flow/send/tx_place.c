@@ -13,6 +13,11 @@
 #define BURSTS_IN_FLIGHT 128
 /* So many short trains are asked for at once: a block tells of some paths only (UCCL_ACK_PATHS_MAX). */
 #define ASK_TRAINS 4
+/* On a long way so often: eight times in a small window, for a train at least, but not more often than the last. */
+#define LONG_WAY_AR_LEAST 8192
+#define LONG_WAY_AR_BYTES 32768
+#define LONG_WAY_ASKS_SMALL 8
+#define LONG_WAY_ASKS 32
 
 static uint32_t tx_burst(const struct uccl_flow *f)
 {
@@ -29,6 +34,15 @@ uint64_t flow_tx_ask_bytes(const struct uccl_flow *f)
 {
 	uint64_t every = uccl_max(UCCL_AR_BYTES, f->sent.inflight_bytes / 4);
 	uint32_t burst = tx_burst(f);
+
+	/*
+	 * A sender that hears of a window a few times only cannot pace what follows, nor know what became of bursts.
+	 * PROTOCOL R394
+	 */
+	if (flow_long_way(f))
+		every = uccl_max(uccl_clamp(f->sent.inflight_bytes / LONG_WAY_ASKS_SMALL, LONG_WAY_AR_LEAST,
+					    LONG_WAY_AR_BYTES),
+				 f->sent.inflight_bytes / LONG_WAY_ASKS);
 
 	return burst < f->train_bytes ? uccl_min(every, ASK_TRAINS * (uint64_t)burst) : every;
 }

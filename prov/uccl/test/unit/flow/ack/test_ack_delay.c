@@ -204,4 +204,20 @@ TEST_IN(queue__above_the_least, setup, NULL)
 	assert_in_range(uccl_ack_delay_queue(&o), 7900, 8000);
 }
 
+/* On a long way others that send the other way empty their queue now and then only: the least is kept. PROTOCOL R230 */
+TEST_IN(back__long_way, setup, NULL)
+{
+	uccl_ack_delay_init(&o, 50 * MS);
+	uccl_ack_delay_long(&o);
+	came(0);
+	for (int i = 0; i < 50; i++) {
+		now += 25 * MS;
+		came(64 * 1000);
+		assert_int_equal(o.queue_ns, 64 * 1000);
+	}
+	uccl_ack_delay_init(&o, 5000 * MS);
+	uccl_ack_delay_long(&o);
+	assert_int_equal(o.epoch_ns, UCCL_ACK_DELAY_EPOCH_MAX_NS);
+}
+
 TESTS_MAIN

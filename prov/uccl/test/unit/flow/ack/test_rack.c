@@ -28,18 +28,18 @@ TEST_IN(init__nothing_is_tolerated, setup, NULL)
 
 TEST_IN(dups__only_news_counts, setup, NULL)
 {
-	assert_int_equal(uccl_rack_dups(&r, 0, SRTT, 1), 0);
+	assert_int_equal(uccl_rack_dups(&r, 0, SRTT, 0, 1), 0);
 	assert_int_equal(r.reorder_packets, 0);
-	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 2), 3);
+	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 0, 2), 3);
 	assert_int_equal(r.reorder_packets, 2);
 	assert_int_equal(r.reorder_ns, SRTT / 4);
 	/* An older block, which was overtaken, and the same number again. */
-	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, 3), 0);
-	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 4), 0);
+	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, 0, 3), 0);
+	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 0, 4), 0);
 	assert_int_equal(r.dups, 3);
 	assert_int_equal(r.reorder_packets, 2);
 	/* However many they are, it is one lesson. */
-	assert_int_equal(uccl_rack_dups(&r, 1003, SRTT, 5), 1000);
+	assert_int_equal(uccl_rack_dups(&r, 1003, SRTT, 0, 5), 1000);
 	assert_int_equal(r.reorder_packets, 4);
 	assert_int_equal(r.reorder_ns, SRTT / 2);
 }
@@ -47,20 +47,20 @@ TEST_IN(dups__only_news_counts, setup, NULL)
 TEST_IN(dups__number_wraps, setup, NULL)
 {
 	r.dups = UINT32_MAX - 1;
-	assert_int_equal(uccl_rack_dups(&r, 1, SRTT, 0), 3);
+	assert_int_equal(uccl_rack_dups(&r, 1, SRTT, 0, 0), 3);
 	assert_int_equal(r.dups, 1);
-	assert_int_equal(uccl_rack_dups(&r, UINT32_MAX, SRTT, 0), 0);
+	assert_int_equal(uccl_rack_dups(&r, UINT32_MAX, SRTT, 0, 0), 0);
 	assert_int_equal(r.dups, 1);
 }
 
 TEST_IN(dups__bounded, setup, NULL)
 {
 	for (uint32_t i = 1; i <= 40; i++)
-		assert_int_equal(uccl_rack_dups(&r, i, SRTT, i), 1);
+		assert_int_equal(uccl_rack_dups(&r, i, SRTT, 0, i), 1);
 	assert_int_equal(r.reorder_packets, UCCL_RACK_PKTS_MAX);
 	assert_int_equal(r.reorder_ns, 2 * SRTT);
 	/* The time is bounded by the RTT as it is now. */
-	uccl_rack_dups(&r, 41, SRTT / 4, 41);
+	uccl_rack_dups(&r, 41, SRTT / 4, 0, 41);
 	assert_int_equal(r.reorder_ns, SRTT / 2);
 }
 
@@ -69,19 +69,19 @@ TEST_IN(dups__forgotten, setup, NULL)
 {
 	uint64_t now = 7;
 
-	uccl_rack_dups(&r, 1, SRTT, 1);
-	uccl_rack_dups(&r, 2, SRTT, now);
+	uccl_rack_dups(&r, 1, SRTT, 0, 1);
+	uccl_rack_dups(&r, 2, SRTT, 0, now);
 	assert_int_equal(r.reorder_packets, 4);
-	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, now + 64 * SRTT - 1), 0);
+	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, 0, now + 64 * SRTT - 1), 0);
 	assert_int_equal(r.reorder_packets, 4);
 	now += 64 * SRTT;
-	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, now), 0);
+	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, 0, now), 0);
 	assert_int_equal(r.reorder_packets, 2);
 	assert_int_equal(r.reorder_ns, SRTT / 4);
-	uccl_rack_dups(&r, 2, SRTT, now + 64 * SRTT - 1);
+	uccl_rack_dups(&r, 2, SRTT, 0, now + 64 * SRTT - 1);
 	assert_int_equal(r.reorder_packets, 2);
 	for (int i = 0; i < 20; i++)
-		uccl_rack_dups(&r, 2, SRTT, now += 64 * SRTT);
+		uccl_rack_dups(&r, 2, SRTT, 0, now += 64 * SRTT);
 	assert_int_equal(r.reorder_packets, 0);
 	assert_int_equal(r.reorder_ns, 0);
 }
@@ -89,7 +89,7 @@ TEST_IN(dups__forgotten, setup, NULL)
 /* Without any sample of the RTT, too. */
 TEST_IN(dups__rtt_unknown, setup, NULL)
 {
-	uccl_rack_dups(&r, 1, 0, 5);
+	uccl_rack_dups(&r, 1, 0, 0, 5);
 	assert_int_equal(r.reorder_ns, 250);
 	assert_int_equal(r.keep_until_ns, 5 + 64 * 1000);
 }
@@ -427,6 +427,17 @@ TEST_IN(judge__earliest, setup, NULL)
 	assert_int_equal(r.at, SENT - 50 + WAIT);
 	uccl_rack_judge(&r, SENT - 60, &w, 0, true, SENT + 2);
 	assert_int_equal(r.at, SENT - 60 + WAIT);
+}
+
+/* Of a long way many blocks tell of what was sent again for one reason. PROTOCOL R396 */
+TEST_IN(dups__once_in_a_round_trip, setup, NULL)
+{
+	assert_int_equal(uccl_rack_dups(&r, 1, SRTT, SRTT, SENT), 1);
+	assert_int_equal(r.reorder_packets, 2);
+	assert_int_equal(uccl_rack_dups(&r, 5, SRTT, SRTT, SENT + SRTT - 1), 4);
+	assert_int_equal(r.reorder_packets, 2);
+	assert_int_equal(uccl_rack_dups(&r, 6, SRTT, SRTT, SENT + SRTT), 1);
+	assert_int_equal(r.reorder_packets, 4);
 }
 
 TESTS_MAIN

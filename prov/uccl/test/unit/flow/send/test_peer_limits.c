@@ -196,4 +196,28 @@ TEST_IN(more__soon, setup, NULL)
 	assert_false(uccl_peer_limits_expects(&g));
 }
 
+/* What a long way holds takes no slots; without any slot nothing leaves. PROTOCOL R391 */
+TEST_IN(way__holds_more, setup, NULL)
+{
+	assert_true(heard(FIRST, 1, 50, 1));
+	uccl_peer_limits_way(&g, 400);
+	assert_int_equal(uccl_peer_limits_most(&g), 450);
+	/* A smaller grant is met when no more is in flight than both hold. */
+	g.turn++;
+	assert_true(heard(FIRST, 2, 20, 2));
+	assert_int_equal(uccl_peer_limits_most(&g), 420);
+	g.turn = 1;
+	assert_false(uccl_peer_limits_meet(&g, 421));
+	assert_true(uccl_peer_limits_meet(&g, 420));
+	assert_true(heard(FIRST, 3, 0, 3));
+	assert_int_equal(uccl_peer_limits_most(&g), 0);
+	uccl_peer_limits_way(&g, 400);
+	assert_int_equal(uccl_peer_limits_most(&g), 0);
+	assert_true(heard(FIRST, 4, 1, 4));
+	uccl_peer_limits_way(&g, UINT64_MAX);
+	assert_int_equal(uccl_peer_limits_most(&g), 1 + UCCL_SLOTS_WAY_MAX);
+	uccl_peer_limits_way(&g, 0);
+	assert_int_equal(uccl_peer_limits_most(&g), 1);
+}
+
 TESTS_MAIN
