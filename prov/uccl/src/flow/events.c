@@ -193,8 +193,9 @@ static uint8_t event_rail_any(const struct uccl_flow *f, uint32_t bytes, uint64_
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	/* Links whose rate is known are of fabrics, where what drops is a full queue. */
+	bool policed = uccl_train_wait_policed(&f->train.wait) && !f->cfg.train.shorten;
 	const struct uccl_chunk_info chunk = {.bytes = bytes, .left = left, .backlog = event_backlog(f),
-					      .policed = f->train.wait.dropped && !f->cfg.train.shorten};
+					      .policed = policed};
 	const uint16_t *usable = f->paths.usable;
 	uint16_t list[UCCL_PATHS_MAX], n = f->paths.nusable;
 	uint8_t rail = 0;

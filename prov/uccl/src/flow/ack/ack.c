@@ -16,6 +16,8 @@
 /* Of what waits so many items are counted, at most: those of one transfer, or some short ones. */
 #define ENDS_ITEMS 16
 
+_Static_assert(UCCL_TRAIN_PATHS >= UCCL_PATHS_MAX, "paths that trains do not know");
+
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
 	struct uccl_loss_info loss = {
@@ -280,9 +282,12 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			rtt = uccl_ack_delay_rtt(&f->loss.ack_delay, rtt);
 			uccl_path_rtt(p, rtt, now);
-			if (f->train_bytes && !in->write && !ack_train_quick(f))
-				f->cfg.stats->trains_short +=
-					uccl_train_wait_came(&f->train.wait, sent, rtt - p->min_rtt_ns, now);
+			if (f->train_bytes && !in->write) {
+				if (!ack_train_quick(f))
+					f->cfg.stats->trains_short += uccl_train_wait_came(&f->train.wait, sent,
+											   rtt - p->min_rtt_ns, now);
+				uccl_train_wait_sample(&f->train.wait, in->path, rtt);
+			}
 			if (!in->write)
 				p->packet_rtt_ns = rtt;
 			uccl_event_path_sample(f, in->path, rtt,
@@ -493,7 +498,7 @@ static void sent_train_lost(struct uccl_flow *f, const struct uccl_sent *e, uint
 	for (; map; map &= map - 1) {
 		if (!e->single)
 			f->cfg.stats->trains_short +=
-				uccl_train_wait_lost(&f->train.wait, e->len, f->chunk_bytes, now);
+				uccl_train_wait_lost(&f->train.wait, e->path, e->len, f->chunk_bytes, now);
 		uccl_train_lost(&f->train, e->number + (unsigned int)__builtin_ctzll(map), e->single, una,
 				f->sent.numbers, f->cfg.stats, now);
 	}

@@ -42,8 +42,9 @@ bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t mor
 	return w->waits >= UCCL_TRAIN_WAITS && wait_slow(w, now);
 }
 
-bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now)
+bool uccl_train_wait_lost(struct uccl_train_wait *w, uint16_t path, uint32_t bytes, uint32_t each, uint64_t now)
 {
+	w->lossy[path / 64] |= 1ull << path % 64;
 	w->lost += UCCL_TRAIN_LOST * uccl_min(bytes, each);
 	if (w->lost < UCCL_TRAIN_LOST_MOST * UCCL_TRAIN_LOST * each)
 		return false;

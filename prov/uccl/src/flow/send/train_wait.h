@@ -8,7 +8,8 @@
  * that of the next round: a host that waits for its processor may take milliseconds for this. So the round's whole
  * length is taken off what a packet waited. The kernel, not the program, tells when packets arrive. PROTOCOL R380
  *
- * Losses count, too: a policer drops what exceeds its limit, and nothing waits.
+ * Losses count, too: a policer drops what exceeds its limit, and nothing waits. The queue of a slow link drops what it
+ * does not hold. The next sample of a path that lost something tells both apart: behind a full queue it is slower.
  *
  * All is zero at first. `sent` is for each packet of a train that leaves, `round` for each block that comes, `came` for
  * each sample, `lost` and `acked` for packets.
@@ -38,6 +39,15 @@
 #define UCCL_TRAIN_LOST 64
 /* So many losses of whole packets count as proof, if nothing came between. */
 #define UCCL_TRAIN_LOST_MOST 32
+/* Most paths. */
+#define UCCL_TRAIN_PATHS 256
+/* A path that takes so many times as long as the quickest ones has a queue that others do not have. */
+#define UCCL_TRAIN_SLOW_RTTS 4
+/* More paths that lost something were quick than slow, by so many: a policer. */
+#define UCCL_TRAIN_QUICK 4
+/* The quickest lately: a sample that is slower counts by this part of it (1/N). */
+#define UCCL_TRAIN_LOW 512
+
 /* Trains are short for this time; the time doubles each time that they wait again soon after it, up to the other. */
 #define UCCL_TRAIN_WAIT_HOLD_NS (4 * UCCL_NS_PER_S)
 #define UCCL_TRAIN_WAIT_HOLD_MAX_NS (64 * UCCL_NS_PER_S)
@@ -48,9 +58,12 @@ struct uccl_train_wait {
 	uint8_t last;	   /* the latest round */
 	bool open;	   /* it has no end yet */
 	bool slow;	   /* trains are short */
-	bool dropped;	   /* and were lost: a policer may limit each 5-tuple */
+	bool dropped;	   /* and were lost */
+	int8_t quick;	   /* paths that were quick when they had lost something, less those that were slow */
 	uint8_t waits;	   /* UCCL_TRAIN_WAIT_COUNTS for each sample that waited, less those that did not */
 	uint32_t lost;	   /* bytes: UCCL_TRAIN_LOST for each that was lost, less those that came */
+	uint64_t lossy[UCCL_TRAIN_PATHS / 64]; /* bits of paths that lost something, and had no sample since */
+	uint64_t low_ns;   /* RTT of the quickest paths lately; 0: none is known */
 	uint64_t until;	   /* end of the time in which trains are short */
 	uint64_t hold_ns;  /* its length; 0: there was none yet */
 };
@@ -90,10 +103,31 @@ static inline uint32_t uccl_train_wait_bytes(const struct uccl_train_wait *w, ui
  */
 bool uccl_train_wait_came(struct uccl_train_wait *w, uint64_t sent, uint64_t more_ns, uint64_t now);
 /*
- * A packet of a train is lost: `bytes` of payload, where a whole packet has `each`. Returns whether trains become
- * short. PROTOCOL R381
+ * A packet of a train is lost on a path: `bytes` of payload, where a whole packet has `each`. Returns whether trains
+ * become short. PROTOCOL R381
  */
-bool uccl_train_wait_lost(struct uccl_train_wait *w, uint32_t bytes, uint32_t each, uint64_t now);
+bool uccl_train_wait_lost(struct uccl_train_wait *w, uint16_t path, uint32_t bytes, uint32_t each, uint64_t now);
+/* A path has a sample. PROTOCOL R403 */
+static inline void uccl_train_wait_sample(struct uccl_train_wait *w, uint16_t path, uint64_t rtt_ns)
+{
+	uint64_t bit = 1ull << path % 64, *word = &w->lossy[path / 64];
+
+	w->low_ns = rtt_ns < w->low_ns || !w->low_ns ? rtt_ns : w->low_ns + (rtt_ns - w->low_ns) / UCCL_TRAIN_LOW;
+	if (!(*word & bit))
+		return;
+	*word &= ~bit;
+	if (rtt_ns > UCCL_TRAIN_SLOW_RTTS * w->low_ns)
+		w->quick -= w->quick > INT8_MIN;
+	else
+		w->quick += w->quick < INT8_MAX;
+}
+
+/* Does a policer seem to limit each 5-tuple? PROTOCOL R406 R403 */
+static inline bool uccl_train_wait_policed(const struct uccl_train_wait *w)
+{
+	return w->dropped && w->quick >= UCCL_TRAIN_QUICK;
+}
+
 /* So many bytes came. Returns whether long trains are tried again: a path may have another least RTT now. */
 bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t now);
 

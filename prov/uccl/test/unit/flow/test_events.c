@@ -226,6 +226,7 @@ TEST_IN(select_path__policed, start, NULL)
 	f.paths.nusable = 1;
 	for (int i = 0; i < 4; i++) {
 		f.train.wait.dropped = i & 1;
+		f.train.wait.quick = UCCL_TRAIN_QUICK;
 		f.cfg.train.shorten = i & 2;
 		uccl_event_select_path(&f, 42, 99, 5);
 		assert_int_equal(say.chunk.policed, i == 1);

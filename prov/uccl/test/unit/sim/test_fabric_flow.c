@@ -369,7 +369,7 @@ TEST_IN(limits__policed, NULL, play_close)
 TEST_IN(limits__slow_links, NULL, play_close)
 {
 	over_most("spines=4,up_gbps=0.25,queue=312k", 10, 0.5);
-	over_most("spines=8,up_gbps=0.125,queue=156k", 30, 1);
+	over_most("spines=8,up_gbps=0.125,queue=156k", 15, 1);
 }
 
 static int by_size(const void *a, const void *b)
@@ -380,8 +380,8 @@ static int by_size(const void *a, const void *b)
 }
 
 /*
- * Links of unequal rates, among which switches choose by a hash: the median of nine seeds uses 0.95 of all of them, and
- * each seed 0.8. Headers take 5.3 % beyond the ideal. PROTOCOL R380
+ * Links of unequal rates, among which switches choose by a hash: each of nine seeds uses 0.9 of all of them, and the
+ * median 0.97. Headers take 5.3 % beyond the ideal. PROTOCOL R380 R403
  */
 TEST_IN(limits__unequal_links, NULL, play_close)
 {
@@ -393,8 +393,8 @@ TEST_IN(limits__unequal_links, NULL, play_close)
 		assert_true(v[UCCL_FAB_AGAIN] < 0.5);
 	}
 	qsort(used, 9, sizeof(*used), by_size);
-	assert_true(used[4] >= 0.95);
-	assert_true(used[0] >= 0.8);
+	assert_true(used[4] >= 0.97);
+	assert_true(used[0] >= 0.9);
 }
 
 TESTS_MAIN_IN(NULL, play_close)

@@ -115,14 +115,14 @@ TEST_IN(came__unknown_round, begin, NULL)
 TEST_IN(lost__share, begin, NULL)
 {
 	for (int i = 0; i < 1000; i++) {
-		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
+		assert_false(uccl_train_wait_lost(&w, 0, EACH, EACH, now));
 		acked(UCCL_TRAIN_LOST);
 	}
 	assert_int_equal(bytes(), LONGEST);
 	for (int i = 1; i < UCCL_TRAIN_LOST_MOST; i++)
-		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
+		assert_false(uccl_train_wait_lost(&w, 0, EACH, EACH, now));
 	assert_false(w.dropped);
-	assert_true(uccl_train_wait_lost(&w, EACH, EACH, now));
+	assert_true(uccl_train_wait_lost(&w, 0, EACH, EACH, now));
 	assert_int_equal(bytes(), SHORT);
 	assert_true(w.dropped);
 	now = w.until;
@@ -132,15 +132,55 @@ TEST_IN(lost__share, begin, NULL)
 	times(PROOF, 0, 5 * UCCL_NS_PER_MS);
 	assert_false(w.dropped);
 	for (int i = 0; i < UCCL_TRAIN_LOST_MOST; i++)
-		assert_false(uccl_train_wait_lost(&w, EACH, EACH, now));
+		assert_false(uccl_train_wait_lost(&w, 0, EACH, EACH, now));
 	assert_true(w.dropped);
+}
+
+/* So many paths lose something, and their next samples are of so many ns. */
+static void judged(uint16_t from, uint16_t n, uint64_t rtt_ns)
+{
+	for (uint16_t i = from; i < from + n; i++)
+		uccl_train_wait_lost(&w, i, EACH, EACH, now);
+	for (uint16_t i = from; i < from + n; i++)
+		uccl_train_wait_sample(&w, i, rtt_ns);
+}
+
+/* Behind a policer a path that lost something is as quick as others. */
+TEST_IN(policed__quick_paths, begin, NULL)
+{
+	uccl_train_wait_sample(&w, 0, UCCL_NS_PER_MS);
+	judged(0, UCCL_TRAIN_LOST_MOST, UCCL_NS_PER_MS);
+	assert_true(w.dropped);
+	assert_true(uccl_train_wait_policed(&w));
+	now = w.until;
+	acked(1);
+	assert_false(uccl_train_wait_policed(&w));
+}
+
+/* Behind the full queue of a slow link it is slower than others. */
+TEST_IN(policed__full_queue, begin, NULL)
+{
+	uccl_train_wait_sample(&w, 0, UCCL_NS_PER_MS);
+	judged(0, UCCL_TRAIN_LOST_MOST, 5 * UCCL_NS_PER_MS);
+	assert_true(w.dropped);
+	assert_false(uccl_train_wait_policed(&w));
+	/* What is heard of paths that lost nothing does not count, however many they are. */
+	for (uint16_t i = 0; i < UCCL_TRAIN_PATHS; i++)
+		uccl_train_wait_sample(&w, i, UCCL_NS_PER_MS);
+	assert_false(uccl_train_wait_policed(&w));
+	/* Each path counts once for what it lost. */
+	for (int i = 0; i < 100; i++)
+		uccl_train_wait_sample(&w, 1, UCCL_NS_PER_MS);
+	assert_false(uccl_train_wait_policed(&w));
+	judged(64, 2 * UCCL_TRAIN_LOST_MOST, UCCL_NS_PER_MS);
+	assert_true(uccl_train_wait_policed(&w));
 }
 
 /* Short packets: few of them are lost, however little each acknowledgement tells of. */
 TEST_IN(lost__short_packets, begin, NULL)
 {
 	for (int i = 0; i < 1000; i++) {
-		assert_false(uccl_train_wait_lost(&w, EACH / 10, EACH, now));
+		assert_false(uccl_train_wait_lost(&w, 0, EACH / 10, EACH, now));
 		for (int k = 0; k < 2 * UCCL_TRAIN_LOST; k++)
 			uccl_train_wait_acked(&w, EACH / 10, now);
 	}
