@@ -89,11 +89,24 @@ static inline bool uccl_sendq_empty(const struct uccl_sendq *q)
 	return TAILQ_EMPTY(&q->small) && !uccl_sendq_waits(q);
 }
 
-/* Whose turn is it? True: bulk's. Records of control size do not wait for it. */
+/* Does the first range wait for a record that announces payload, perhaps its own? */
+static inline bool uccl_sendq_announced(const struct uccl_sendq *q)
+{
+	const struct uccl_item *record = TAILQ_FIRST(&q->records), *range = TAILQ_FIRST(&q->bulk);
+
+	return record && record->more && !range->off && (int32_t)(record->order - range->order) < 0;
+}
+
+/*
+ * Whose turn is it? True: bulk's. Records of control size do not wait for it. Payload before its record would have to
+ * be kept, and copied.
+ */
 static inline bool uccl_sendq_turn(struct uccl_sendq *q)
 {
 	if (TAILQ_EMPTY(&q->bulk)) {
 		q->records_ahead = 0;
+		q->bulk_turn = false;
+	} else if (uccl_sendq_announced(q)) {
 		q->bulk_turn = false;
 	} else if (q->records_ahead >= UCCL_SENDQ_AHEAD) {
 		q->bulk_turn = true;

@@ -137,6 +137,33 @@ TEST_IN(turn__at_the_limit, setup, NULL)
 	assert_false(uccl_sendq_turn(&q));
 }
 
+/* However far records are ahead, payload leaves behind the record that announces it, and others need not wait. */
+TEST_IN(turn__behind_its_record, setup, NULL)
+{
+	struct uccl_item *other = add(true, 1000000), *record, *range;
+
+	for (int i = 0; i < 100; i++)
+		uccl_sendq_record(&q, add(false, RECORD), RECORD);
+	assert_true(uccl_sendq_turn(&q));
+	uccl_sendq_remove(&q, other);
+	record = add(false, RECORD);
+	record->more = CHUNK;
+	range = add(true, CHUNK);
+	assert_false(uccl_sendq_turn(&q));
+	uccl_sendq_record(&q, record, RECORD);
+	assert_true(uccl_sendq_turn(&q));
+	/* Those of later payload, and those that announce none. */
+	record = add(false, RECORD);
+	record->more = CHUNK;
+	assert_true(uccl_sendq_turn(&q));
+	uccl_sendq_remove(&q, range);
+	uccl_sendq_remove(&q, record);
+	add(false, RECORD);
+	add(true, CHUNK);
+	uccl_sendq_record(&q, add(false, RECORD), UCCL_SENDQ_AHEAD);
+	assert_true(uccl_sendq_turn(&q));
+}
+
 TEST_IN(turn__ends_with_the_last_range, setup, NULL)
 {
 	add(true, CHUNK);
