@@ -613,21 +613,23 @@ static uint64_t sent_ceil(const struct uccl_sent *e, uint64_t wait_ns)
 }
 
 /*
- * How long it may take. Before the transfer ends there is time for a longer wait, which errs less often. The answer
- * about a write proves its loss by time alone, that of a packet's path by order, too. PROTOCOL R53 R256 R399
+ * How long it may take. Before the transfer ends there is time for a longer wait, which errs less often. While
+ * something waits to be sent, later packets may tell, so it is asked for later still. The answer about a write proves
+ * its loss by time alone, that of a packet's path by order, too. PROTOCOL R53 R256 R399
  */
 static struct uccl_rack_waits sent_waits(const struct uccl_flow *f, const struct uccl_sent *e, bool ends)
 {
 	const struct uccl_times *t = &f->loss.times;
 	uint64_t way = uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], t);
+	bool last = !uccl_sendq_waits(&f->sendq);
 	struct uccl_rack_waits w = {
 		.way_ns = way,
 		.proof_ns = sent_ceil(e, ends ? uccl_rack_proof_wait(t, way) : way),
 	};
 
-	w.ask_ns = w.proof_ns;
+	w.ask_ns = last ? w.proof_ns : sent_ceil(e, way);
 	if (!sent_wrote(e))
-		w.ask_ns = uccl_min(w.ask_ns, uccl_rack_ask_wait(&f->loss.rack, t, !uccl_sendq_waits(&f->sendq)));
+		w.ask_ns = uccl_min(w.ask_ns, uccl_rack_ask_wait(&f->loss.rack, t, last));
 	return w;
 }
 
