@@ -95,7 +95,8 @@
 	  "quick adapt: less than this part (1/N) of the largest window arrived in a round trip "		\
 	  "(reference)")											\
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
-	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
+	  "quick adapt: and the delay was above this, or much was lost, or anything while all delays were "	\
+	  "above the target (reference, ours)")									\
 	X(loss_share, 1, 0, 1, "share",										\
 	  "if more than this share is lost in a round trip, the network drops the excess, and the "		\
 	  "window becomes what arrived; 1: never, for writes of several packets: one lost packet loses "	\
@@ -369,6 +370,21 @@ static void net_share(struct nscc_net *r, double share)
 	r->best[1] *= share;
 }
 
+/* Of a whole round trip, the latest that there was. */
+static double least_delay(const struct nscc_least *l)
+{
+	return fmin(l->now_ns, l->before_ns);
+}
+
+/*
+ * Did the network lose what did not arrive? A few losses may be those of one path: while the least delay of the round
+ * trip is below the target, others have room.
+ */
+static bool nscc_lost(const struct nscc *n, double arrived, double lost)
+{
+	return lost > arrived / 2 || (lost > 0 && least_delay(&n->least) > n->target_ns);
+}
+
 /*
  * The end of a round trip: did next to nothing arrive of what was under way, or was much of it lost? True: the window
  * is what arrived. Who sent less than that, as it had no more or waited for credit, learns nothing of the network.
@@ -381,7 +397,7 @@ static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, do
 	/* One chunk of a few is a large share, and may be chance. */
 	bool much = lost > n->far.cfg.chunk && lost > n->k->loss_share * (arrived + lost);
 	bool few = arrived < little && n->expected >= little &&
-		   (lost > 0 || delay > n->k->quick_targets * n->target_ns);
+		   (delay > n->k->quick_targets * n->target_ns || nscc_lost(n, arrived, lost));
 
 	n->achieved = 0;
 	n->expected = (double)ack->inflight;
@@ -471,12 +487,6 @@ static bool least_add(struct nscc_least *l, const struct uccl_ack_info *ack, dou
 	l->now_ns = INFINITY;
 	l->end = ack->delivered;
 	return true;
-}
-
-/* Of a whole round trip, the latest that there was. */
-static double least_delay(const struct nscc_least *l)
-{
-	return fmin(l->now_ns, l->before_ns);
 }
 
 /* At the end of a round trip: where all paths have queues, more chunks would only make them longer. */

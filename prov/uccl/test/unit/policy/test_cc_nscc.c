@@ -336,6 +336,31 @@ TEST_IN(on_ack__no_quick_adapt, setup, NULL)
 	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
 }
 
+/* A few are lost on one path, and others have no queue. */
+TEST_IN(on_ack__quick_adapt_one_path, setup, NULL)
+{
+	const struct uccl_loss_info few = {.kind = UCCL_LOSS_RACK, .bytes = 4096, .last_rtt_ns = 20 * US};
+	const struct uccl_ack_info begin = {.bytes = CHUNK, .rtt_ns = 17 * US,
+					    .inflight = (uint64_t)(WINDOW_MAX / 8)};
+	double w = WINDOW;
+
+	for (int all = 0; all < 2; all++) {
+		setup(state);
+		now += 13 * US;
+		uccl_cc_nscc.on_ack(cc, &begin, now);
+		now += US;
+		/* `all`: every path has a queue. */
+		ack(30000, all ? (uint64_t)(2 * TARGET) : 5000);
+		uccl_cc_nscc.on_loss(cc, &few, now);
+		now += (uint64_t)(12000 + TARGET);
+		ack(20000, all ? (uint64_t)(2 * TARGET) : 5000);
+		if (all)
+			assert_true((double)uccl_cc_nscc.window(cc) < w / 2);
+		else
+			assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
+	}
+}
+
 TEST_IN(window__bounds, setup, NULL)
 {
 	for (int i = 0; i < 30; i++)
