@@ -369,7 +369,7 @@ TEST_IN(limits__policed, NULL, play_close)
 TEST_IN(limits__slow_links, NULL, play_close)
 {
 	over_most("spines=4,up_gbps=0.25,queue=312k", 10, 0.5);
-	over_most("spines=8,up_gbps=0.125,queue=156k", 15, 1);
+	over_most("spines=8,up_gbps=0.125,queue=156k", 20, 1);
 }
 
 static int by_size(const void *a, const void *b)
