@@ -302,8 +302,7 @@ static bool nscc_far(struct nscc *n, const struct uccl_ack_info *ack)
 	bool far = base >= n->k->far_ms * ms && base > NSCC_LONG_WAY * n->normal_ns;
 
 	if (far && !uccl_long_way_is(&n->far))
-		uccl_long_way_begin(&n->far, fmin(fmin(n->window, n->blind),
-						  (double)(ack->inflight + ack->bytes)), base);
+		uccl_long_way_begin(&n->far, (double)(ack->inflight + ack->bytes), fmin(n->window, n->blind), base);
 	if (!far && uccl_long_way_is(&n->far)) {
 		nscc_set(n, n->far.window);
 		uccl_long_way_end(&n->far);
@@ -326,10 +325,8 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 	struct nscc *n = cc;
 	double rtt = srtt_ns ? fmin((double)srtt_ns, 16 * n->base_ns) : n->base_ns;
 
-	if (uccl_long_way_is(&n->far)) {
+	if (uccl_long_way_is(&n->far))
 		return uccl_long_way_pace(&n->far, bytes, now);
-	}
-
 	return n->window >= n->far.cfg.chunk ? now : now + (uint64_t)(rtt * bytes / n->window);
 }
 

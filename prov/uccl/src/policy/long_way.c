@@ -20,6 +20,11 @@
 /* So much may leave at once: as many bursts, or what the pace carries in this time. A host may not run for so long. */
 #define PACE_BURSTS 2
 #define PACE_NS (2.0 * (double)UCCL_NS_PER_MS)
+/*
+ * It begins with so many packets at least (RFC 6928): that little is in flight when the first acknowledgement comes may
+ * only say that the program had no more.
+ */
+#define BEGIN_CHUNKS 10
 /* Share of losses that is no chance, beyond so many packets. */
 #define LOST_SHARE 0.03
 #define LOST_PACKETS 8
@@ -65,22 +70,6 @@ void uccl_long_way_init(struct uccl_long_way *w, const struct uccl_long_way_cfg 
 	*w = (struct uccl_long_way){.cfg = *cfg};
 }
 
-void uccl_long_way_begin(struct uccl_long_way *w, double window, double base_ns)
-{
-	struct uccl_long_way_cfg cfg = w->cfg;
-
-	uccl_long_way_init(w, &cfg);
-	w->window = window;
-	w->base_ns = base_ns;
-	w->full_ns = INFINITY;
-	round_begin(&w->round, 0);
-}
-
-void uccl_long_way_share(struct uccl_long_way *w, double more)
-{
-	w->cfg.share *= more;
-	w->window *= more;
-}
 
 static double target(const struct uccl_long_way *w)
 {
@@ -91,7 +80,24 @@ static double target(const struct uccl_long_way *w)
 
 static void set(struct uccl_long_way *w, double window)
 {
-	w->window = fmin(fmax(window, w->cfg.chunk), w->cfg.most * w->cfg.share);
+	w->window = fmax(fmin(window, w->cfg.most * w->cfg.share), w->cfg.chunk);
+}
+
+void uccl_long_way_begin(struct uccl_long_way *w, double bytes, double most, double base_ns)
+{
+	struct uccl_long_way_cfg cfg = w->cfg;
+
+	uccl_long_way_init(w, &cfg);
+	set(w, fmin(fmax(bytes, BEGIN_CHUNKS * cfg.chunk), most));
+	w->base_ns = base_ns;
+	w->full_ns = INFINITY;
+	round_begin(&w->round, 0);
+}
+
+void uccl_long_way_share(struct uccl_long_way *w, double more)
+{
+	w->cfg.share *= more;
+	set(w, w->window * more);
 }
 
 void uccl_long_way_lost(struct uccl_long_way *w, double bytes, bool silent)
@@ -283,10 +289,11 @@ void uccl_long_way_acked(struct uccl_long_way *w, const struct uccl_ack_info *ac
 uint64_t uccl_long_way_pace(struct uccl_long_way *w, uint32_t bytes, uint64_t now)
 {
 	double rate = (w->started ? 1 : START_PACE_GAIN) * w->window / w->base_ns;
-	uint64_t depth = (uint64_t)fmax(PACE_BURSTS * w->cfg.burst / rate, PACE_NS);
+	double depth = fmin(fmax(PACE_BURSTS * w->cfg.burst, PACE_NS * rate), w->window);
+	double passed = now > w->paced.at_ns ? rate * (double)(now - w->paced.at_ns) : 0;
 
-	/* A burst alone is no more than the window: no acknowledgement would come in the meantime. */
-	depth = uccl_min(depth, (uint64_t)w->base_ns);
-	w->paced_ns = uccl_max(w->paced_ns, now) + (uint64_t)(bytes / rate);
-	return w->paced_ns > now + depth ? w->paced_ns - depth : now;
+	/* More than a window is not held back: after a round trip the acknowledgements say what may leave. */
+	w->paced.bytes = fmin(fmax(0, w->paced.bytes - passed) + bytes, w->window);
+	w->paced.at_ns = uccl_max(w->paced.at_ns, now);
+	return now + (uint64_t)(fmax(0, w->paced.bytes - depth) / rate);
 }

@@ -19,6 +19,7 @@
 #ifndef UCCL_POLICY_LONG_WAY_H
 #define UCCL_POLICY_LONG_WAY_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,12 @@ struct uccl_long_way_round {
 	uint32_t samples;   /* of delay */
 };
 
+/* What left and the pace has not carried yet: in bytes, as a debt in time would outlive the window that made it. */
+struct uccl_long_way_paced {
+	double bytes;
+	uint64_t at_ns; /* of then */
+};
+
 struct uccl_long_way {
 	struct uccl_long_way_cfg cfg;
 	bool started;	/* the slow start is over */
@@ -54,13 +61,13 @@ struct uccl_long_way {
 	double detour_ns;   /* of which the route became so much longer */
 	double link;	    /* bytes per ns of the slowest link; 0: not known */
 	double full_ns;	    /* delay of a queue that overflowed; INFINITY: none did */
-	uint64_t paced_ns;  /* the pace is kept if nothing leaves before, less a burst */
+	struct uccl_long_way_paced paced;
 	struct uccl_long_way_round round;
 };
 
 void uccl_long_way_init(struct uccl_long_way *w, const struct uccl_long_way_cfg *cfg);
-/* Begins with this window; its least round trip is base_ns. */
-void uccl_long_way_begin(struct uccl_long_way *w, double window, double base_ns);
+/* So many bytes are known to fit, and at most `most` may be in flight; its least round trip is base_ns. */
+void uccl_long_way_begin(struct uccl_long_way *w, double bytes, double most, double base_ns);
 /* The way is long no more. */
 static inline void uccl_long_way_end(struct uccl_long_way *w)
 {
@@ -80,7 +87,7 @@ void uccl_long_way_acked(struct uccl_long_way *w, const struct uccl_ack_info *ac
 /* Bytes that may be in flight. */
 static inline double uccl_long_way_window(const struct uccl_long_way *w)
 {
-	return w->window - w->less;
+	return fmax(w->window - w->less, fmin(w->window, w->cfg.chunk));
 }
 
 /* So many bytes leave. Returns when the next ones may. */

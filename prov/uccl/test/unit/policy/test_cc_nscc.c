@@ -636,4 +636,29 @@ TEST_IN(share__two_bursts, setup, NULL)
 	near(2.0 * CHUNK);
 }
 
+/* The first message on a long way is short: the next one may fill some packets at once, and nothing waits for long. */
+TEST_IN(far__short_first, setup, NULL)
+{
+	static const struct uccl_policy_cfg soft = {
+		.chunk_bytes = 1408,
+		.burst_bytes = 63360,
+		.window_max = 1u << 30,
+		.link_bps = 10000000000ull,
+		.delay_ns = 100 * US,
+	};
+	static const uint64_t first[] = {0, 1, 8, 64, 1408};
+	const uint64_t rtt = 50 * UCCL_NS_PER_MS;
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++) {
+		struct uccl_ack_info info = {.bytes = first[i], .rtt_ns = rtt, .min_rtt_ns = rtt,
+					     .app_limited = true};
+
+		uccl_cc_nscc.init(cc, &soft, now);
+		uccl_cc_nscc.on_ack(cc, &info, now);
+		assert_true(uccl_cc_nscc.window(cc) >= 10ull * 1408);
+		for (int k = 0; k < 64; k++)
+			assert_in_range(uccl_cc_nscc.pace(cc, 1408, rtt, now), now, now + rtt);
+	}
+}
+
 TESTS_MAIN

@@ -36,7 +36,7 @@ static int setup(void **state)
 	way.base_ns = way.least_ns = 50 * MS;
 	way.bursts = true;
 	uccl_long_way_init(&w, &cfg);
-	uccl_long_way_begin(&w, 16 * CHUNK, way.base_ns);
+	uccl_long_way_begin(&w, 16 * CHUNK, 64 * CHUNK, way.base_ns);
 	return 0;
 }
 
@@ -80,6 +80,37 @@ static double turns(int n)
 	for (int i = 0; i < n; i++)
 		sum += turn();
 	return sum / n;
+}
+
+/* Little was in flight as the program had no more: some packets may leave at once, and the rest is not held up. */
+TEST_IN(begin__short, setup, NULL)
+{
+	static const double first[] = {0, 1, 8, 64, CHUNK};
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++) {
+		struct uccl_ack_info ack = {.bytes = (uint64_t)first[i], .app_limited = true};
+		uint64_t now = UCCL_NS_PER_S, at = now;
+		double sent = 0;
+
+		setup(NULL);
+		uccl_long_way_begin(&w, first[i], 64 * CHUNK, way.base_ns);
+		ack.rtt_ns = ack.min_rtt_ns = (uint64_t)way.base_ns;
+		uccl_long_way_acked(&w, &ack);
+		assert_true(w.window >= 10 * CHUNK);
+		while (at == now && sent < 10 * CHUNK) {
+			at = uccl_long_way_pace(&w, (uint32_t)CHUNK, at);
+			sent += CHUNK;
+		}
+		assert_true(sent >= 10 * CHUNK);
+		assert_in_range(at, now, now + (uint64_t)way.base_ns);
+	}
+	/* But not more than what may be in flight, and not less than one. */
+	uccl_long_way_begin(&w, 0, 4 * CHUNK, way.base_ns);
+	assert_int_equal(w.window, 4 * CHUNK);
+	uccl_long_way_begin(&w, 0, 0, way.base_ns);
+	assert_int_equal(w.window, CHUNK);
+	uccl_long_way_share(&w, 0.01);
+	assert_int_equal(w.window, CHUNK);
 }
 
 /* It doubles while nothing is known of the link, and by four while it is far below that. */
@@ -198,7 +229,7 @@ TEST_IN(route__longer, setup, NULL)
 	int n;
 
 	way.base_ns = way.least_ns = 20 * MS;
-	uccl_long_way_begin(&w, 16 * CHUNK, way.base_ns);
+	uccl_long_way_begin(&w, 16 * CHUNK, 64 * CHUNK, way.base_ns);
 	turns(40);
 	way.base_ns = 60 * MS;
 	for (n = 0; n < 12 && turn() < 0.9; n++)
@@ -240,6 +271,35 @@ TEST_IN(pace__spreads, setup, NULL)
 	for (sent = 0; uccl_long_way_pace(&w, 63000, now) <= now; sent += 63000)
 		;
 	assert_true(sent <= 5 * 63000);
+}
+
+/* Whatever leaves beyond the window: the next packet waits no longer than a round trip, less if the window grows. */
+TEST_IN(pace__no_long_debt, setup, NULL)
+{
+	uint64_t now = UCCL_NS_PER_S;
+
+	for (int i = 0; i < 100; i++)
+		assert_in_range(uccl_long_way_pace(&w, 63000, now), now, now + (uint64_t)way.base_ns);
+	turns(20);
+	assert_true(w.window > 1e6);
+	assert_int_equal(uccl_long_way_pace(&w, 63000, now), now);
+	/* A window that shrank, too. */
+	for (int i = 0; i < 100; i++)
+		uccl_long_way_pace(&w, 63000, now);
+	for (int i = 0; i < 40; i++)
+		uccl_long_way_lost(&w, CHUNK, true);
+	assert_int_equal(w.window, CHUNK);
+	assert_in_range(uccl_long_way_pace(&w, 63000, now), now, now + (uint64_t)way.base_ns);
+}
+
+/* The queue is emptied when nothing is heard any more: some of the window remains. */
+TEST_IN(drain__silence, setup, NULL)
+{
+	turns(20);
+	w.less = w.window / 4;
+	for (int i = 0; i < 4; i++)
+		uccl_long_way_lost(&w, CHUNK, true);
+	assert_true(uccl_long_way_window(&w) >= CHUNK && uccl_long_way_window(&w) <= w.window);
 }
 
 TESTS_MAIN

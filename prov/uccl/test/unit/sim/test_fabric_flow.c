@@ -347,6 +347,40 @@ TEST_IN(long_way__loss, NULL, play_close)
 	long_way(100, "0.001", 80);
 }
 
+/*
+ * A message of so many bytes, a pause, and a megabyte: after the short one it takes no longer than as the first one,
+ * slow start included. PROTOCOL R391
+ */
+static void long_way_after(uint64_t bytes)
+{
+	const uint64_t pause = 500 * UCCL_NS_PER_MS, rtt = 50 * UCCL_NS_PER_MS;
+	struct uccl_fab_cfg *c = &p.cfg;
+
+	/* Four links each way. */
+	play_init("turns", "profile=udp,hosts=2,tiers=2,per_tor=1,spines=1,mtu=1500,told_soft=1,queue=1m,gbps=10,"
+			   "up_gbps=1,limit=100000000000,delay=6250000000");
+	c->stack = &uccl_fab_stack_uccl;
+	c->cc = p.names[1];
+	c->path = p.names[2];
+	c->credit = p.names[3];
+	assert_int_equal(uccl_fab_scene_open(&p.scene, c), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		uccl_fab_scene_add(&p.scene, 0, 1, bytes, i * pause, 0);
+	uccl_fab_scene_add(&p.scene, 0, 1, 1u << 20, 3 * pause, 1);
+	assert_int_equal(uccl_fab_scene_run(&p.scene, NULL), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(p.scene.ops[i].end_ns - p.scene.ops[i].start_ns < rtt);
+	assert_true(p.scene.ops[3].end_ns - p.scene.ops[3].start_ns < 7 * rtt);
+}
+
+TEST_IN(long_way__short_first, NULL, play_close)
+{
+	long_way_after(1);
+	long_way_after(8);
+	long_way_after(64);
+	long_way_after(1000);
+}
+
 /* Clouds shape or police every 5-tuple: a flow has nearly all that its paths may have together. PROTOCOL R380 R382 */
 TEST_IN(limits__shaped, NULL, play_close)
 {
