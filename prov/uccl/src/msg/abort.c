@@ -205,12 +205,19 @@ static void payload_copy(const struct uccl_item *item, uint8_t *to, const uint8_
 	msg_get(op->peer->msg_ep, &op->tx.copy, &at, 1, 1, 0, to, len);
 }
 
+/* Is all that it sends in memory of ours? Of a write, only the beginning may be. */
+static bool abort_is_copy(const struct uccl_op *op)
+{
+	return op->tx.bounce && (op->type == UCCL_OP_SEND || op->rma.body.iov_len);
+}
+
 /* Copy what of its payload may still be read. False: that cannot be now. */
 static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_item *items[] = {&op->tx.env, &op->tx.bulk, op->type == UCCL_OP_SEND ? &op->send.lead : NULL};
 	uint64_t bytes[] = {0, 0, 0}, sum = 0;
 	struct uccl_flow *f = &op->peer->flow;
+	struct iovec old;
 	uint8_t *to;
 
 	/* A lane that was not told had no room for the command. */
@@ -218,7 +225,7 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	if (!op->tx.wait || op->peer->dead || lanes_read(op))
 		return false;
 	/* Where there is a copy of it already, nothing is the program's. */
-	for (size_t i = 0; i < uccl_array_len(items) && !op->tx.bounce; i++) {
+	for (size_t i = 0; i < uccl_array_len(items) && !abort_is_copy(op); i++) {
 		if (!items[i] || !(items[i]->pending || items[i]->queued) || items[i]->rtype == UCCL_REC_ABORT)
 			continue;
 		bytes[i] = uccl_flow_unread(f, items[i]);
@@ -230,7 +237,7 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 	}
 	if (!sum)
 		return true;
-	to = msg_tx_room_get(m, op, sum);
+	to = msg_tx_room_swap(m, op, sum, &old);
 	if (!to)
 		return false;
 	for (size_t i = 0; i < uccl_array_len(items); i++)
@@ -239,6 +246,7 @@ static bool abort_detach(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now
 			uccl_flow_detach(f, items[i], op->iov, to, payload_copy);
 			to += bytes[i];
 		}
+	msg_tx_room_end(m, &old);
 	/* The program has its memory next. */
 	if (op->tx.source)
 		m->ops->source_stop(op->peer, op->tx.source);

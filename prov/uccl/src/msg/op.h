@@ -195,7 +195,7 @@ struct uccl_op_tx {
 	int fail;		/* why it ends when what is under way has come back */
 	uint32_t unsolicited_bytes; /* its share of the peer's */
 	uint32_t bounce_len;
-	void *bounce;		/* our copy of the payload, if it does not fit `small` */
+	void *bounce;		/* our copy of the payload, or of a write's beginning, if it does not fit `small` */
 	struct uccl_copy copy;	/* of the payload from a device, or of a request to ourselves */
 	const struct uccl_abort *abort; /* it is being taken back (abort.c); else NULL: */
 	bool told;		/* ABORT left, or is to leave next; */

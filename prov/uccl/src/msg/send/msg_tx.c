@@ -47,16 +47,30 @@ void *msg_tx_room_get(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
 	return op->tx.bounce;
 }
 
+void *msg_tx_room_swap(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len, struct iovec *old)
+{
+	*old = (struct iovec){.iov_base = op->tx.bounce, .iov_len = op->tx.bounce_len};
+	if (msg_tx_room_get(m, op, len))
+		return op->tx.bounce;
+	op->tx.bounce = old->iov_base;
+	return NULL;
+}
+
+void msg_tx_room_end(struct uccl_msg_ep *m, const struct iovec *room)
+{
+	if (!room->iov_base)
+		return;
+	uccl_buf_cache_put(&m->tx.cache, room->iov_base, room->iov_len);
+	m->tx.copied_bytes -= room->iov_len;
+}
+
 void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	if (op->tx.copy.ticket)
 		msg_copy_end(m, &op->tx.copy);
 	op->tx.loading = false;
-	if (!op->tx.bounce)
-		return;
-	uccl_buf_cache_put(&m->tx.cache, op->tx.bounce, op->tx.bounce_len);
+	msg_tx_room_end(m, &(struct iovec){.iov_base = op->tx.bounce, .iov_len = op->tx.bounce_len});
 	op->tx.bounce = NULL;
-	m->tx.copied_bytes -= op->tx.bounce_len;
 }
 
 void msg_tx_loads(struct uccl_msg_ep *m, struct uccl_op *op, bool waits)

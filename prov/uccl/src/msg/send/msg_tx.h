@@ -57,6 +57,12 @@ void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op);
 void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
 /* The same without that limit, and never in the operation itself. NULL: no memory. */
 void *msg_tx_room_get(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
+/*
+ * The same instead of the room that it has: that is *old, and msg_tx_room_end() gives it back when nothing refers to
+ * it. NULL: no memory, and nothing has changed.
+ */
+void *msg_tx_room_swap(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len, struct iovec *old);
+void msg_tx_room_end(struct uccl_msg_ep *m, const struct iovec *room);
 /* The copy ends, and its room is given back. */
 void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Copies from a device to there are under way: it waits for them, or else they end now. */

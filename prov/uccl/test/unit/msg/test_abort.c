@@ -364,6 +364,60 @@ TEST(abort__silence_before_writes)
 	silence(duo_open_writes, 40, true);
 }
 
+/*
+ * The same of a write: what fills no packet is copied behind its request, and the rest is the program's. PROTOCOL R364
+ */
+TEST(abort__silence_of_a_write)
+{
+	enum { PACKET = 16384, WRITE = 2 * PACKET + 1000 };
+
+	for (int n = 0; n < 16; n++) {
+		struct duo *d = duo_open();
+		struct duo_side *s = &d->side[0];
+		struct uccl_flow *f = &s->peer.flow;
+		const struct duo_comp *c;
+		uint64_t key;
+
+		fresh(d);
+		f->cfg.packet.chunk_bytes = f->chunk_bytes = PACKET;
+		key = duo_region(d, 1, 0, dst, LEN, BOTH);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, WRITE, 0, key, DUO_CTX(1)), 0);
+		assert_non_null(TAILQ_FIRST(&s->peer.tx.sends)->tx.bounce);
+		for (int i = 0; i < n / 2; i++)
+			duo_round(d);
+		d->filter = drop_all;
+		for (int i = 0; n % 2 && i < 3; i++)
+			duo_round(d);
+		if (abort_it(d, 1)) {
+			duo_free(d);
+			continue;
+		}
+		duo_run(d, UCCL_ABORT_NS - MS);
+		if (!duo_waiting(d, 0)) {
+			d->now = uccl_msg_aborts_due(&s->m);
+			uccl_msg_aborts_expire(&s->m, true, d->now);
+		}
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_true(!c->err || c->err == FI_ECANCELED);
+		for (uint64_t csn = f->sent.una; csn != f->sent.nxt; csn++) {
+			const struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+
+			assert_true(e->state == UCCL_SENT_ACKED || e->payload < src || e->payload >= src + LEN);
+		}
+		/* The program has its buffer again. */
+		memset(src, 0xee, LEN);
+		d->filter = NULL;
+		duo_run(d, 60 * SECOND);
+		duo_fill(src, LEN, 7);
+		for (uint64_t i = 0; i < WRITE; i++)
+			assert_true(dst[i] == CANARY || dst[i] == src[i]);
+		assert_true(TAILQ_EMPTY(&s->peer.tx.sends));
+		assert_int_equal(s->m.tx.copied_bytes, 0);
+		duo_free(d);
+	}
+}
+
 /* The peer ends meanwhile: what became of it is not known. PROTOCOL R364 */
 DUO_TEST(abort__peer_ends, duo_open())
 {
