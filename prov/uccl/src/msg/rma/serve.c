@@ -21,6 +21,8 @@
 
 /* The first bytes of a write's payload, up to this many, are kept without a buffer for the whole. */
 #define FIRST_MAX 4096
+/* Flags that a request may have. PROTOCOL R70 */
+#define REQ_FLAGS (UCCL_ENV_DATA | UCCL_ENV_DELIVERY | UCCL_ENV_EAGER)
 /* Of peers that wait, so many are tried at once without success; the others have their turns later. */
 #define SERVE_TRIES 8
 
@@ -509,14 +511,16 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	mseq = uccl_seq_expand(p->rx.mseq, env.mseq, 32);
 	head = uccl_req_decode(&req, env.tag, in->data, in->len);
 	if (head < 0 || mseq < p->rx.mseq || mseq - p->rx.mseq >= UCCL_MSG_LIMIT || !env.id ||
-	    env.flags & (UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES))
+	    env.flags & ~REQ_FLAGS)
 		return UCCL_DROP_RECORD;
 	data = in->data + head;
 	len = in->len - (uint32_t)head;
 	if (msg_target_payload(&req) != env.len || len > env.len)
 		return UCCL_DROP_RECORD;
+	/* What brings all of its payload has nothing to wait for. PROTOCOL R28 */
 	if (env.flags & UCCL_ENV_EAGER ? env.len > len && env.len > UCCL_EAGER_MAX :
-					 req.kind != UCCL_RMA_WRITE || !(env.flags & UCCL_ENV_DELIVERY))
+					 req.kind != UCCL_RMA_WRITE || !(env.flags & UCCL_ENV_DELIVERY) ||
+						 len == env.len)
 		return UCCL_DROP_RECORD;
 	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);

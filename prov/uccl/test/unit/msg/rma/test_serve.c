@@ -267,6 +267,14 @@ DUO_TEST(req__malformed, duo_open())
 	refuse((r.kind = UCCL_RMA_ATOMIC, r.datatype = UCCL_UINT8, e.flags = UCCL_ENV_DELIVERY), src, 50);
 	refuse((e.flags = UCCL_ENV_DELIVERY | UCCL_ENV_UNSOLICITED, e.unsolicited = 80), src, 50);
 	refuse(e.flags = UCCL_ENV_EAGER | UCCL_ENV_LANES, src, 100);
+	/* of a message, not of a request */
+	refuse((e.flags = UCCL_ENV_EAGER | UCCL_ENV_CM, r.kind = UCCL_RMA_READ, r.rx = 9, e.len = 0), NULL, 0);
+	for (uint32_t bit = 1; bit < 256; bit <<= 1)
+		if (!(bit & (UCCL_ENV_EAGER | UCCL_ENV_DATA | UCCL_ENV_DELIVERY)))
+			refuse(e.flags |= (uint8_t)bit, src, 100);
+	/* what waits must have something to wait for */
+	refuse(e.flags = UCCL_ENV_DELIVERY, src, 100);
+	refuse((e.flags = UCCL_ENV_DELIVERY, r.seg[0].len = e.len = 0), NULL, 0);
 	/* reads bring nothing and want a handle; atomics have whole elements, and results where there are some */
 	refuse((r.kind = UCCL_RMA_READ, e.len = 0), NULL, 0);
 	refuse((r.kind = UCCL_RMA_READ, r.rx = 9), src, 100);
