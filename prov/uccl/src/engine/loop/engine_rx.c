@@ -427,20 +427,11 @@ static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx
 		r->most = 1;
 }
 
-/*
- * Returns how many packets or events the NIC had. It says how long ago packets came, so the time goes on until then:
- * this thread may have lost its processor since the round began, and a round trip would seem as much shorter.
- */
+/* Returns how many packets or events the NIC had. */
 static int rx_take(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *places,
-		   struct uccl_rx *v, uint64_t *now)
+		   struct uccl_rx *v)
 {
 	int n = e->nic->ops->rx(e->nic, v, r->most, places, r->nplaces);
-
-	for (int i = 0; i < n; i++)
-		if (v[i].read_ns) {
-			*now = engine_time(e, v[i].read_ns);
-			break;
-		}
 
 	engine_device_rx_came(&e->device_rx);
 	engine_backlog(&e->out, e->nic);
@@ -457,6 +448,15 @@ static void rx_compare(struct uccl_engine *e, const struct rx_round *r, const st
 		rx_no_run(e, &v[0], r->nplaces ? places[0].each : 0);
 }
 
+/*
+ * The NIC says how long ago a packet came, so the time goes on until it was read: this thread may have lost its
+ * processor since the round began, or while it read one rail after the other. A round trip would seem as much shorter.
+ */
+static uint64_t rx_time(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
+{
+	return rx->read_ns ? engine_time(e, rx->read_ns) : now;
+}
+
 int engine_rx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_rx_placement places[RX_BATCH];
@@ -469,13 +469,15 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		int n;
 
 		rx_predict(e, &r, places);
-		n = rx_take(e, &r, places, v, &now);
+		n = rx_take(e, &r, places, v);
 		if (n <= 0)
 			return total;
 		batches = r.gro_batch ? batches + 1 : 0;
 		rx_compare(e, &r, places, v, n);
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n; i++) {
+			now = rx_time(e, &v[i], now);
 			total += rx_one(e, &v[i], now);
+		}
 		/* There may be more, as when the poll has taken all that it may. */
 		if (r.alone)
 			break;

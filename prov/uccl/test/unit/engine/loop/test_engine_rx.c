@@ -568,6 +568,58 @@ LAN_TEST(rx__events_of_nobody, lan_new_open(2))
 	lan_talk(l);
 }
 
+static const struct uccl_nic_ops *lan_ops;
+static uint64_t read_at;
+
+/* Each packet of a round was read a millisecond after the one before it. */
+static int rx_one_by_one(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *places,
+			 int nplaces)
+{
+	n = lan_ops->rx(nic, v, n, places, nplaces);
+	for (int i = 0; i < n; i++)
+		v[i].read_ns = read_at += UCCL_NS_PER_MS;
+	return n;
+}
+
+static enum lan_verdict hold(struct lan *l, const struct lan_event *ev)
+{
+	return LAN_HOLD;
+}
+
+/* Rails are read one after the other: each packet counts from when it was read. */
+LAN_TEST(rx__time_of_each, lan_new_open(3))
+{
+	struct uccl_nic_ops ops;
+	uint64_t heard[2];
+
+	for (int i = 1; i < 3; i++) {
+		lan_recv(l, 0, dst, 64, LAN_CTX(2));
+		assert_int_equal(lan_send(l, i, 0, src, 10, LAN_CTX(1)), 0);
+		lan_run(l, SECOND);
+	}
+	l->filter = hold;
+	for (int i = 1; i < 3; i++) {
+		lan_recv(l, 0, dst, 64, LAN_CTX(2));
+		assert_int_equal(lan_send(l, i, 0, src, 10, LAN_CTX(1)), 0);
+	}
+	lan_round(l);
+	l->filter = NULL;
+	lan_ops = l->node[0].e->nic->ops;
+	ops = *lan_ops;
+	ops.rx = rx_one_by_one;
+	l->node[0].e->nic->ops = &ops;
+	read_at = l->now;
+	lan_release(l, false);
+	lan_round(l);
+	lan_round(l);
+	l->node[0].e->nic->ops = lan_ops;
+	for (int i = 0; i < 2; i++)
+		heard[i] = lan_conn(l, 0, i + 1)->peer.flow.rx.heard_ns;
+	assert_int_not_equal(heard[0], heard[1]);
+	assert_int_equal(uccl_max(heard[0], heard[1]), read_at);
+	lan_run(l, SECOND);
+}
+
 /* Bytes from a generator, some of them made to look right. Nothing breaks, and the endpoint works. PROTOCOL R1 */
 TEST(rx__garbage)
 {
