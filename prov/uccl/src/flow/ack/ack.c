@@ -226,14 +226,23 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
 }
 
+/* Bytes that the network delivers in `ns`. */
+static uint64_t ack_rate_in(const struct uccl_flow *f, uint64_t ns)
+{
+	uint64_t sum = uccl_rate_in(&f->loss.rate, ns);
+
+	for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
+		sum += uccl_rate_in(&f->policy.rail[i].rate, ns);
+	return sum;
+}
+
 /*
  * On a long way queues of some milliseconds are usual. A train that the network carries in less is none of them.
  * PROTOCOL R380
  */
 static bool ack_train_quick(const struct uccl_flow *f)
 {
-	return flow_long_way(f) &&
-	       uccl_rate_in(&f->loss.rate, 2 * UCCL_TRAIN_WAIT_NS) >= f->train_bytes;
+	return flow_long_way(f) && ack_rate_in(f, 2 * UCCL_TRAIN_WAIT_NS) >= f->train_bytes;
 }
 
 /* The paths' lines: highest sequence numbers, RTT samples, marks; and what congestion control is to know of them. */
@@ -349,25 +358,13 @@ static void ack_tell(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t a
 	}
 }
 
-/* Bytes that the network delivers in `ns`. */
-static uint64_t ack_rate_in(const struct uccl_flow *f, uint64_t ns)
-{
-	uint64_t sum = uccl_rate_in(&f->loss.rate, ns);
-
-	for (uint8_t i = 0; f->policy.rail && i < f->policy.rails; i++)
-		sum += uccl_rate_in(&f->policy.rail[i].rate, ns);
-	return sum;
-}
-
 /* What a long way holds waits in no queue of the peer. PROTOCOL R391 */
 static void ack_way(struct uccl_flow *f)
 {
-	uint64_t bytes = 0;
+	bool far = flow_long_way(f);
+	uint64_t bytes = far ? ack_rate_in(f, uccl_times_least(&f->loss.times)) : 0;
 
-	if (flow_long_way(f)) {
-		bytes = ack_rate_in(f, uccl_times_least(&f->loss.times));
-		uccl_ack_delay_long(&f->loss.ack_delay);
-	}
+	uccl_ack_delay_way(&f->loss.ack_delay, far);
 	uccl_peer_limits_way(&f->limits,
 			     bytes / f->chunk_bytes * uccl_sent_slots_of(&f->sent, f->chunk_bytes));
 }

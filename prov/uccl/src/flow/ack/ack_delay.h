@@ -11,8 +11,8 @@
  * A window bounds what is in the network. What has come, while the acknowledgement waits on its way back, is there no
  * more, so a window may be larger by the same part as the wait makes round trips longer.
  *
- * The grammar: init; `long` while the way is; `back` for each block, then `rtt` for each of its samples; `more` at any
- * time.
+ * The grammar: init; `way` whenever it may have become long, or short again; `back` for each block, then `rtt` for each
+ * of its samples; `more` at any time.
  */
 #ifndef UCCL_FLOW_ACK_ACK_DELAY_H
 #define UCCL_FLOW_ACK_ACK_DELAY_H
@@ -51,10 +51,11 @@ struct uccl_ack_delay {
  * and fill them with its first burst. PROTOCOL R413
  */
 void uccl_ack_delay_init(struct uccl_ack_delay *o, uint64_t first_rtt_ns);
-/* The way is long. */
-static inline void uccl_ack_delay_long(struct uccl_ack_delay *o)
+/* Is the way long? */
+static inline void uccl_ack_delay_way(struct uccl_ack_delay *o, bool far)
 {
-	o->epoch_ns = uccl_min(UCCL_ACK_DELAY_EPOCH_RTTS * o->min_rtt_ns, UCCL_ACK_DELAY_EPOCH_MAX_NS);
+	o->epoch_ns = far ? uccl_min(UCCL_ACK_DELAY_EPOCH_RTTS * o->min_rtt_ns, UCCL_ACK_DELAY_EPOCH_MAX_NS)
+			  : UCCL_ACK_DELAY_EPOCH_NS;
 }
 
 /* A block came at `arrived`, in a packet that left at `ts` by the peer's clock. */

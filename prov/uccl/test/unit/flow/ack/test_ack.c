@@ -784,6 +784,34 @@ TEST_IN(timeout__silence_is_no_loss, NULL, end)
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
 }
 
+/* What the network delivers on a long way: with rails, all of them together. PROTOCOL R380 */
+TEST_IN(ack_rx__long_way_of_rails, NULL, end)
+{
+	static struct uccl_rail rail;
+	struct uccl_sent *e;
+	struct uccl_ack a;
+
+	for (int quick = 0; quick < 2; quick++) {
+		if (quick)
+			end(NULL);
+		start_n(one_path(), 1);
+		e = uccl_sent_at(&tx()->sent, base());
+		tx()->loss.times.min_rtt_ns = 50 * UCCL_NS_PER_MS;
+		tx()->train_bytes = 60000;
+		tx()->train.wait.waits = 10;
+		rail = (struct uccl_rail){.min_rtt_ns = UCCL_NEVER, .inflight = tx()->sent.inflight_bytes};
+		rail.rate.mean_ns = UCCL_NS_PER_MS;
+		rail.rate.mean_bytes = quick ? 30000 : 29000;
+		tx()->policy.rail = &rail;
+		p.now += 60 * UCCL_NS_PER_MS;
+		a = line(base() + 1, 0, e->packet.pseq, e->sent_ns, 0);
+		take(&a);
+		tx()->policy.rail = NULL;
+		tx()->train_bytes = 0;
+		assert_int_equal(tx()->train.wait.waits, quick ? 10 : 9);
+	}
+}
+
 /* What was lost in a row of time-outs is proven by the answer that ends it; the row is told once. PROTOCOL R132 */
 TEST_IN(timeout__told_once_when_proven, NULL, end)
 {

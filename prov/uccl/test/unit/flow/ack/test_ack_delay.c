@@ -208,7 +208,7 @@ TEST_IN(queue__above_the_least, setup, NULL)
 TEST_IN(back__long_way, setup, NULL)
 {
 	uccl_ack_delay_init(&o, 50 * MS);
-	uccl_ack_delay_long(&o);
+	uccl_ack_delay_way(&o, true);
 	came(0);
 	for (int i = 0; i < 50; i++) {
 		now += 25 * MS;
@@ -216,8 +216,10 @@ TEST_IN(back__long_way, setup, NULL)
 		assert_int_equal(o.queue_ns, 64 * 1000);
 	}
 	uccl_ack_delay_init(&o, 5000 * MS);
-	uccl_ack_delay_long(&o);
+	uccl_ack_delay_way(&o, true);
 	assert_int_equal(o.epoch_ns, UCCL_ACK_DELAY_EPOCH_MAX_NS);
+	uccl_ack_delay_way(&o, false);
+	assert_int_equal(o.epoch_ns, UCCL_ACK_DELAY_EPOCH_NS);
 }
 
 TESTS_MAIN
