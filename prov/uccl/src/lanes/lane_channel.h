@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What an endpoint (the primary) and its lanes say to each other. A lane is an engine of its own, on another core. It
- * carries payload of large messages, and knows nothing of messages. The primary says which peers there are, where
- * payload may land and what is to be sent; lanes answer. Each side has a mailbox that only the other one fills.
+ * carries payload of large messages and of writes, and knows nothing of either. The primary says which peers there are,
+ * where payload may land and what is to be sent; lanes answer. Each side has a mailbox that only the other one fills.
  *
  *	primary to lane					lane to primary
  *	PEER_ADD who: a lane_peer			PEER_ADDED who, what: its peer there; NULL: none

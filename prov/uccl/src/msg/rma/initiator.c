@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The initiator of RMA and atomics. A request is one record: segments, and behind them as much of the payload as was
- * copied. The rest follows as the rest of a message does: at once up to UCCL_ORDER_MAX, beyond it after CTS. Every
- * operation completes with the target's answer, so what the target refuses is never taken for done.
+ * copied. The rest follows as the rest of a message does: at once, or after CTS if it is a write that is longer than
+ * UCCL_ORDER_MAX or goes by a lane. Every operation completes with the target's answer, so what the target refuses is
+ * never taken for done.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -171,6 +172,7 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 static bool rma_by_lane(const struct uccl_op *op)
 {
 	return op->type == UCCL_OP_WRITE && op->len <= UCCL_ORDER_MAX && op->peer->orders_short &&
+	       !(op->flags & UCCL_OPF_DATA) &&
 	       op->rma.nseg == 1 && !op->rma.body.iov_len && msg_tx_under_way(op->peer) > GRANT_OPS && lanes_may(op);
 }
 

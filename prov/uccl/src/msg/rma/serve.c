@@ -2,7 +2,9 @@
 /*
  * The target of RMA and atomics. The common case, a whole request in order, is executed where it lies. What comes early
  * or in several packets waits as a message does; those whose turn has come are executed one after the other, so that
- * none overtakes one of UCCL_ORDER_MAX bytes or less. A larger write gets CTS in its turn and is placed like a message.
+ * none overtakes one of UCCL_ORDER_MAX bytes or less. A write that waits for CTS, as a longer one does, gets it in its
+ * turn and is placed like a message. Requests behind a short one wait until it is in place if they touch its memory or
+ * carry remote CQ data; the others go on.
  */
 #include "msg/rma/serve.h"
 
@@ -38,13 +40,18 @@ static bool serve_room(const struct uccl_peer *p, bool has_data)
 	       ((m->serve.retrying || TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
 }
 
-/* Does it touch memory that a write before it, which was granted, is still to fill? PROTOCOL R407 */
-static bool serve_meets(struct uccl_peer *p, const struct uccl_req *req)
+/*
+ * Must it wait for a short write before it that was granted? It may touch memory that is still to be filled, or tell
+ * the program by remote CQ data that all before it is done. PROTOCOL R407
+ */
+static bool serve_meets(struct uccl_peer *p, uint8_t flags, const struct uccl_req *req)
 {
 	struct msg_place at;
 
-	return p->serve.nshort_writes && msg_target_knows(req) && !msg_target_find(p, req, &at) &&
-	       msg_short_writes_meets(p, &at);
+	if (!p->serve.nshort_writes)
+		return false;
+	return flags & UCCL_ENV_DATA ||
+	       (msg_target_knows(req) && !msg_target_find(p, req, &at) && msg_short_writes_meets(p, &at));
 }
 
 /*
@@ -163,7 +170,7 @@ static void serve_unqueue(struct uccl_msg_rx *rx)
 }
 
 /* A write that waits for CTS: its turn is when it is asked for. */
-static void serve_large(struct uccl_msg_rx *rx, int refusal, const struct msg_place *at, uint64_t now)
+static void serve_grant(struct uccl_msg_rx *rx, int refusal, const struct msg_place *at, uint64_t now)
 {
 	if (!refusal)
 		refusal = serve_attach_at(rx, at);
@@ -273,8 +280,8 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	return true;
 }
 
-/* The same of a write that waits for CTS. */
-static bool serve_first_large(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64_t now)
+/* serve_first() of a write that waits for CTS, or waited and is in place. */
+static bool serve_first_waiting(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_serve *s = rx->serve;
@@ -293,11 +300,13 @@ static bool serve_first_large(struct uccl_msg_rx *rx, enum uccl_block *blocked, 
 	*blocked = UCCL_BLOCK_SHORT;
 	if (serve_short(rx) && !msg_short_writes_room(p))
 		return false;
+	if (p->serve.nshort_writes && s->env.flags & UCCL_ENV_DATA)
+		return false;
 	refusal = msg_target_find(p, &s->req, &at);
 	if (!refusal && p->serve.nshort_writes && msg_short_writes_meets(p, &at))
 		return false;
 	*blocked = UCCL_BLOCK_NOT;
-	serve_large(rx, refusal, &at, now);
+	serve_grant(rx, refusal, &at, now);
 	return true;
 }
 
@@ -310,9 +319,9 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 	bool fetched;
 
 	if (!(rx->env.flags & UCCL_ENV_EAGER))
-		return serve_first_large(rx, blocked, now);
+		return serve_first_waiting(rx, blocked, now);
 	/* Its place may be what earlier ones are still to fill. */
-	if (!rx->place.iov && !s->refusal && serve_meets(p, &s->req)) {
+	if (!rx->place.iov && !s->refusal && serve_meets(p, s->env.flags, &s->req)) {
 		*blocked = UCCL_BLOCK_SHORT;
 		return false;
 	}
@@ -380,15 +389,35 @@ static void serve_run(struct uccl_peer *p, uint64_t now)
 	msg_peer_limits(p);
 }
 
-/* Its turn has come. */
-static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
+/* Queue a request before this one; NULL: behind all. */
+static void serve_queue(struct uccl_msg_rx *rx, struct uccl_msg_rx *before, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 
-	TAILQ_INSERT_TAIL(&p->serve.requests, rx, link);
+	if (before)
+		TAILQ_INSERT_BEFORE(before, rx, link);
+	else
+		TAILQ_INSERT_TAIL(&p->serve.requests, rx, link);
 	p->serve.n++;
 	rx->serve->queued = true;
 	serve_run(p, now);
+}
+
+/* Its turn has come. */
+static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
+{
+	serve_queue(rx, NULL, now);
+}
+
+/* It is in place, and waits for room. A short one is told before those behind it, but for one that has begun. */
+static void serve_placed_waits(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_msg_rx *before = serve_short(rx) ? TAILQ_FIRST(&rx->peer->serve.requests) : NULL;
+
+	if (before && before->place.iov)
+		before = TAILQ_NEXT(before, link);
+	rx->serve->placed = true;
+	serve_queue(rx, before, now);
 }
 
 /* A write that was asked for is in place. */
@@ -404,8 +433,7 @@ static void serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 		serve_finish(rx);
 	} else {
 		/* Many may have been granted while there was room for each. */
-		rx->serve->placed = true;
-		serve_turn(rx, now);
+		serve_placed_waits(rx, now);
 	}
 	if (p->serve.blocked == UCCL_BLOCK_SHORT)
 		serve_run(p, now);
@@ -462,7 +490,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
 	bare = req->kind == UCCL_RMA_WRITE && !rx->hold.buf && len <= FIRST_MAX && (!len || len < eager);
-	straight = turn && TAILQ_EMPTY(&p->serve.requests) && bare && (!eager || !serve_meets(p, req));
+	straight = turn && TAILQ_EMPTY(&p->serve.requests) && bare && (!eager || !serve_meets(p, env->flags, req));
 	/* If those before it end before its payload comes, it needs none, too. */
 	late = bare && !rx->hold.counted;
 	if (straight)
@@ -525,7 +553,7 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->serve.requests) &&
-	    !serve_meets(p, &req) && !serve_whole(p, &env, &req, data)) {
+	    !serve_meets(p, env.flags, &req) && !serve_whole(p, &env, &req, data)) {
 		msg_rx_next(p);
 		msg_rx_drain(p, now);
 		return UCCL_DROP_COUNT;
@@ -543,7 +571,7 @@ static bool claim_free(const struct uccl_msg_ep *m)
 	return !m->target.claimer;
 }
 
-/* Peers that wait for this go on, one after the other, while there is some. */
+/* Peers that wait for this go on, one after the other, while there is some. NULL: each is tried. */
 static void serve_turns(struct uccl_msg_ep *m, enum uccl_block what, bool (*some)(const struct uccl_msg_ep *m),
 			uint64_t now)
 {
@@ -553,7 +581,7 @@ static void serve_turns(struct uccl_msg_ep *m, enum uccl_block what, bool (*some
 	int tries = 0;
 
 	/* There may be room and no receive for any of them: the others are tried in the next turns. */
-	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && some(m)) {
+	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && (!some || some(m))) {
 		uccl_match_step(&m->match);
 		/* The next room is for the next one. */
 		serve_unblock(p);
@@ -564,16 +592,10 @@ static void serve_turns(struct uccl_msg_ep *m, enum uccl_block what, bool (*some
 	}
 }
 
-/* What was granted ended otherwise than by its payload. */
-static bool granted_ended(const struct uccl_msg_ep *m)
-{
-	(void)m;
-	return true;
-}
-
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now)
 {
-	serve_turns(m, UCCL_BLOCK_SHORT, granted_ended, now);
+	/* What they wait for may have ended without its payload: it was revoked, or taken back. */
+	serve_turns(m, UCCL_BLOCK_SHORT, NULL, now);
 	serve_turns(m, UCCL_BLOCK_CLAIM, claim_free, now);
 	m->serve.retrying = true;
 	serve_turns(m, UCCL_BLOCK_ROOM, uccl_msg_ep_room, now);

@@ -10,7 +10,7 @@ struct uccl_serve {
 	struct uccl_req req;
 	struct uccl_env env;
 	bool queued;		/* its turn has come, or all of it but room: in the peer's list of requests */
-	bool placed;		/* a large write that is in place and waits for room */
+	bool placed;		/* a write that waited for CTS is in place, and waits for room */
 	uint16_t short_write;	/* a short one that was granted is still to come: see rma/short_writes.h; 0: not */
 	uint8_t refusal;	/* its memory was revoked while the payload came */
 	bool stored;		/* an atomic on a device was done, and is on its way there */

@@ -331,14 +331,20 @@ TEST(revoke__write)
 enum { SHORT_WRITES = 64, SHORT_WRITE = 16384 };
 
 /* Side 0 writes so many bytes to side 1's memory, or reads them. */
-static void rma_post(struct lan *l, uint8_t type, uint8_t *buf, uint64_t to, uint32_t len)
+static void rma_post_with(struct lan *l, uint8_t type, uint32_t flags, uint8_t *buf, uint64_t to, uint32_t len)
 {
-	struct uccl_op *op = lan_op(l, PRIMARY(0), type, 0, buf, len);
+	struct uccl_op *op = lan_op(l, PRIMARY(0), type, flags, buf, len);
 
 	op->peer = lan_peer(l, PRIMARY(0), PRIMARY(1));
+	op->context = buf;
 	op->rma.seg[0] = (struct uccl_seg){.addr = to, .len = len, .key = 1};
 	op->rma.nseg = 1;
 	assert_int_equal(uccl_engine_rma(l->node[PRIMARY(0)].e, op, l->now), 0);
+}
+
+static void rma_post(struct lan *l, uint8_t type, uint8_t *buf, uint64_t to, uint32_t len)
+{
+	rma_post_with(l, type, 0, buf, to, len);
 }
 
 /* Among many a write goes over a lane whole, if the peer keeps their order. PROTOCOL R407 */
@@ -346,12 +352,13 @@ TEST(write__short)
 {
 	static const struct {
 		uint32_t n, len;
-		bool older, lossy, by_lanes;
+		bool older, lossy, by_lanes, data;
 	} v[] = {
 		{SHORT_WRITES, SHORT_WRITE, .by_lanes = true},
 		{SHORT_WRITES, SHORT_WRITE, .by_lanes = true, .lossy = true},
 		{18, 65536, .by_lanes = true},
 		{SHORT_WRITES, SHORT_WRITE, .older = true},
+		{SHORT_WRITES, SHORT_WRITE, .data = true},
 		{SHORT_WRITES, UCCL_LANES_WRITE - 1, .older = false},
 		{16, SHORT_WRITE, .older = false},
 	};
@@ -364,7 +371,8 @@ TEST(write__short)
 		lan_peer(l, PRIMARY(0), PRIMARY(1))->orders_short = !v[i].older;
 		l->filter = v[i].lossy ? lan_lossy : NULL;
 		for (uint32_t k = 0; k < n; k++)
-			rma_post(l, UCCL_OP_WRITE, src[0] + (size_t)k * len, (uint64_t)(n - 1 - k) * len, len);
+			rma_post_with(l, UCCL_OP_WRITE, v[i].data ? UCCL_OPF_DATA : 0, src[0] + (size_t)k * len,
+				      (uint64_t)(n - 1 - k) * len, len);
 		lan_run(l, 5 * SECOND);
 		for (uint32_t k = 0; k < n; k++) {
 			const struct lan_comp *c = lan_next(l, PRIMARY(0));
@@ -421,9 +429,12 @@ TEST(write__short_order)
 /* The region is closed, or the peer ends, while lanes bring them: nothing more is written. PROTOCOL R183 R407 */
 TEST(write__short_ends)
 {
+	int ended = 0;
+
 	for (int rounds = 1; rounds < 24; rounds++) {
 		struct lan *l = lanes_open(LANES, LANES);
 		static uint8_t was[BYTES];
+		int err = rounds % 2 ? FI_EKEYREJECTED : FI_ECONNABORTED;
 
 		l->node[PRIMARY(1)].e->msg_ep.target.ops = &region_ops;
 		for (int k = 0; k < SHORT_WRITES; k++)
@@ -443,10 +454,19 @@ TEST(write__short_ends)
 		if (!(rounds % 2))
 			conn_fail(lan_conn(l, PRIMARY(0), PRIMARY(1)), FI_ECONNABORTED, l->now);
 		lan_run(l, SECOND);
-		for (int k = 0; k < SHORT_WRITES; k++)
-			assert_non_null(lan_next(l, PRIMARY(0)));
+		for (int k = 0; k < SHORT_WRITES; k++) {
+			const struct lan_comp *c = lan_next(l, PRIMARY(0));
+
+			assert_non_null(c);
+			/* What was in place before is done. */
+			assert_true(!c->err || c->err == err);
+			if (!c->err)
+				assert_memory_equal(dst[1] + ((uint8_t *)c->context - src[0]), c->context, SHORT_WRITE);
+			ended += c->err == err;
+		}
 		lan_free(l);
 	}
+	assert_true(ended > 0);
 }
 
 /* One message over the lane of two endpoints that have one each. */

@@ -294,22 +294,26 @@ DUO_TEST(req__malformed, duo_open())
 	assert_int_equal(req(d, &good, &env, src, 100), UCCL_DROP_RECORD);
 }
 
-/* A short write that waits for CTS: `env->mseq` is the number of the request. */
-static void granted_req(struct duo *d, uint32_t mseq, uint64_t at, uint32_t len)
+/* A write of `len` bytes to this place, of which so many come with the request. */
+static void write_req(struct duo *d, uint32_t mseq, uint8_t flags, uint64_t at, uint32_t len, const uint8_t *data,
+		      uint32_t first)
 {
 	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.addr = at, .len = len, .key = 1}}};
-	struct uccl_env env = {.id = 5, .mseq = mseq, .len = len, .flags = UCCL_ENV_DELIVERY};
+	struct uccl_env env = {.id = 5, .mseq = mseq, .len = len, .flags = flags, .data = mseq};
 
-	assert_int_equal(req(d, &r, &env, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(req(d, &r, &env, data, first), UCCL_DROP_COUNT);
 }
 
-/* The same, whole. */
+/* It waits for CTS. */
+static void granted_req(struct duo *d, uint32_t mseq, uint64_t at, uint32_t len)
+{
+	write_req(d, mseq, UCCL_ENV_DELIVERY, at, len, NULL, 0);
+}
+
+/* It comes whole. */
 static void eager_req(struct duo *d, uint32_t mseq, uint64_t at, const uint8_t *data, uint32_t len)
 {
-	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.addr = at, .len = len, .key = 1}}};
-	struct uccl_env env = {.id = 5, .mseq = mseq, .len = len, .flags = UCCL_ENV_EAGER};
-
-	assert_int_equal(req(d, &r, &env, data, len), UCCL_DROP_COUNT);
+	write_req(d, mseq, UCCL_ENV_EAGER, at, len, data, len);
 }
 
 /* All of what was granted for this request comes. */
@@ -365,6 +369,47 @@ DUO_TEST(granted__order, duo_open())
 	assert_int_equal(mem[15999], 1);
 	assert_int_equal(d->side[1].events, 6);
 	assert_null(p->serve.short_writes);
+}
+
+/* Who hears of remote CQ data finds all that was written before, wherever that is. PROTOCOL R407 */
+DUO_TEST(granted__before_data, duo_open())
+{
+	static const struct {
+		uint8_t flags;
+		uint32_t len, first;
+	} v[] = {
+		{UCCL_ENV_EAGER, 100, 100}, {UCCL_ENV_EAGER, 0, 0}, {UCCL_ENV_EAGER, 3000, 100},
+		{UCCL_ENV_DELIVERY, 1000, 0}, {UCCL_ENV_DELIVERY, 100000, 0},
+	};
+	const struct duo_side *s = &d->side[1];
+	uint32_t mseq = 0;
+	int events = 0;
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	memset(mem, 0, 200000);
+	memset(src, 1, 20000);
+	for (size_t i = 0; i < uccl_array_len(v); i++, mseq += 4) {
+		bool waits = v[i].flags & UCCL_ENV_DELIVERY;
+
+		granted_req(d, mseq, 0, 1000);
+		granted_req(d, mseq + 1, 2000, 1000);
+		write_req(d, mseq + 2, v[i].flags | UCCL_ENV_DATA, 40000, v[i].len, src, v[i].first);
+		eager_req(d, mseq + 3, 5000, src, 10);
+		assert_int_equal(s->peer.serve.n, 2);
+		if (!waits && v[i].first < v[i].len)
+			assert_int_equal(duo_eager(d, 1, mseq + 2, 100, v[i].len, src, v[i].len - 100),
+					 UCCL_DROP_COUNT);
+		granted_data(d, mseq, src, 1000);
+		assert_int_equal(s->events, ++events);
+		granted_data(d, mseq + 1, src, 1000);
+		assert_int_equal(s->peer.serve.n, 0);
+		events += waits ? 2 : 3;
+		assert_int_equal(s->events, events);
+		if (waits) {
+			granted_data(d, mseq + 2, src, v[i].len);
+			assert_int_equal(s->events, ++events);
+		}
+	}
 }
 
 /* A read sees what was written before it. Payload of a write that must wait is kept. PROTOCOL R71 R407 */
@@ -864,6 +909,31 @@ TEST(room__granted_before)
 		assert_int_equal(d->side[1].region[1].writes, 1);
 		duo_all_done(d, 4);
 	}
+}
+
+/*
+ * A short write that was granted while there was room, and finds none when it is in place: it has the next before those
+ * behind it. PROTOCOL R78 R407
+ */
+DUO_TEST(room__short_granted_before, duo_open())
+{
+	const struct duo_side *s = &d->side[1];
+	struct room r;
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	room_set(&r, d, 1);
+	write_req(d, 0, UCCL_ENV_DELIVERY | UCCL_ENV_DATA, 0, 1000, NULL, 0);
+	write_req(d, 1, UCCL_ENV_EAGER | UCCL_ENV_DATA, 40000, 100, src, 100);
+	write_req(d, 2, UCCL_ENV_EAGER | UCCL_ENV_DATA, 40000, 100, src, 100);
+	assert_int_equal(s->peer.serve.n, 2);
+	r.all = 0;
+	granted_data(d, 0, src, 1000);
+	assert_int_equal(s->events, 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		room_one(&r);
+		assert_int_equal(s->event.data, i);
+	}
+	assert_int_equal(s->peer.serve.n, 0);
 }
 
 /* Messages into a multi-receive buffer and requests have the room by turns. PROTOCOL R40 R78 */
