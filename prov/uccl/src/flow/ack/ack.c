@@ -597,10 +597,13 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
 		uccl_paths_probe(&f->paths, f->paths.alive);
 }
 
-/* Is less left to be sent than is in flight? Then what is found lost later ends the transfer later. */
+/*
+ * Is less left to be sent than is in flight? Then what is found lost later ends the transfer later. More items than are
+ * counted are no end, however short they are.
+ */
 static bool sent_ends(const struct uccl_flow *f)
 {
-	return uccl_sendq_bytes(&f->sendq, ENDS_ITEMS) <= f->sent.inflight_bytes;
+	return uccl_sendq_within(&f->sendq, ENDS_ITEMS, f->sent.inflight_bytes);
 }
 
 /* Reports are as coarse as the echo: what left so much later must be late enough when it is reported. */

@@ -30,19 +30,35 @@ void uccl_sendq_pass(struct uccl_sendq *q, struct uccl_item *item)
 		TAILQ_INSERT_TAIL(&q->bulk, item, link);
 }
 
-uint64_t uccl_sendq_bytes(const struct uccl_sendq *q, uint32_t most)
+/* Adds up the first `most` items. True: there are no more. */
+static bool sum_bytes(const struct uccl_sendq *q, uint32_t most, uint64_t *sum)
 {
 	const struct uccl_item_list *lists[] = { &q->records, &q->bulk };
 	const struct uccl_item *item;
-	uint64_t sum = 0;
 
+	*sum = 0;
 	for (int i = 0; i < 2; i++)
 		TAILQ_FOREACH(item, lists[i], link) {
 			if (!most--)
-				return sum;
-			sum += item->len - item->off;
+				return false;
+			*sum += item->len - item->off;
 		}
+	return true;
+}
+
+uint64_t uccl_sendq_bytes(const struct uccl_sendq *q, uint32_t most)
+{
+	uint64_t sum;
+
+	sum_bytes(q, most, &sum);
 	return sum;
+}
+
+bool uccl_sendq_within(const struct uccl_sendq *q, uint32_t most, uint64_t bytes)
+{
+	uint64_t sum;
+
+	return sum_bytes(q, most, &sum) && sum <= bytes;
 }
 
 uint64_t uccl_sendq_left(const struct uccl_sendq *q, uint32_t most)

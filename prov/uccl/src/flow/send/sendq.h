@@ -44,6 +44,8 @@ void uccl_sendq_pass(struct uccl_sendq *q, struct uccl_item *item);
 uint64_t uccl_sendq_left(const struct uccl_sendq *q, uint32_t most);
 /* Bytes of the longer records and of bulk, in the first `most` items of the queue. */
 uint64_t uccl_sendq_bytes(const struct uccl_sendq *q, uint32_t most);
+/* Are these all that wait, at most `most` items of `bytes` bytes together? */
+bool uccl_sendq_within(const struct uccl_sendq *q, uint32_t most, uint64_t bytes);
 
 static inline struct uccl_item_list *uccl_sendq_list(struct uccl_sendq *q, const struct uccl_item *item)
 {

@@ -245,6 +245,20 @@ TEST_IN(bytes__of_the_beginning, setup, NULL)
 	assert_int_equal(uccl_sendq_bytes(&q, 64), 10000 + 50000 - CHUNK);
 }
 
+/* What is not counted may be any length. */
+TEST_IN(within__all_of_it, setup, NULL)
+{
+	assert_true(uccl_sendq_within(&q, 0, 0));
+	for (int i = 0; i < 10; i++) {
+		add(false, 8);
+		add(false, 1000);
+		add(true, 5000);
+	}
+	assert_true(uccl_sendq_within(&q, 20, 60000));
+	assert_false(uccl_sendq_within(&q, 20, 59999));
+	assert_false(uccl_sendq_within(&q, 19, 1 << 30));
+}
+
 /*
  * As a flow has it, with everything allowed: while both wait, records lead by no more than the limit and what one of
  * them has, and ranges that wait are never further apart than a turn. Records leave in their order.
