@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/send/train_wait.h"
 
+#include <string.h>
+
 /* Trains are short from now on, for longer if they waited not long ago. */
 static bool wait_slow(struct uccl_train_wait *w, uint64_t now)
 {
@@ -59,5 +61,8 @@ bool uccl_train_wait_acked(struct uccl_train_wait *w, uint64_t bytes, uint64_t n
 		return false;
 	w->slow = false;
 	w->dropped = false;
+	/* What the network did before long trains are tried again says nothing of what they will meet. PROTOCOL R403 */
+	w->quick = 0;
+	memset(w->lossy, 0, sizeof(w->lossy));
 	return true;
 }

@@ -59,7 +59,8 @@ struct uccl_train_wait {
 	bool open;	   /* it has no end yet */
 	bool slow;	   /* trains are short */
 	bool dropped;	   /* and were lost */
-	int8_t quick;	   /* paths that were quick when they had lost something, less those that were slow */
+	int8_t quick;	   /* paths that were quick when they had lost something, less those that were slow; since */
+			   /* long trains were last tried */
 	uint8_t waits;	   /* UCCL_TRAIN_WAIT_COUNTS for each sample that waited, less those that did not */
 	uint32_t lost;	   /* bytes: UCCL_TRAIN_LOST for each that was lost, less those that came */
 	uint64_t lossy[UCCL_TRAIN_PATHS / 64]; /* bits of paths that lost something, and had no sample since */

@@ -176,6 +176,24 @@ TEST_IN(policed__full_queue, begin, NULL)
 	assert_true(uccl_train_wait_policed(&w));
 }
 
+/* It counts from when long trains were tried again: a policer that is gone does not outweigh a full queue. */
+TEST_IN(policed__counts_anew, begin, NULL)
+{
+	uccl_train_wait_sample(&w, 0, UCCL_NS_PER_MS);
+	for (int i = 0; i < 4; i++)
+		judged(0, UCCL_TRAIN_LOST_MOST, UCCL_NS_PER_MS);
+	assert_true(uccl_train_wait_policed(&w));
+	uccl_train_wait_lost(&w, 100, EACH, EACH, now);
+	now = w.until;
+	acked(1);
+	assert_int_equal(w.quick, 0);
+	uccl_train_wait_sample(&w, 100, UCCL_NS_PER_MS);
+	assert_int_equal(w.quick, 0);
+	judged(0, UCCL_TRAIN_LOST_MOST, 5 * UCCL_NS_PER_MS);
+	assert_true(w.dropped);
+	assert_false(uccl_train_wait_policed(&w));
+}
+
 /* Short packets: few of them are lost, however little each acknowledgement tells of. */
 TEST_IN(lost__short_packets, begin, NULL)
 {
