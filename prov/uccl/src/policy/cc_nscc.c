@@ -296,7 +296,7 @@ static void nscc_set(struct nscc *n, double bytes)
 }
 
 /* The least round trip is known, or is another one. True: the way is long. */
-static bool nscc_far(struct nscc *n, const struct uccl_ack_info *ack)
+static bool nscc_far(struct nscc *n, const struct uccl_ack_info *ack, uint64_t now)
 {
 	double ms = (double)UCCL_NS_PER_MS, base = n->base_ns;
 	bool far = base >= n->k->far_ms * ms && base > NSCC_LONG_WAY * n->normal_ns;
@@ -306,6 +306,9 @@ static bool nscc_far(struct nscc *n, const struct uccl_ack_info *ack)
 	if (!far && uccl_long_way_is(&n->far)) {
 		nscc_set(n, n->far.window);
 		uccl_long_way_end(&n->far);
+		/* What came of the round trips of the long way says nothing of one that is short. */
+		n->achieved = n->expected = 0;
+		n->round_at = now + (uint64_t)base;
 	}
 	return far;
 }
@@ -517,7 +520,7 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		nscc_base(n, (double)ack->min_rtt_ns);
 		nscc_set(n, n->window);
 	}
-	if (nscc_far(n, ack)) {
+	if (nscc_far(n, ack, now)) {
 		uccl_long_way_acked(&n->far, ack);
 		return;
 	}

@@ -661,4 +661,22 @@ TEST_IN(far__short_first, setup, NULL)
 	}
 }
 
+/* The way becomes short again: nothing that was in flight long ago is missed. */
+TEST_IN(far__ends, setup, NULL)
+{
+	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 12 * US, .min_rtt_ns = 12 * US, .inflight = 1u << 20};
+	uint64_t window;
+
+	now += 100 * US;
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	info.rtt_ns = info.min_rtt_ns = 50 * UCCL_NS_PER_MS;
+	now += info.rtt_ns;
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	window = uccl_cc_nscc.window(cc);
+	info.min_rtt_ns = 12 * US;
+	now += info.rtt_ns;
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	assert_true(uccl_cc_nscc.window(cc) >= window / 2);
+}
+
 TESTS_MAIN
