@@ -185,8 +185,8 @@ void primary_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at)
 		free(b);
 }
 
-/* The lane with the least to send, of those that reach the peer and have room; NULL: none has. */
-static struct uccl_lane_peer *lane_least_loaded(const struct uccl_striped *s)
+/* The lane with the least to send, of those that reach the peer and are in `room`, by bits; NULL: none is. */
+static struct uccl_lane_peer *lane_least_loaded(const struct uccl_striped *s, uint16_t room)
 {
 	const struct uccl_peer *p = s->op->peer;
 	const struct uccl_lanes *l = p->msg_ep->lanes;
@@ -195,7 +195,7 @@ static struct uccl_lane_peer *lane_least_loaded(const struct uccl_striped *s)
 	for (uint8_t k = 0; k < l->n; k++) {
 		struct uccl_lane_peer *w = p->lanes.peers[k];
 
-		if (w && w->open && s->lanes & 1u << k && l->channel[k]->stripes < UCCL_LANE_CHANNEL_STRIPES &&
+		if (w && w->open && s->lanes & room & 1u << k &&
 		    (!best || l->channel[k]->bytes < l->channel[best->lane]->bytes))
 			best = w;
 	}
@@ -211,12 +211,15 @@ static bool lane_peers_any(const struct uccl_peer *p, uint64_t lanes)
 	return false;
 }
 
-/* Hand out one stripe. False: no lane takes it now. */
-static bool stripe_out(struct uccl_striped *s)
+/*
+ * Hand out a stripe to a lane that is in `room`, or take that lane out if it takes no command now; also if it is full
+ * then. False: no such lane reaches the peer.
+ */
+static bool stripe_out(struct uccl_striped *s, uint16_t *room)
 {
 	struct uccl_op *op = s->op;
 	uint64_t n = uccl_min(s->limit - s->at, s->stripe);
-	struct uccl_lane_peer *w = lane_least_loaded(s);
+	struct uccl_lane_peer *w = lane_least_loaded(s, *room);
 	struct uccl_lane_channel *channel;
 	struct uccl_lane_cmd cmd;
 
@@ -234,9 +237,12 @@ static bool stripe_out(struct uccl_striped *s)
 		.id = s->rx,
 		.gen = op->tx.mseq,
 	};
-	if (!lane_channel_try(channel, &cmd, true))
-		return false;
-	channel->stripes++;
+	if (!lane_channel_try(channel, &cmd, true)) {
+		*room &= (uint16_t)~(1u << w->lane);
+		return true;
+	}
+	if (++channel->stripes == UCCL_LANE_CHANNEL_STRIPES)
+		*room &= (uint16_t)~(1u << w->lane);
 	channel->bytes += n;
 	s->out++;
 	s->readers |= (uint16_t)(1u << w->lane);
@@ -265,12 +271,10 @@ void primary_more(struct uccl_msg_ep *m)
 		next = TAILQ_NEXT(s, link);
 		if (!(s->lanes & room))
 			continue;
-		while (s->at < s->limit && stripe_out(s))
+		while (s->at < s->limit && stripe_out(s, &room))
 			;
 		if (s->at == s->limit)
 			TAILQ_REMOVE(&m->lanes->striped, s, link);
-		else
-			room &= (uint16_t)~s->lanes;
 	}
 }
 
