@@ -45,6 +45,17 @@ static uint64_t payload_len(const struct uccl_op *op)
 }
 
 /*
+ * A write that the program does not wait for alone may wait for CTS, so that a lane carries it: the kernels' calls for
+ * its payload are then made by other cores. Not one with remote CQ data: it would wait for all before it. `under_way`:
+ * operations to the peer, with this one. PROTOCOL R407
+ */
+static bool rma_by_lane(const struct uccl_op *op, uint32_t under_way)
+{
+	return op->type == UCCL_OP_WRITE && op->len <= UCCL_ORDER_MAX && op->peer->orders_short &&
+	       op->rma.nseg == 1 && !(op->flags & UCCL_OPF_DATA) && under_way > GRANT_OPS && lanes_may(op);
+}
+
+/*
  * Bytes of a write that are copied behind its segments, so that the rest fills packets: where a packet is as long as
  * the longest train, what fills none would leave alone.
  */
@@ -59,8 +70,10 @@ static uint32_t write_odd(const struct uccl_op *op, uint64_t payload)
 	    f->train_bytes > f->chunk_bytes)
 		return 0;
 	odd = payload % f->chunk_bytes;
+	if (odd > PACK_MAX || rma_by_lane(op, msg_tx_under_way(op->peer) + 1))
+		return 0;
 	/* PROTOCOL R216 */
-	return odd <= PACK_MAX ? uccl_words((uint32_t)odd + UCCL_WORD - 1) : 0;
+	return uccl_words((uint32_t)odd + UCCL_WORD - 1);
 }
 
 /* Room for the segments, and for the payload if it is copied. */
@@ -75,6 +88,12 @@ static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload
 	uint64_t len = head + (copy ? payload : odd), at;
 	uint8_t *to = msg_tx_room(m, op, len);
 
+	/* That copy saves a packet, no more. */
+	if (!to && odd) {
+		odd = 0;
+		len = head;
+		to = msg_tx_room(m, op, len);
+	}
 	if (!to)
 		return -FI_EAGAIN;
 	if (odd)
@@ -165,17 +184,6 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 	return rx->id;
 }
 
-/*
- * A write that the program does not wait for alone may wait for CTS, so that a lane carries it: the kernels' calls for
- * its payload are then made by other cores. PROTOCOL R407
- */
-static bool rma_by_lane(const struct uccl_op *op)
-{
-	return op->type == UCCL_OP_WRITE && op->len <= UCCL_ORDER_MAX && op->peer->orders_short &&
-	       !(op->flags & UCCL_OPF_DATA) &&
-	       op->rma.nseg == 1 && !op->rma.body.iov_len && msg_tx_under_way(op->peer) > GRANT_OPS && lanes_may(op);
-}
-
 static void rma_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
@@ -183,7 +191,8 @@ static void rma_submit(struct uccl_op *op)
 	struct uccl_req req = req_of(op);
 	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
 	uint8_t wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
-	bool lane = rma_by_lane(op), cts = payload > UCCL_ORDER_MAX || lane;
+	bool lane = !op->rma.body.iov_len && rma_by_lane(op, msg_tx_under_way(p));
+	bool cts = payload > UCCL_ORDER_MAX || lane;
 	uint32_t each = cts ? 0 : write_each(op), most = p->flow.cfg.packet.chunk_bytes;
 	uint64_t first;
 	/* A reply in one packet brings the acknowledgement, if it has room for the block. PROTOCOL R340 */
@@ -352,15 +361,16 @@ int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		return -FI_EMSGSIZE;
 	if (!msg_tx_may_limit(m, op))
 		return -FI_EAGAIN;
-	rc = head_make(m, op, payload);
+	rc = p->self || msg_tx_id(m, op) ? head_make(m, op, payload) : -FI_EAGAIN;
 	if (rc) {
+		msg_tx_id_put(m, op);
 		msg_tx_room_put(m, op);
 		return rc;
 	}
 	if (p->self)
 		return rma_self(m, op);
 	msg_tx_make(op, &rma_tx_ops);
-	if (!msg_tx_id(m, op) || (comes_back(op) && !read_expect(op))) {
+	if (comes_back(op) && !read_expect(op)) {
 		rma_ended(op);
 		msg_tx_id_put(m, op);
 		msg_tx_room_put(m, op);

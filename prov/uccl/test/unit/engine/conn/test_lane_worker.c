@@ -131,6 +131,38 @@ TEST(send__while_busy)
 	}
 }
 
+/* A lane that takes no commands now is left out, and nothing waits for it. */
+LAN_TEST(send__beside_a_full_channel, lanes_open(LANES, LANES))
+{
+	uint64_t before = carried(l, LANE(0, 0));
+
+	lan_channel[0][0]->unanswered += UCCL_LANE_CHANNEL_CMDS / 2;
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+	assert_int_equal(carried(l, LANE(0, 0)), before);
+	lan_channel[0][0]->unanswered -= UCCL_LANE_CHANNEL_CMDS / 2;
+}
+
+/* What waits for a full lane does not stop what another lane takes to another peer. */
+LAN_TEST(send__beside_one_that_waits, lanes_open(LANES, LANES))
+{
+	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1)), other = *p;
+	struct uccl_lane_peer closed = *p->lanes.peers[1], *peers[LANES] = {p->lanes.peers[0], &closed};
+	struct uccl_op op = {.iov_count = 1, .iov = {{src[0], BYTES}}, .peer = &other, .len = BYTES};
+
+	closed.open = false;
+	other.lanes.peers = peers;
+	lan_channel[0][0]->stripes += UCCL_LANE_CHANNEL_STRIPES;
+	assert_true(primary_send(&op, 0, BYTES, 1, UCCL_CTS_LANES | 3, 1));
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+	assert_true(primary_end(op.tx.striped.rest));
+	assert_null(op.tx.striped.rest);
+	lan_channel[0][0]->stripes -= UCCL_LANE_CHANNEL_STRIPES;
+}
+
 /* A long one is the primary's for a short beginning if it is alone, and else not at all. */
 LAN_TEST(send__long_beside_others, lanes_open(LANES, LANES))
 {
@@ -352,11 +384,13 @@ TEST(write__short)
 {
 	static const struct {
 		uint32_t n, len;
-		bool older, lossy, by_lanes, data;
+		bool older, lossy, by_lanes, data, odd;
 	} v[] = {
 		{SHORT_WRITES, SHORT_WRITE, .by_lanes = true},
 		{SHORT_WRITES, SHORT_WRITE, .by_lanes = true, .lossy = true},
 		{18, 65536, .by_lanes = true},
+		{18, .odd = true, .by_lanes = true},
+		{18, .odd = true, .older = true},
 		{SHORT_WRITES, SHORT_WRITE, .older = true},
 		{SHORT_WRITES, SHORT_WRITE, .data = true},
 		{SHORT_WRITES, UCCL_LANES_WRITE - 1, .older = false},
@@ -366,13 +400,23 @@ TEST(write__short)
 	for (size_t i = 0; i < uccl_array_len(v); i++) {
 		struct lan *l = lanes_open(LANES, LANES);
 		uint32_t n = v[i].n, len = v[i].len;
+		uint64_t copied[2] = {0};
 
 		l->node[PRIMARY(1)].e->msg_ep.target.ops = &region_ops;
+		if (v[i].odd)
+			len = lan_peer(l, PRIMARY(0), PRIMARY(1))->flow.chunk_bytes + 1000;
 		lan_peer(l, PRIMARY(0), PRIMARY(1))->orders_short = !v[i].older;
 		l->filter = v[i].lossy ? lan_lossy : NULL;
-		for (uint32_t k = 0; k < n; k++)
+		for (uint32_t k = 0; k < n; k++) {
+			if (k == 16)
+				copied[0] = l->node[PRIMARY(0)].e->msg_ep.tx.copied_bytes;
 			rma_post_with(l, UCCL_OP_WRITE, v[i].data ? UCCL_OPF_DATA : 0, src[0] + (size_t)k * len,
 				      (uint64_t)(n - 1 - k) * len, len);
+		}
+		/* Nothing is copied of what a lane carries. */
+		copied[1] = l->node[PRIMARY(0)].e->msg_ep.tx.copied_bytes;
+		assert_true(!v[i].odd || copied[0] > 0);
+		assert_int_equal(copied[1] > copied[0], v[i].odd && !v[i].by_lanes);
 		lan_run(l, 5 * SECOND);
 		for (uint32_t k = 0; k < n; k++) {
 			const struct lan_comp *c = lan_next(l, PRIMARY(0));

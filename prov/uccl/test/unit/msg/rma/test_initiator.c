@@ -404,6 +404,24 @@ TEST(rma__limits)
 	idle(d);
 }
 
+/* Without memory for it, what fills no packet of a write is not copied, and the write goes all the same. */
+DUO_TEST(rma__odd_without_room, duo_open())
+{
+	enum { PACKET = 16384, LEN = 2 * PACKET + 1000 };
+	struct uccl_flow *f = &d->side[0].peer.flow;
+
+	f->cfg.packet.chunk_bytes = f->chunk_bytes = PACKET;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(src, LEN, 3);
+	d->side[0].m.tx.copied_bytes = UCCL_COPIED_MAX;
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, LEN, 0, 1, DUO_CTX(1)), 0);
+	assert_null(TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.bounce);
+	d->side[0].m.tx.copied_bytes = 0;
+	duo_run(d, SECOND);
+	expect(d, DUO_CTX(1), 0);
+	duo_check(mem, LEN, 3);
+}
+
 /* Each kind by itself, at the one who began it; what could not be posted is none. */
 TEST(rma__counted)
 {
