@@ -470,6 +470,49 @@ TEST(write__short_order)
 	}
 }
 
+static int polls_nothing(struct uccl_msg_ep *m, uint64_t now)
+{
+	return 0;
+}
+
+/*
+ * RX_POST comes while a lane reads packets, and the whole payload is among them: the lane tells of that before it has
+ * taken the command, so the buffer stays until it has. PROTOCOL R184 R407
+ */
+LAN_TEST(write__short_before_rx_post, lanes_open(LANES, LANES))
+{
+	struct uccl_lanes_ops late[LANES];
+	const struct uccl_lanes_ops *ops[LANES];
+	uint64_t got = lan_stats(l, PRIMARY(1))->rx_lane_bytes;
+
+	l->node[PRIMARY(1)].e->msg_ep.target.ops = &region_ops;
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(1, k)].asleep = true;
+	for (int k = 0; k < SHORT_WRITES; k++)
+		rma_post(l, UCCL_OP_WRITE, src[0] + (size_t)k * SHORT_WRITE, (uint64_t)k * SHORT_WRITE, SHORT_WRITE);
+	lan_run(l, MS);
+	for (int k = 0; k < LANES; k++) {
+		struct uccl_msg_ep *m = &l->node[LANE(1, k)].e->msg_ep;
+
+		ops[k] = m->lanes_ops;
+		late[k] = *ops[k];
+		late[k].poll = polls_nothing;
+		m->lanes_ops = &late[k];
+		l->node[LANE(1, k)].asleep = false;
+	}
+	for (int i = 0; i < 4; i++)
+		lan_round(l);
+	assert_true(lan_stats(l, PRIMARY(1))->rx_lane_bytes > got);
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(1, k)].e->msg_ep.lanes_ops = ops[k];
+	lan_run(l, 5 * SECOND);
+	for (int k = 0; k < SHORT_WRITES; k++)
+		assert_int_equal(lan_next(l, PRIMARY(0))->err, 0);
+	assert_memory_equal(dst[1], src[0], SHORT_WRITES * SHORT_WRITE);
+	for (int k = 0; k < LANES; k++)
+		assert_int_equal(lan_channel[1][k]->unanswered, 0);
+}
+
 /* The region is closed, or the peer ends, while lanes bring them: nothing more is written. PROTOCOL R183 R407 */
 TEST(write__short_ends)
 {

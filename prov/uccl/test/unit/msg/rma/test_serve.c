@@ -507,6 +507,37 @@ TEST(granted__ends)
 	}
 }
 
+/* What was granted is taken back: those that waited for it go on, and nothing of it lands. PROTOCOL R361 R407 */
+DUO_TEST(granted__taken_back, duo_open())
+{
+	const struct uccl_peer *p = &d->side[1].peer;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	uint32_t id;
+
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	memset(mem, 0, 20000);
+	memset(src, 1, 20000);
+	memset(src + 20000, 2, 20000);
+	granted_req(d, 0, 0, 16000);
+	id = TAILQ_FIRST(&p->rx.all)->id;
+	eager_req(d, 1, 10, src + 20000, 10);
+	uccl_rec_set_bulk(rec, id, 0, 0);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1000), UCCL_DROP_COUNT);
+	uccl_abort_encode(rec, 5, 0);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_ABORT, rec, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(p->serve.nshort_writes, 0);
+	assert_true(uccl_msg_waits(&d->side[1].m));
+	uccl_msg_retry(&d->side[1].m, d->now);
+	assert_int_equal(d->side[1].events, 1);
+	assert_int_equal(p->serve.n, 0);
+	uccl_rec_set_bulk(rec, id, 0, 1000);
+	uccl_put64(rec + 16, 0);
+	duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 15000);
+	assert_int_equal(mem[10], 2);
+	assert_int_equal(mem[1000], 0);
+	assert_int_equal(d->side[1].events, 1);
+}
+
 /* A request with the first bytes of its payload: 100 of 3000. */
 static void first_req(struct duo *d, uint32_t mseq, uint64_t key)
 {
