@@ -290,10 +290,9 @@ uint64_t uccl_long_way_pace(struct uccl_long_way *w, uint32_t bytes, uint64_t no
 {
 	double rate = (w->started ? 1 : START_PACE_GAIN) * w->window / w->base_ns;
 	double depth = fmin(fmax(PACE_BURSTS * w->cfg.burst, PACE_NS * rate), w->window);
-	double passed = now > w->paced.at_ns ? rate * (double)(now - w->paced.at_ns) : 0;
+	uint64_t most = now + (uint64_t)(w->window / rate);
 
 	/* More than a window is not held back: after a round trip the acknowledgements say what may leave. */
-	w->paced.bytes = fmin(fmax(0, w->paced.bytes - passed) + bytes, w->window);
-	w->paced.at_ns = uccl_max(w->paced.at_ns, now);
-	return now + (uint64_t)(fmax(0, w->paced.bytes - depth) / rate);
+	w->paced_ns = uccl_min(uccl_max(w->paced_ns, now) + (uint64_t)(bytes / rate), most);
+	return w->paced_ns > now + (uint64_t)(depth / rate) ? w->paced_ns - (uint64_t)(depth / rate) : now;
 }

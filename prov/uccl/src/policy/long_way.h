@@ -41,12 +41,6 @@ struct uccl_long_way_round {
 	uint32_t samples;   /* of delay */
 };
 
-/* What left and the pace has not carried yet: in bytes, as a debt in time would outlive the window that made it. */
-struct uccl_long_way_paced {
-	double bytes;
-	uint64_t at_ns; /* of then */
-};
-
 struct uccl_long_way {
 	struct uccl_long_way_cfg cfg;
 	bool started;	/* the slow start is over */
@@ -61,7 +55,7 @@ struct uccl_long_way {
 	double detour_ns;   /* of which the route became so much longer */
 	double link;	    /* bytes per ns of the slowest link; 0: not known */
 	double full_ns;	    /* delay of a queue that overflowed; INFINITY: none did */
-	struct uccl_long_way_paced paced;
+	uint64_t paced_ns;  /* the pace is kept if nothing leaves before, less a burst */
 	struct uccl_long_way_round round;
 };
 
