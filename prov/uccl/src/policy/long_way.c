@@ -70,7 +70,6 @@ void uccl_long_way_init(struct uccl_long_way *w, const struct uccl_long_way_cfg 
 	*w = (struct uccl_long_way){.cfg = *cfg};
 }
 
-
 static double target(const struct uccl_long_way *w)
 {
 	double bursts = w->link > 0 ? TARGET_BURSTS * w->cfg.burst / w->link : 0;
