@@ -138,8 +138,8 @@ static inline bool flow_slots_full(const struct uccl_flow *f, uint32_t slots, ui
 }
 
 /*
- * A least round trip from this on, and so many times of what is normal for the NIC, is that of a long way: between
- * regions, not in a data centre. Most of what is in flight is in no queue. PROTOCOL R391
+ * A way is long if its least round trip takes at least this time, and more than four times what is normal for the NIC:
+ * as between regions, not in a data centre. Most of what is in flight is in no queue. PROTOCOL R391
  */
 #define UCCL_LONG_WAY_NS (4 * UCCL_NS_PER_MS)
 #define UCCL_LONG_WAY_NORMAL 4

@@ -13,7 +13,7 @@
 /* So long a report waits for payload to ride on, if the peer sent a chunk so lately: its chunks get blocks, too. */
 #define REPORT_RIDE_NS (4 * UCCL_NS_PER_MS)
 #define REPORT_TALKS_NS (10 * REPORT_RIDE_NS)
-/* Of what waits so many items are counted, at most: those of one transfer, or some short ones. */
+/* The most items waiting to be sent that are counted: those of one transfer, or some short messages. */
 #define ENDS_ITEMS 16
 
 _Static_assert(UCCL_TRAIN_PATHS >= UCCL_PATHS_MAX, "paths that trains do not know");

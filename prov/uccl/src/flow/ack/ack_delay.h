@@ -25,8 +25,8 @@
 /* The least is over this epoch and the one before. Two clocks that drift by 50 ppm each add up to 2 us. */
 #define UCCL_ACK_DELAY_EPOCH_NS (10 * UCCL_NS_PER_MS)
 /*
- * On a long way an epoch is so many round trips: others that send the other way empty their queues only now and then,
- * but no longer than this: 0.4 ms of drift.
+ * On a long way an epoch lasts 32 round trips, because the queue of the way back may be empty only now and then. It
+ * lasts 2 s at most: two epochs are 0.4 ms of drift.
  */
 #define UCCL_ACK_DELAY_EPOCH_RTTS 32
 #define UCCL_ACK_DELAY_EPOCH_MAX_NS (2 * UCCL_NS_PER_S)

@@ -3,9 +3,9 @@
  * Part of a flow: how fast the network lets packets through that leave as a burst. The slowest link of the way spreads
  * them (packet train dispersion), so a sender that begins knows the rate of this link before it has filled it.
  *
- * An acknowledgement reports packets. Of the latest one is known when it left and, by the round trip, when it came, up
- * to a constant. Between two acknowledgements so many bytes came in the time between their latest packets. If these
- * left in much less time, the link was busy all the time.
+ * An acknowledgement reports packets. The flow knows when the latest of them left and, by the round trip, when it came,
+ * up to a constant. The bytes that the next acknowledgement reports came between its latest packet and this one. If the
+ * two packets left in much less time than they came, the link was busy all the time.
  *
  * The grammar: all zero at first. For each acknowledgement `reported` for the packets that it has a round trip of, then
  * `take`.
@@ -42,7 +42,7 @@ static inline void uccl_spread_reported(struct uccl_spread *s, uint64_t sent_ns,
 	s->came_ns = sent_ns + rtt_ns;
 }
 
-/* The acknowledgement is of so many bytes that are news. */
+/* `bytes`: what the acknowledgement reports for the first time. */
 static inline struct uccl_spread_sample uccl_spread_take(struct uccl_spread *s, uint64_t bytes)
 {
 	struct uccl_spread_sample out = { 0 };

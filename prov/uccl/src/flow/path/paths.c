@@ -548,8 +548,8 @@ uint16_t uccl_paths_take_probe(struct uccl_paths *s)
 }
 
 /*
- * May a path have a new label? It may when so many questions in a row were not answered: one dead route may carry all
- * labels in use. PROTOCOL R55 R374
+ * May a path have a new label? It may after this many questions in a row without an answer, as one dead route may carry
+ * all labels in use. PROTOCOL R55 R374
  */
 static bool label_may(struct uccl_paths *s, uint32_t questions)
 {
