@@ -174,6 +174,7 @@ static void udp_close(struct uccl_nic *nic)
 		close(u->wait_fd);
 	uccl_udp_rx_close(u);
 	free(u->tx.batch);
+	free(u->tx.lone);
 	free(u);
 }
 

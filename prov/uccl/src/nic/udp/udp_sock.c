@@ -119,7 +119,7 @@ static int label_socket_open(const struct udp *u)
 	return fd;
 }
 
-static struct udp_sock *label_open(struct udp *u, uint16_t label)
+struct udp_sock *uccl_udp_sock_open(struct udp *u, uint16_t label)
 {
 	struct udp_labels *l = &u->labels;
 	int fd = label_socket_open(u);
@@ -138,14 +138,6 @@ static struct udp_sock *label_open(struct udp *u, uint16_t label)
 		l->sock_of[label] = (int16_t)l->nsocks++;
 	}
 	return &l->sock[l->sock_of[label]];
-}
-
-struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
-{
-	label %= UDP_LABELS;
-	if (u->labels.sock_of[label] < 0)
-		return label_open(u, label);
-	return &u->labels.sock[u->labels.sock_of[label]];
 }
 
 /*

@@ -35,6 +35,7 @@
 #define UDP_TX_BATCH 64		  /* most packets of one system call, and of a train */
 #define UDP_TX_FLAT 24576	  /* bytes for trains that are copied into one buffer */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
+#define UDP_TX_NAMES 64		  /* addresses of latest packets; a power of two */
 #define UDP_CLOCK_EVERY 64	  /* calls of rx() without a tx(), after which the clock is read */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
 #define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
@@ -97,9 +98,27 @@ struct udp_tx_batch {
 	uint32_t packets[UDP_TX_BATCH];		     /* of a message */
 };
 
+/* An address that a packet was sent to, as the kernel knows it. */
+struct udp_tx_name {
+	struct uccl_nic_addr to;
+	struct sockaddr_in6 name; /* or sockaddr_in, which is smaller */
+	socklen_t len;		  /* 0: our sockets cannot name it */
+	bool v4;
+};
+
+/* A packet that leaves alone. What is as it was for the packet before it stays filled in. */
+struct udp_tx_lone {
+	struct msghdr msg;
+	struct iovec iov[3];
+	_Alignas(size_t) uint8_t control[UDP_TX_CONTROL];
+	uint16_t control_of; /* the TOS byte in `control`, and 0x100 for IPv4; UINT16_MAX: it was not filled in */
+	struct udp_tx_name names[UDP_TX_NAMES]; /* by a hash of the address: the latest of each */
+};
+
 /* Sending. Owner: udp_tx.c */
 struct udp_tx {
 	struct udp_tx_batch *batch;
+	struct udp_tx_lone *lone;
 	bool gso;	      /* trains are sent */
 	bool gso_doubt;	      /* a train was refused and its packets are sent singly; if that works, gso ends */
 	uint64_t full_since;  /* since then, ns, each send failed with ENOBUFS; 0: the last one succeeded */
@@ -217,8 +236,15 @@ static inline uint32_t uccl_udp_headers(const struct uccl_nic_addr *to)
 	return uccl_ifaddr_is_v4(to) ? UDP_V4_HEADERS : UDP_V6_HEADERS;
 }
 
-/* The transmit socket of a label, opened if necessary; never NULL. udp_sock.c */
-struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
+/* Open the transmit socket of a label, or let it share another one's. udp_sock.c */
+struct udp_sock *uccl_udp_sock_open(struct udp *u, uint16_t label);
+/* The transmit socket of a label, opened if necessary; never NULL. */
+static inline struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
+{
+	int16_t i = u->labels.sock_of[label % UDP_LABELS];
+
+	return i >= 0 ? &u->labels.sock[i] : uccl_udp_sock_open(u, label % UDP_LABELS);
+}
 /*
  * Open a UDP socket of the back end's family and bind it to `at`. If its port is 0, the next free port of the walk is
  * used. walk NULL: any port, for sockets that send nothing. `beside`: the port is shared with another socket of ours

@@ -7,6 +7,8 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -14,6 +16,7 @@
 #include "nic/gso.h"
 #include "nic/udp/udp_reports.h"
 
+#define TX_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 #define TX_TRIES 3 /* of one message after errors that belong to an earlier one */
 /* A queue that stays full for so long is none: the interface takes no packet of this length. */
 #define FULL_MAX_NS (20 * UCCL_NS_PER_MS)
@@ -68,6 +71,15 @@ static uint32_t train_flatten(uint8_t *flat, uint32_t room, const struct iovec *
 		flat += v->iov_len;
 	}
 	return len;
+}
+
+/*
+ * sendmsg(2), and not more: that of the C library is a point where a program may cancel its thread, which would leave
+ * with locks of ours.
+ */
+static inline long send_one(int fd, const struct msghdr *h)
+{
+	return syscall(SYS_sendmsg, fd, h, TX_FLAGS);
 }
 
 /* Add a control message to those of h, which lie in `control`. */
@@ -299,9 +311,10 @@ static struct udp_sock answer_sock(const struct udp *u)
 
 /*
  * Send the packets at v that share a label. Returns how many were taken; *stop says why not more: the queue has no
- * room (1), or the next packet's payload is not memory that we may read (-FI_EFAULT).
+ * room (1), or the next packet's payload is not memory that we may read (-FI_EFAULT). `refused`: the kernel refused the
+ * first one just now with this error; 0: it was not asked.
  */
-static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
+static int batch_send(struct udp *u, struct uccl_tx *v, int n, int refused, int *stop)
 {
 	struct udp_sock answer = answer_sock(u);
 	struct udp_sock *s = v[0].answer ? &answer : uccl_udp_sock(u, v[0].label);
@@ -316,10 +329,12 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			m++;
 			continue;
 		}
-		if (count - m == 1)
-			sent = sendmsg(s->fd, &b->msg[m].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 1;
+		if (refused)
+			sent = -1;
+		else if (count - m == 1)
+			sent = send_one(s->fd, &b->msg[m].msg_hdr) < 0 ? -1 : 1;
 		else
-			sent = sendmmsg(s->fd, &b->msg[m], (unsigned int)(count - m), MSG_DONTWAIT | MSG_NOSIGNAL);
+			sent = sendmmsg(s->fd, &b->msg[m], (unsigned int)(count - m), TX_FLAGS);
 		if (sent > 0) {
 			gso_judge(u);
 			packet_taken(u, len);
@@ -327,7 +342,8 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			tries = 0;
 			continue;
 		}
-		error = errno;
+		error = refused ? refused : errno;
+		refused = 0;
 		switch (error_judge(u, s, b->packets[m] > 1, len, error, tries++)) {
 		case TX_AGAIN:
 			break;
@@ -352,6 +368,67 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 	return batch_left(b, v, count);
 }
 
+static void name_fill(struct udp_tx_name *name, const struct uccl_nic_addr *to, int family)
+{
+	struct sockaddr_storage sa = {0};
+
+	name->to = *to;
+	name->len = uccl_ifaddr_to_sock(&sa, to, family);
+	memcpy(&name->name, &sa, sizeof(name->name));
+	name->v4 = uccl_ifaddr_is_v4(to);
+}
+
+/* An address as the kernel knows it. Valid until the next call. */
+static const struct udp_tx_name *name_find(const struct udp *u, const struct uccl_nic_addr *to)
+{
+	/* Peers differ in the last byte of their address, or in their ports. */
+	struct udp_tx_name *name = &u->tx.lone->names[(to->port + to->ip[15]) % UDP_TX_NAMES];
+
+	if (memcmp(&name->to, to, sizeof(*to)))
+		name_fill(name, to, u->family);
+	return name;
+}
+
+static void lone_control(const struct udp *u, struct udp_tx_lone *l, const struct uccl_nic_addr *to, uint8_t tos)
+{
+	l->msg.msg_control = NULL;
+	l->msg.msg_controllen = 0;
+	if (tos != u->tos)
+		tos_add(&l->msg, l->control, to, tos);
+}
+
+/*
+ * One packet and nothing else: as most of what short messages need. False: it is to go as a batch; *error: the kernel
+ * has refused it with this error, or was not asked (0).
+ */
+static bool lone_send(struct udp *u, struct uccl_tx *t, int *error)
+{
+	struct udp_tx_lone *l = u->tx.lone;
+	const struct udp_tx_name *name;
+	uint8_t tos = uccl_udp_tos(u, t);
+
+	*error = 0;
+	if (t->row || t->answer)
+		return false;
+	name = name_find(u, t->to);
+	if (!name->len)
+		return false;
+	if (l->control_of != (tos | name->v4 << 8)) {
+		lone_control(u, l, t->to, tos);
+		l->control_of = (uint16_t)(tos | name->v4 << 8);
+	}
+	l->msg.msg_name = (void *)(uintptr_t)&name->name;
+	l->msg.msg_namelen = name->len;
+	l->msg.msg_iovlen = (size_t)(packet_gather(l->iov, t) - l->iov);
+	if (send_one(uccl_udp_sock(u, t->label)->fd, &l->msg) < 0) {
+		*error = errno;
+		return false;
+	}
+	gso_judge(u);
+	packet_taken(u, uccl_tx_len(t));
+	return true;
+}
+
 int uccl_udp_tx_open(struct udp *u)
 {
 	socklen_t len = sizeof(int);
@@ -360,7 +437,12 @@ int uccl_udp_tx_open(struct udp *u)
 	u->tx.refused_len = UINT32_MAX;
 	u->tx.gso = !getsockopt(u->labels.sock[0].fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
 	u->tx.batch = calloc(1, sizeof(*u->tx.batch));
-	return u->tx.batch ? 0 : -FI_ENOMEM;
+	u->tx.lone = calloc(1, sizeof(*u->tx.lone));
+	if (!u->tx.batch || !u->tx.lone)
+		return -FI_ENOMEM;
+	u->tx.lone->msg.msg_iov = u->tx.lone->iov;
+	u->tx.lone->control_of = UINT16_MAX;
+	return 0;
 }
 
 void uccl_udp_tx_trains_off(struct udp *u)
@@ -371,11 +453,13 @@ void uccl_udp_tx_trains_off(struct udp *u)
 int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct udp *u = udp_of(nic);
-	int done = 0, stop = 0;
+	int done = 0, stop = 0, refused = 0;
 
 	uccl_udp_reports_sent(u);
-	while (done < n && !stop)
-		done += batch_send(u, v + done, n - done, &stop);
+	if (n == 1 && lone_send(u, v, &refused))
+		return 1;
+	for (; done < n && !stop; refused = 0)
+		done += batch_send(u, v + done, n - done, refused, &stop);
 	/* What was taken comes first; the error is the answer to the call that begins with its cause. */
 	return done || stop >= 0 ? done : stop;
 }
