@@ -61,21 +61,21 @@ static uint32_t heap_rise(struct uccl_heap *h, uint32_t i, struct uccl_timer *t)
 	return i;
 }
 
+/* The child of place i that is due first; 0: there is none. */
+static inline uint32_t heap_child(const struct uccl_heap *h, uint32_t i)
+{
+	uint32_t child = 2 * i + 1;
+
+	if (child >= h->n)
+		return 0;
+	return child + 1 < h->n && h->v[child + 1]->at < h->v[child]->at ? child + 1 : child;
+}
+
 /* The same, away from the root. */
 static void heap_sink(struct uccl_heap *h, uint32_t i, struct uccl_timer *t)
 {
-	for (;;) {
-		uint32_t child = 2 * i + 1;
-
-		if (child >= h->n)
-			break;
-		if (child + 1 < h->n && h->v[child + 1]->at < h->v[child]->at)
-			child++;
-		if (t->at <= h->v[child]->at)
-			break;
+	for (uint32_t child; (child = heap_child(h, i)) && t->at > h->v[child]->at; i = child)
 		heap_place(h, i, h->v[child]);
-		i = child;
-	}
 	heap_place(h, i, t);
 }
 
@@ -95,18 +95,29 @@ static void heap_remove(struct uccl_heap *h, struct uccl_timer *t)
 		heap_fix(h, i, last);
 }
 
+/* A timer that is armed gets another deadline: mostly it stays where it is. */
+static void heap_change(struct uccl_heap *h, struct uccl_timer *t, uint64_t at)
+{
+	uint32_t i = t->index - 1, child = heap_child(h, i);
+
+	t->at = at;
+	if (i && h->v[(i - 1) / 2]->at > at)
+		heap_rise(h, i, t);
+	else if (child && at > h->v[child]->at)
+		heap_sink(h, i, t);
+}
+
 void uccl_heap_set(struct uccl_heap *h, struct uccl_timer *t, uint64_t at)
 {
-	assert(t->index <= h->n);
-	assert(!t->index || h->v[t->index - 1] == t);
+	assert(!t->index || (t->index <= h->n && h->v[t->index - 1] == t));
+	if (t->index && at != UCCL_NEVER) {
+		heap_change(h, t, at);
+		return;
+	}
 	t->at = at;
 	if (at == UCCL_NEVER) {
 		if (t->index)
 			heap_remove(h, t);
-		return;
-	}
-	if (t->index) {
-		heap_fix(h, t->index - 1, t);
 		return;
 	}
 	assert(h->n < h->cap);
