@@ -191,7 +191,7 @@ static bool send_gathers(struct conn *c, uint64_t len)
 {
 	struct uccl_flow *f = &c->peer.flow;
 
-	if (len > c->e->msg_ep.eager_max || !uccl_flow_even(f, len))
+	if (len <= f->chunk_bytes || len > c->e->msg_ep.eager_max || !uccl_flow_even(f, len))
 		return false;
 	/* One more like it fits. */
 	if (conn_tx_gather(&c->tx, len) + len <= f->train_bytes)

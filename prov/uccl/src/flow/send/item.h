@@ -48,6 +48,19 @@ struct uccl_item {
 
 TAILQ_HEAD(uccl_item_list, uccl_item);
 
+/* It was not filled yet, and nobody has it. */
+static inline void uccl_item_unused(struct uccl_item *item)
+{
+	item->queued = false;
+	item->pending = 0;
+}
+
+/* All of it is to be filled anew. */
+static inline void uccl_item_clear(struct uccl_item *item)
+{
+	uccl_zero(item, sizeof(*item));
+}
+
 /* The buffer that holds byte `*pos` of an item's buffers, and where in it; NULL: they end before. */
 static inline const struct iovec *uccl_item_buffer(const struct uccl_item *item, uint64_t *pos)
 {

@@ -7,13 +7,6 @@
 #include "lanes/lanes.h"
 #include "msg/device/pump.h"
 
-bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
-{
-	if (op->tx.loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->tx.sends)))
-		return false;
-	return p->open && (int32_t)((uint32_t)p->tx.mseq - p->flow.limits.msg_limit) < 0;
-}
-
 bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	op->tx.id = uccl_ids_get(&m->tx.ids, op);
@@ -27,10 +20,8 @@ void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op)
 	op->tx.id = 0;
 }
 
-void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
+void *msg_tx_room_own(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
 {
-	if (len <= sizeof(op->tx.small))
-		return op->tx.small;
 	/* One message at least always may. */
 	if (m->tx.copied_bytes && m->tx.copied_bytes + len > UCCL_COPIED_MAX)
 		return NULL;
@@ -80,7 +71,7 @@ void msg_tx_loads(struct uccl_msg_ep *m, struct uccl_op *op, bool waits)
 		msg_copy_end(m, &op->tx.copy);
 }
 
-static void tx_begin(struct uccl_op *op)
+static void tx_submit(struct uccl_op *op)
 {
 	op->tx.mseq = (uint32_t)op->peer->tx.mseq++;
 	op->tx.ops->submit(op);
@@ -96,7 +87,7 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
 	for (; op && msg_tx_may_begin(p, op); op = TAILQ_FIRST(&p->tx.pending)) {
 		TAILQ_REMOVE(&p->tx.pending, op, link);
 		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
-		tx_begin(op);
+		tx_submit(op);
 	}
 	/* Does a fence wait for what leaves now? */
 	uccl_flow_hurry(&p->flow, op && op->flags & UCCL_OPF_FENCE, now);
@@ -224,29 +215,37 @@ void msg_tx_load(struct uccl_msg_ep *m, struct uccl_op *op)
 	msg_copy_wait(m, &op->tx.copy, tx_loaded);
 }
 
+void msg_tx_begin(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	bool held = !TAILQ_EMPTY(&p->flow.sendq.bulk);
+
+	msg_tx_list(op);
+	msg_tx_limit(op, now);
+	TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
+	tx_submit(op);
+	/* Its rest waits behind others: for the beginning alone no call is made. PROTOCOL R169 */
+	if (!held || !(op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_CTS)))
+		m->ops->ready(p);
+}
+
 void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
 
+	if (TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op)) {
+		msg_tx_begin(m, op, now);
+		return;
+	}
 	msg_tx_list(op);
 	msg_tx_limit(op, now);
-	if (TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op)) {
-		bool held = !TAILQ_EMPTY(&p->flow.sendq.bulk);
-
-		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
-		tx_begin(op);
-		/* Its rest waits behind others: for the beginning alone no call is made. PROTOCOL R169 */
-		if (!held || !(op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_CTS)))
-			m->ops->ready(p);
-	} else {
-		op->tx.mseq = m->tx.posts++;
-		TAILQ_INSERT_TAIL(&p->tx.pending, op, link);
-		if (!p->open) {
-			m->ops->connect(p, now);
-		} else if (op->flags & UCCL_OPF_FENCE) {
-			uccl_flow_hurry(&p->flow, true, now);
-			m->ops->ready(p);
-		}
+	op->tx.mseq = m->tx.posts++;
+	TAILQ_INSERT_TAIL(&p->tx.pending, op, link);
+	if (!p->open) {
+		m->ops->connect(p, now);
+	} else if (op->flags & UCCL_OPF_FENCE) {
+		uccl_flow_hurry(&p->flow, true, now);
+		m->ops->ready(p);
 	}
 }
 

@@ -54,7 +54,12 @@ bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op);
 /* The operation gives its number back. */
 void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Memory for a copy of `len` bytes of payload; NULL: none now, as copies that are not acknowledged yet hold it. */
-void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
+void *msg_tx_room_own(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
+/* The same, in the operation itself if it is short. */
+static inline void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
+{
+	return len <= sizeof(op->tx.small) ? op->tx.small : msg_tx_room_own(m, op, len);
+}
 /* The same without that limit, and never in the operation itself. NULL: no memory. */
 void *msg_tx_room_get(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
 /*
@@ -136,9 +141,16 @@ static inline uint32_t msg_tx_under_way(const struct uccl_peer *p)
 }
 
 /* Could it begin at once, were nothing queued before it? */
-bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op);
+static inline bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
+{
+	if (op->tx.loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->tx.sends)))
+		return false;
+	return p->open && (int32_t)((uint32_t)p->tx.mseq - p->flow.limits.msg_limit) < 0;
+}
 /* The payload is on its way from a device (op->copy): the operation begins when it is there. Before msg_tx_post. */
 void msg_tx_load(struct uccl_msg_ep *m, struct uccl_op *op);
+/* It may begin, and nothing is queued before it: it does. */
+void msg_tx_begin(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
 /* Straight to its place in the order: queue what must wait for it. */
 void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
 /* Something that op waited for came. */

@@ -55,6 +55,8 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 	}
 	if (op->device)
 		send_load(m, op, to);
+	else if (op->iov_count == 1 && op->len)
+		memcpy(to, op->iov[0].iov_base, op->len);
 	else
 		msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
 	op->iov[0] = (struct iovec){ .iov_base = to, .iov_len = op->len };
@@ -81,6 +83,18 @@ static bool copy_pays(const struct uccl_op *op)
 static bool send_is_early(const struct uccl_op *op, int copied)
 {
 	return copied && !(op->flags & (UCCL_OPF_ACKED | UCCL_OPF_DELIVERY));
+}
+
+/*
+ * The usual message: short, in one piece of memory that the processor reads, to a peer that takes what it does not
+ * expect, and too short for lanes. Its envelope has all of it, so nothing is to be decided, and nobody names it.
+ */
+static inline bool send_is_usual(const struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+
+	return op->len <= p->msg_ep->eager_max && op->len <= p->flow.chunk_bytes && op->iov_count <= 1 &&
+	       !op->device && !p->flow.limits.envelopes_only && (!p->lanes.peers || op->len < UCCL_LANES_FIRST);
 }
 
 /* It is short enough to leave without an answer of the peer. */
@@ -239,10 +253,11 @@ static struct send_plan send_decide(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
 	struct send_plan plan = { .protocol = SEND_RENDEZVOUS, .for_lanes = lanes_may(op) };
-	uint64_t together = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
-	uint64_t eager = plan.for_lanes ? eager_beside_lanes(op, &together) : p->msg_ep->eager_max;
-	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
+	uint64_t together = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0, eager;
+	uint32_t each;
 
+	eager = plan.for_lanes ? eager_beside_lanes(op, &together) : p->msg_ep->eager_max;
+	each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
 	plan.first = plan.ahead = envelope_bytes(op, together, each);
 	if (op->len == plan.first) {
 		plan.protocol = SEND_ALL_IN_ENVELOPE;
@@ -290,17 +305,16 @@ static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint
 	env.mseq = op->tx.mseq;
 	env.id = wait & (MSG_WAIT_CTS | MSG_WAIT_FIN) ? op->tx.id : 0;
 	msg_tx_expect(op, wait | MSG_WAIT_ENV);
+	uccl_item_clear(item);
 	item->rtype = UCCL_REC_MSG;
-	item->bulk = false;
-	item->ours = op->tx.bulk.ours = op->busy;
+	item->ours = op->busy;
 	/* What follows at once asks for the acknowledgement of both. */
 	item->want_ack = !op->busy && !more && !(wait & MSG_WAIT_FIN);
 	item->iov = op->iov;
 	item->iov_count = op->iov_count;
-	item->skip = 0;
 	item->len = first;
 	item->more = more;
-	item->each = op->tx.bulk.each = each;
+	item->each = each;
 	uccl_env_encode(item->rec, &env);
 	uccl_flow_submit(&op->peer->flow, item);
 }
@@ -324,6 +338,7 @@ static void send_rest_at_once(struct uccl_op *op, const struct send_plan *plan)
 	send_count(op, plan);
 	send_env(op, (struct uccl_env){ .flags = UCCL_ENV_EAGER }, MSG_WAIT_BULK, plan->first, op->len - plan->first,
 		 plan->each);
+	op->tx.bulk.each = plan->each;
 	op->tx.bulk.want_ack = !op->busy && !(op->tx.wait & MSG_WAIT_FIN);
 	send_rest(op, &op->tx.bulk, plan->first, op->len);
 }
@@ -341,6 +356,7 @@ static void send_unsolicited(struct uccl_op *op, const struct send_plan *plan)
 
 	msg_tx_unsolicited(op, env.unsolicited);
 	send_env(op, env, MSG_WAIT_CTS | MSG_WAIT_LEAD, plan->first, plan->ahead - plan->first, 0);
+	uccl_item_clear(&op->send.lead);
 	op->send.lead.lead = true;
 	/* Behind it comes what asks for both. */
 	op->send.lead.want_ack = !op->busy && plan->ahead == op->len && !(op->tx.wait & MSG_WAIT_FIN);
@@ -366,8 +382,15 @@ static bool send_unsolicited_by_lanes(struct uccl_op *op, const struct send_plan
 /* Its turn has come: hand the message to the flow. */
 static void send_submit(struct uccl_op *op)
 {
-	struct send_plan plan = send_decide(op);
+	struct send_plan plan;
 
+	if (send_is_usual(op)) {
+		send_all_in_envelope(op, &(struct send_plan){.first = op->len});
+		return;
+	}
+	plan = send_decide(op);
+	uccl_item_clear(&op->tx.bulk);
+	op->tx.bulk.ours = op->busy;
 	switch (plan.protocol) {
 	case SEND_ALL_IN_ENVELOPE:
 		send_all_in_envelope(op, &plan);
@@ -570,7 +593,7 @@ static const struct msg_tx_ops send_tx_ops = {
 int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
-	bool early;
+	bool begins, early;
 	int copied;
 
 	if (p->dead)
@@ -581,12 +604,9 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	if (p->self)
 		return send_self(m, op, now);
 	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
-	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.limits.envelopes_only ||
-	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->tx.pending) || op->iov_count > 1 ||
-	    op->len > p->flow.cfg.packet.chunk_bytes || (p->lanes.peers && op->len >= UCCL_LANES_FIRST)) {
-		if (!msg_tx_id(m, op))
-			return -FI_EAGAIN;
-	}
+	begins = msg_tx_may_begin(p, op) && TAILQ_EMPTY(&p->tx.pending);
+	if ((!begins || op->flags & UCCL_OPF_DELIVERY || !send_is_usual(op)) && !msg_tx_id(m, op))
+		return -FI_EAGAIN;
 	copied = send_may_copy(m, op);
 	if (copied < 0) {
 		msg_tx_id_put(m, op);
@@ -596,7 +616,10 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	msg_tx_keep(op, early);
 	if (op->tx.loading)
 		msg_tx_load(m, op);
-	msg_tx_post(m, op, now);
+	if (begins && !op->tx.loading)
+		msg_tx_begin(m, op, now);
+	else
+		msg_tx_post(m, op, now);
 	if (early && m->tx.deferred != op)
 		send_early(op);
 	return 0;
