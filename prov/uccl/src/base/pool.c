@@ -12,11 +12,8 @@
 
 #include "base/units.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
+#ifndef __SANITIZE_ADDRESS__
 #define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
 /* Objects in the first slab. */
@@ -91,20 +88,19 @@ void uccl_pool_fini(struct uccl_pool *p)
 	uccl_pool_init(p, p->size, p->max);
 }
 
+void *uccl_pool_more(struct uccl_pool *p)
+{
+	pool_grow(p);
+	return p->free_list ? uccl_pool_take(p) : NULL;
+}
+
 void *uccl_pool_get(struct uccl_pool *p)
 {
-	struct pool_free *f;
+	void *obj = uccl_pool_take(p);
 
-	if (!p->free_list)
-		pool_grow(p);
-	f = p->free_list;
-	if (!f)
-		return NULL;
-	ASAN_UNPOISON_MEMORY_REGION(f, uccl_max(p->size, sizeof(*f)));
-	p->free_list = f->next;
-	p->used++;
-	memset(f, 0, uccl_max(p->size, sizeof(*f)));
-	return f;
+	if (obj)
+		memset(obj, 0, uccl_max(p->size, sizeof(struct pool_free)));
+	return obj;
 }
 
 void uccl_pool_put(struct uccl_pool *p, void *obj)

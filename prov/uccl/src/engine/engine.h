@@ -135,6 +135,9 @@ uint64_t uccl_peer_user(const struct uccl_peer *p);
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user);
 
 struct uccl_op *uccl_op_get(struct uccl_engine *e); /* zeroed; NULL: too many are out (-FI_EAGAIN) */
+/* The same for a receive, or a send, whose first part api fills, all of it (msg/op.h). */
+struct uccl_op *uccl_op_get_recv(struct uccl_engine *e);
+struct uccl_op *uccl_op_get_send(struct uccl_engine *e);
 void uccl_op_put(struct uccl_engine *e, struct uccl_op *op);
 
 /*
@@ -143,6 +146,8 @@ void uccl_op_put(struct uccl_engine *e, struct uccl_op *op);
  */
 int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
 int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
+/* The same of a receive for which nothing is here, as usual; it needs no time. False: nothing was done. */
+bool uccl_engine_recv_waits(struct uccl_engine *e, struct uccl_op *op);
 
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
 

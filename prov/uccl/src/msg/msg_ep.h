@@ -413,6 +413,15 @@ struct iovec uccl_msg_deferred_from(const struct uccl_msg_ep *m, const uint8_t *
 /* RMA and atomics. As uccl_msg_send. -FI_EMSGSIZE: more operands than UCCL_ORDER_MAX bytes. */
 int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
 int uccl_msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
+/* The same, if no message is here for it, nor anything else to do. False: nothing was done. */
+static inline bool uccl_msg_recv_waits(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	if (m->posted.starved || m->gone || !TAILQ_EMPTY(&m->match.unexpected[uccl_op_kind(op)]) ||
+	    (op->flags & UCCL_OPF_DIRECTED && op->peer->dead))
+		return false;
+	uccl_match_post(&m->match, op);
+	return true;
+}
 int uccl_msg_cancel(struct uccl_msg_ep *m, const void *context);
 int uccl_msg_peek(struct uccl_msg_ep *m, struct uccl_op *op, bool claim, bool discard, uint64_t now);
 int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discard, uint64_t now);
@@ -513,6 +522,23 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t 
 void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, const struct uccl_revoke *part, uint64_t now);
 
 struct uccl_op *uccl_msg_ep_op_get(struct uccl_msg_ep *m);
+/* A receive, or a send, of which api fills the first part, all of it. */
+static inline struct uccl_op *uccl_msg_ep_op_recv(struct uccl_msg_ep *m)
+{
+	struct uccl_op *op = uccl_pool_take(&m->op_pool);
+
+	if (op)
+		uccl_op_begin_recv(op);
+	return op;
+}
+static inline struct uccl_op *uccl_msg_ep_op_send(struct uccl_msg_ep *m)
+{
+	struct uccl_op *op = uccl_pool_take(&m->op_pool);
+
+	if (op)
+		uccl_op_begin_send(op);
+	return op;
+}
 
 /* What is under way of it comes back; then it ends with this FI_Exxx. */
 static inline void msg_op_fail(struct uccl_op *op, int err)

@@ -268,6 +268,25 @@ struct uccl_op {
 	};
 };
 
+/*
+ * A receive, or a send, begins: zero what msg writes later and may read before. What api fills is not zeroed, and no
+ * buffer or record that is written as a whole when it is used; so a short message costs no more than it has.
+ */
+static inline void uccl_op_begin_recv(struct uccl_op *op)
+{
+	uccl_zero(&op->err, offsetof(struct uccl_op, recv) + sizeof(op->recv) - offsetof(struct uccl_op, err));
+}
+
+static inline void uccl_op_begin_send(struct uccl_op *op)
+{
+	uccl_zero(&op->err, offsetof(struct uccl_op, tx.small) - offsetof(struct uccl_op, err));
+	uccl_item_unused(&op->tx.env);
+	uccl_item_unused(&op->tx.bulk);
+	uccl_item_unused(&op->send.lead);
+	op->send.unsolicited = false;
+	op->send.self = NULL;
+}
+
 /* Messages of different kinds never meet. Those of collectives and of connections have tags of their own. */
 enum uccl_match_kind { UCCL_KIND_UNTAGGED, UCCL_KIND_TAGGED, UCCL_KIND_COLL, UCCL_KIND_CM, UCCL_KINDS };
 

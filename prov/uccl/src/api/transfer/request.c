@@ -28,8 +28,7 @@ static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, cons
 	}
 	op->iov_count = x->count;
 	op->len = len;
-	if (ep->attr.hmem)
-		op->device = uccl_device_mask(ep, x->iov, x->count, x->desc);
+	op->device = ep->attr.hmem ? uccl_device_mask(ep, x->iov, x->count, x->desc) : 0;
 	return len <= UCCL_MSG_MAX;
 }
 
@@ -69,9 +68,11 @@ static ssize_t try_again(struct uccl_ep *ep, uint64_t now)
 /* Of two levels of completion the stronger one counts; without any the buffer may be reused, no more (fi_cq(3)). */
 static inline uint32_t send_opf(uint64_t flags)
 {
-	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) |
-		       (flags & FI_INJECT ? UCCL_OPF_INJECT : 0);
+	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_INJECT ? UCCL_OPF_INJECT : 0);
 
+	if (!(flags & (FI_REMOTE_CQ_DATA | FI_FENCE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_TRANSMIT_COMPLETE)))
+		return opf | UCCL_OPF_EARLY;
+	opf |= (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) | (flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
 	/* The receiver's FIN proves that the message was matched, too. PROTOCOL R300 */
 	if (flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		return opf | UCCL_OPF_DELIVERY;
@@ -87,7 +88,8 @@ static void post_refused(const struct uccl_peer *peer, int rc)
 }
 
 /* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc is the error. */
-static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported, uint64_t now, ssize_t *rc)
+static inline struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported,
+				       struct uccl_op *(*get)(struct uccl_engine *e), uint64_t now, ssize_t *rc)
 {
 	struct uccl_peer *peer;
 	struct uccl_op *op;
@@ -99,7 +101,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 	*rc = find_peer(ep, addr, true, &peer);
 	if (*rc)
 		return NULL;
-	op = uccl_op_get(ep->driver.engine);
+	op = get(ep->driver.engine);
 	if (!op) {
 		*rc = try_again(ep, now);
 		return NULL;
@@ -109,7 +111,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 }
 
 /* Post what was filled with `rc`; after an error the request is freed. */
-static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t now)
+static inline ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t now)
 {
 	const struct uccl_peer *peer = op->peer;
 
@@ -140,7 +142,7 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t 
 static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x, bool want)
 {
 	op->type = UCCL_OP_SEND;
-	op->flags = send_opf(x->flags) | (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
+	op->flags = send_opf(x->flags);
 	op->tag = x->tag;
 	op->data = x->data;
 	op->context = x->context;
@@ -158,7 +160,7 @@ ssize_t uccl_request_send(struct uccl_ep *ep, const struct uccl_xfer *x)
 	bool want = ep->bound.tx_cq && !x->quiet && (!ep->bound.tx_selective || x->flags & FI_COMPLETION);
 	uint64_t now = uccl_clock();
 	ssize_t rc;
-	struct uccl_op *op = tx_begin(ep, x->addr, want, now, &rc);
+	struct uccl_op *op = tx_begin(ep, x->addr, want, uccl_op_get_send, now, &rc);
 
 	return op ? tx_post(ep, op, send_fill(ep, op, x, want), now) : rc;
 }
@@ -203,18 +205,21 @@ ssize_t uccl_request_rma(struct uccl_ep *ep, const struct uccl_rma *x)
 {
 	uint64_t now = uccl_clock();
 	ssize_t rc;
-	struct uccl_op *op = tx_begin(ep, x->addr, ep->bound.tx_cq, now, &rc);
+	struct uccl_op *op = tx_begin(ep, x->addr, ep->bound.tx_cq, uccl_op_get, now, &rc);
 
 	return op ? tx_post(ep, op, rma_fill(ep, op, x), now) : rc;
 }
 
-int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
+static inline int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
 {
 	bool want = ep->bound.rx_cq && (!ep->bound.rx_selective || x->flags & FI_COMPLETION);
 
 	op->type = UCCL_OP_RECV;
 	op->flags = x->flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0;
+	op->peer = NULL;
 	op->tag = x->tag;
+	op->data = 0;
+	op->limit_ns = 0;
 	op->recv.ignore = x->ignore;
 	op->context = x->context;
 	op->api_flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? UCCL_WANT_COMPLETION : 0);
@@ -237,21 +242,27 @@ int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct 
 	return 0;
 }
 
+int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
+{
+	return recv_fill(ep, op, x);
+}
+
 ssize_t uccl_request_recv(struct uccl_ep *ep, const struct uccl_xfer *x)
 {
-	uint64_t now = uccl_clock();
 	struct uccl_op *op;
 	int rc;
 
 	if (ep->bound.rx_cq && uccl_cq_full(ep->bound.rx_cq))
-		return try_again(ep, now);
-	op = uccl_op_get(ep->driver.engine);
+		return try_again(ep, uccl_clock());
+	op = uccl_op_get_recv(ep->driver.engine);
 	if (!op)
-		return try_again(ep, now);
-	rc = uccl_request_recv_fill(ep, op, x);
+		return try_again(ep, uccl_clock());
+	rc = recv_fill(ep, op, x);
 	if (!rc) {
 		uccl_report_rx_opened(ep);
-		rc = uccl_engine_recv(ep->driver.engine, op, now);
+		if (uccl_engine_recv_waits(ep->driver.engine, op))
+			return 0;
+		rc = uccl_engine_recv(ep->driver.engine, op, uccl_clock());
 		if (!rc) {
 			uccl_driver_kick(&ep->driver);
 			return 0;
@@ -259,7 +270,7 @@ ssize_t uccl_request_recv(struct uccl_ep *ep, const struct uccl_xfer *x)
 		uccl_report_rx_closed(ep);
 	}
 	uccl_op_put(ep->driver.engine, op);
-	return rc == -FI_EAGAIN ? try_again(ep, now) : rc;
+	return rc == -FI_EAGAIN ? try_again(ep, uccl_clock()) : rc;
 }
 
 /* The result of a peek is a completion; without a message it is an error. */

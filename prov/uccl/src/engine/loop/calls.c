@@ -137,15 +137,31 @@ struct uccl_op *uccl_op_get(struct uccl_engine *e)
 	return uccl_msg_ep_op_get(&e->msg_ep);
 }
 
+struct uccl_op *uccl_op_get_recv(struct uccl_engine *e)
+{
+	return uccl_msg_ep_op_recv(&e->msg_ep);
+}
+
+struct uccl_op *uccl_op_get_send(struct uccl_engine *e)
+{
+	return uccl_msg_ep_op_send(&e->msg_ep);
+}
+
 void uccl_op_put(struct uccl_engine *e, struct uccl_op *op)
 {
 	uccl_msg_ep_op_put(&e->msg_ep, op);
 }
 
-/* What a call queued leaves at once, unless a poll further up will do it. */
-static void engine_push(struct uccl_engine *e, uint64_t now)
+/* Does something wait to leave that no poll further up takes with it? */
+static inline bool engine_pushes(const struct uccl_engine *e)
 {
-	if (!e->poll.polling && (!TAILQ_EMPTY(&e->out.ready) || !TAILQ_EMPTY(&e->conns.hsq)))
+	return !e->poll.polling && (!TAILQ_EMPTY(&e->out.ready) || !TAILQ_EMPTY(&e->conns.hsq));
+}
+
+/* What a call queued leaves at once. */
+static inline void engine_push(struct uccl_engine *e, uint64_t now)
+{
+	if (engine_pushes(e))
 		engine_tx(e, now);
 }
 
@@ -218,6 +234,12 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	if (e->msg_ep.tx.deferred)
 		send_late(e);
 	return rc;
+}
+
+bool uccl_engine_recv_waits(struct uccl_engine *e, struct uccl_op *op)
+{
+	op->peer = uccl_peer_first(op->peer);
+	return !engine_pushes(e) && uccl_msg_recv_waits(&e->msg_ep, op);
 }
 
 int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)

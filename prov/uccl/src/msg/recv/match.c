@@ -506,7 +506,7 @@ static void search_next(struct uccl_match *m, struct search *s, const struct ucc
 	s->rx = entry_rx(s->node);
 }
 
-struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv)
+struct uccl_msg_rx *uccl_match_search(struct uccl_match *m, const struct uccl_op *recv)
 {
 	struct search s;
 
