@@ -170,6 +170,24 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 /* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /*
+ * The usual state between messages: nothing waits to leave, neither payload nor what control packets tell, nothing is
+ * to be repaired, and the peer answers. So uccl_flow_tx() would fill nothing and change nothing, and uccl_flow_stall()
+ * would find nothing. False: ask them.
+ */
+static inline bool uccl_flow_rests(struct uccl_flow *f)
+{
+	const struct uccl_ack_tracker *acks = &f->rx.ack_tracker;
+
+	if (!uccl_sendq_empty(&f->sendq) || uccl_sent_waits(&f->sent) || f->write_tx.item || f->sent.out.left ||
+	    ((uint32_t)f->sendq.records_ahead | f->sendq.bulk_turn | f->paths.probes_due | f->sent.repairs |
+	     f->close.due | f->close.ack_due | f->close.seen | acks->now | acks->answers_more | f->credit.due |
+	     f->credit.starved) ||
+	    uccl_credit_owes_loss(&f->credit) || uccl_pto_repeated(&f->loss.pto))
+		return false;
+	f->app_limited = true;
+	return true;
+}
+/*
  * tx[0] is what uccl_flow_tx filled last, and nothing was done with it but for `to`, `peer` and `ect`. If packets of
  * its train follow, fill tx[1] and so on with those that are like it, also in these three, `n` at most. Returns how
  * many; the last one of a train, at least, is left to uccl_flow_tx.

@@ -10,13 +10,30 @@
 /* What is shorter costs as much as so many bytes. */
 #define TX_LEAST 1024
 
+/* The next place in the batch; NULL: the NIC is full. */
+static inline struct uccl_tx *tx_slot(struct uccl_engine *e)
+{
+	if (e->out.n == TX_BATCH && !engine_tx_flush(e))
+		return NULL;
+	return &e->out.v[e->out.n];
+}
+
+/* The packet in the batch's free place was filled in. False: the NIC is full. */
+static inline bool tx_add(struct uccl_engine *e)
+{
+	if (e->out.n - e->out.head + e->out.rows >= TX_BREAK && e->out.v[e->out.n].burst == UCCL_BURST_FIRST)
+		return engine_tx_add_first(e);
+	engine_out_filled(&e->out, 1);
+	return true;
+}
+
 /* Handshake packets. */
 static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
 {
 	struct conn *c;
 
 	while ((c = TAILQ_FIRST(&e->conns.hsq))) {
-		struct uccl_tx *tx = engine_tx_slot(e);
+		struct uccl_tx *tx = tx_slot(e);
 
 		if (!tx)
 			return false;
@@ -35,10 +52,10 @@ static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
 	return true;
 }
 
-/* This peer has sent all that it may. */
-static void tx_held(struct conn *c, uint64_t now)
+/* This peer has sent all that it may; `rests`: all that there is. */
+static void tx_held(struct conn *c, bool rests, uint64_t now)
 {
-	enum uccl_stall why = uccl_flow_stall(&c->peer.flow, now);
+	enum uccl_stall why = rests ? UCCL_STALL_NOT : uccl_flow_stall(&c->peer.flow, now);
 
 	if (why == UCCL_STALL_NOT && !c->peer.flow.sent.inflight_chunks) {
 		if (!TAILQ_EMPTY(&c->peer.tx.sends))
@@ -52,8 +69,8 @@ static void tx_held(struct conn *c, uint64_t now)
 	conn_stalled(c, why, now);
 }
 
-/* Why a turn ended: the NIC takes no more, nothing may leave any more, or others wait. */
-enum tx_end { TX_FULL, TX_NOTHING, TX_OTHERS };
+/* Why a turn ended: the NIC takes no more, nothing may leave any more, nothing is left, or others wait. */
+enum tx_end { TX_FULL, TX_NOTHING, TX_RESTS, TX_OTHERS };
 
 /* What follows the packet that was added last in its train. Returns how many packets. */
 static int32_t tx_follow(struct uccl_engine *e, struct conn *c)
@@ -62,7 +79,7 @@ static int32_t tx_follow(struct uccl_engine *e, struct conn *c)
 	int n;
 
 	/* A seal is of each. */
-	if (!c->peer.flow.sent.out.left || c->opened.seal || !e->out.n)
+	if (c->opened.seal || !e->out.n)
 		return 0;
 	tx = &e->out.v[e->out.n - 1];
 	if (e->nic->ops->tx_rows) {
@@ -83,10 +100,13 @@ static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 
 	/* The packets of a train leave together. */
 	while (left > 0 || f->sent.out.left) {
-		struct uccl_tx *tx = engine_tx_slot(e);
+		struct uccl_tx *tx = tx_slot(e);
 
 		end = TX_FULL;
 		if (!tx)
+			break;
+		end = TX_RESTS;
+		if (uccl_flow_rests(f))
 			break;
 		end = TX_NOTHING;
 		if (!uccl_flow_tx(f, tx, now))
@@ -98,9 +118,11 @@ static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 			uccl_seal_put(c->opened.seal, tx);
 		left -= (int32_t)uccl_max(tx->payload_len, TX_LEAST);
 		end = TX_FULL;
-		if (!engine_tx_add(e))
+		if (!tx_add(e))
 			break;
-		left -= tx_follow(e, c) * (int32_t)uccl_max(e->out.v[e->out.n - 1].payload_len, TX_LEAST);
+		if (f->sent.out.left)
+			left -= tx_follow(e, c) *
+				(int32_t)uccl_max(e->out.v[e->out.n - 1].payload_len, TX_LEAST);
 		end = TX_OTHERS;
 	}
 	c->tx.turn = left;
@@ -142,7 +164,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		c->tx.gathered = 0;
 		f->is_ready = false;
 		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
-		tx_held(c, now);
+		tx_held(c, end == TX_RESTS, now);
 		if (f->close.seen && !f->close.ack_due) {
 			/* Its answer is in the batch: let it leave, then this peer is history. */
 			engine_tx_flush(e);

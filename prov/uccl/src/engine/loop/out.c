@@ -7,9 +7,6 @@
 #include "base/units.h"
 #include "engine/impl.h"
 
-/* A full batch would cut the train that begins, so from here on the first of a burst sends what there is. */
-#define TX_BREAK (TX_BATCH / 4)
-
 void engine_ready(struct conn *c)
 {
 	struct uccl_flow *f = &c->peer.flow;
@@ -81,21 +78,10 @@ void engine_tx_forget(struct conn *c)
 	e->out.n = n;
 }
 
-struct uccl_tx *engine_tx_slot(struct uccl_engine *e)
-{
-	if (e->out.n == TX_BATCH && !engine_tx_flush(e))
-		return NULL;
-	return &e->out.v[e->out.n];
-}
-
-bool engine_tx_add(struct uccl_engine *e)
+bool engine_tx_add_first(struct uccl_engine *e)
 {
 	struct uccl_tx *tx = &e->out.v[e->out.n];
 
-	if (e->out.n - e->out.head + e->out.rows < TX_BREAK || tx->burst != UCCL_BURST_FIRST) {
-		e->out.n++;
-		return true;
-	}
 	if (!engine_tx_flush(e)) {
 		e->out.n++;
 		return false;

@@ -8,6 +8,8 @@
 #include "nic/nic.h"
 
 #define TX_BATCH 64
+/* A full batch would cut the train that begins, so from here on the first of a burst sends what there is. */
+#define TX_BREAK (TX_BATCH / 4)
 
 struct conn;
 struct uccl_engine;
@@ -79,10 +81,8 @@ void engine_tx_settle(struct uccl_engine *e);
 void engine_tx_moved(struct uccl_engine *e, struct iovec from, const uint8_t *to);
 /* Packets of this peer that the NIC has not taken yet must not leave any more: their payload goes back. */
 void engine_tx_forget(struct conn *c);
-/* The next place in the batch; NULL: the NIC is full. */
-struct uccl_tx *engine_tx_slot(struct uccl_engine *e);
-/* The packet in the batch's free place was filled in. False: the NIC is full. */
-bool engine_tx_add(struct uccl_engine *e);
+/* The packet in the batch's free place, the first of a burst, comes behind what leaves now. False: the NIC is full. */
+bool engine_tx_add_first(struct uccl_engine *e);
 /* Send one packet that belongs to no flow; lost if the NIC is busy. */
 void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx);
 /* Send a peer without a flow a CLOSE with this reason (enum uccl_close_reason), or CLOSE_ACK (reason 0). */
