@@ -64,10 +64,10 @@ void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t ch
 bool uccl_pto_proven(struct uccl_pto *s, uint64_t sent_ns);
 
 /*
- * New data leaves; `first`: nothing was in flight before. Whether it asks for an acknowledgement is set afterwards, by
- * uccl_pto_ack_requested().
+ * New data leaves; `first`: nothing was in flight before. True: now the timer is to be armed, also for what asks for no
+ * acknowledgement. Whether it asks for one is set afterwards, by uccl_pto_ack_requested() or _delayed().
  */
-static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t, bool first, uint64_t now)
+static inline bool uccl_pto_left(struct uccl_pto *s, bool first, uint64_t now)
 {
 	bool delayed = s->delayed;
 
@@ -77,7 +77,12 @@ static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t,
 	if (first)
 		s->backoff = 0;
 	/* The packets of a train leave in one instant, so the timer is right already, but not that of a ride. */
-	if (!s->backoff && (first || delayed || s->armed_ns != now))
+	return !s->backoff && (first || delayed || s->armed_ns != now);
+}
+
+static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t, bool first, uint64_t now)
+{
+	if (uccl_pto_left(s, first, now))
 		uccl_pto_arm(s, t, true, now);
 }
 

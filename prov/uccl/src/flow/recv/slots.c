@@ -369,9 +369,10 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	if (came) {
 		g->deaf = 0;
 		uccl_grant_turn_came(&g->turns, came, now);
-		if (uccl_grant_need_came(&g->need, came, g->share.token, g->busy, srtt_ns, now))
+		if (uccl_grant_need_came(&g->need, came, g->share.token, g->busy, srtt_ns, now)) {
 			grant_list(g, true);
-		grant_parts(g);
+			grant_parts(g);
+		}
 	}
 	/* The queue became smaller, or many connected at once. */
 	if (s->used > slots_granted(s) || slots_pressed(s))

@@ -243,7 +243,7 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 {
 	struct uccl_sent *e = uccl_sent_at(l, l->nxt);
 
-	memset(e, 0, offsetof(struct uccl_sent, rec));
+	uccl_zero(e, offsetof(struct uccl_sent, rec));
 	e->state = UCCL_SENT_INFLIGHT;
 	e->type = type;
 	e->rtype = item->rtype;

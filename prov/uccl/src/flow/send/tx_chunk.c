@@ -7,21 +7,6 @@
 /* So many chunks in flight at most have acknowledgements that may wait. */
 #define DELAY_CHUNKS 16
 
-struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
-				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
-{
-	bool was_idle = !uccl_sent_outstanding(&f->sent);
-	bool rate_idle = f->policy.rail ? !flow_rail(f, path)->inflight : was_idle;
-	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
-
-	uccl_rate_sent(flow_rate(f, path), &e->rate, rate_idle, now);
-	flow_path_fly(f, path, len);
-	f->cfg.stats->tx_bytes += len;
-	f->cfg.stats->chunks_tx++;
-	uccl_pto_sent(&f->loss.pto, &f->loss.times, was_idle, now);
-	return e;
-}
-
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
 static bool tx_window_full(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
@@ -45,6 +30,8 @@ static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item
 
 uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now)
 {
+	bool arm = uccl_pto_left(&f->loss.pto, flow_tx_first(f), now);
+
 	/* What was acknowledged meanwhile needs no question. */
 	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
 	if (tx_may_delay(f, e->item, e)) {
@@ -52,6 +39,8 @@ uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, u
 		uccl_pto_ack_delayed(&f->loss.pto, &f->loss.times, now);
 		return UCCL_FLAG_DELAY;
 	}
+	if (arm)
+		uccl_pto_arm(&f->loss.pto, &f->loss.times, true, now);
 	if (f->since_ar < flow_tx_ask_bytes(f) && !flow_slots_full(f, e->slots, 1) &&
 	    !(last && e->item->want_ack) && !tx_window_full(f, e->path, now))
 		return 0;
@@ -88,7 +77,9 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	/* More of its train follows, and those have one length; or nothing but payload may. PROTOCOL R259 R291 */
 	bool alone = queue || flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
 
-	flow_tx_prefetch(f, e->payload, e->len);
+	/* A copy of ours was just made. */
+	if (!e->item->ours)
+		flow_tx_prefetch(f, e->payload, e->len);
 	tx->control = UCCL_TX_PAYLOAD;
 	/* PROTOCOL R160 */
 	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||

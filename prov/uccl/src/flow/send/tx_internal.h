@@ -62,12 +62,33 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 		    uint16_t path, bool want_ack, uint64_t now);
 
 /* tx_chunk.c */
-/* The next chunk leaves: it is in flight. Returns its entry in the log. */
-struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
-				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now);
+/* The next chunk leaves: it is in flight. Returns its entry in the log. The timer follows. */
+static inline struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type,
+					      const uint8_t *rec, const uint8_t *payload, uint32_t len, uint16_t path,
+					      uint64_t now)
+{
+	bool idle = f->policy.rail ? !flow_rail(f, path)->inflight : !uccl_sent_outstanding(&f->sent);
+	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
+
+	uccl_rate_sent(flow_rate(f, path), &e->rate, idle, now);
+	flow_path_fly(f, path, len);
+	f->cfg.stats->tx_bytes += len;
+	f->cfg.stats->chunks_tx++;
+	return e;
+}
+/* Was nothing in flight when the latest chunk was entered? */
+static inline bool flow_tx_first(const struct uccl_flow *f)
+{
+	return f->sent.inflight_chunks == 1 && !uccl_sent_waits(&f->sent);
+}
+/* The chunk that was entered last says nothing of its acknowledgement: its timer. */
+static inline void flow_tx_timer(struct uccl_flow *f, uint64_t now)
+{
+	uccl_pto_sent(&f->loss.pto, &f->loss.times, flow_tx_first(f), now);
+}
 /*
- * What the chunk of `e`, which was entered last, says of its acknowledgement: UCCL_FLAG_AR, UCCL_FLAG_DELAY, or 0.
- * `last`: the item ends with it.
+ * What the chunk of `e`, which was entered last, says of its acknowledgement: UCCL_FLAG_AR, UCCL_FLAG_DELAY, or 0; and
+ * its timer. `last`: the item ends with it.
  */
 uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now);
 /* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */

@@ -63,8 +63,10 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len, path, now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
-	else if (flow_tx_long(f, e->len))
+	else if (flow_tx_long(f, e->len)) {
+		flow_tx_timer(f, now);
 		return flow_tx_wait(f, tx, e, now);
+	}
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ack_flags(f, e, true, e->len, now), now);
 	return 1;
 }

@@ -10,14 +10,14 @@
 static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, bool sure, uint64_t now)
 {
 	struct uccl_ack a;
-	uint32_t lines = uccl_ack_tracker_entries(&f->rx.ack_tracker), line = uccl_ack_len(1, 0, 0) - UCCL_ACK_FIXED;
+	uint32_t lines = uccl_ack_tracker_entries(&f->rx.ack_tracker);
 	uint8_t nwords = uccl_arrived_words(&f->rx.arrived, UCCL_ACK_WORDS_MAX);
 
 	if (uccl_ack_len((uint8_t)lines, nwords, 0) > room) {
 		if (payload)
 			return 0;
 		/* A path may need two lines. */
-		lines = (uint32_t)uccl_min(lines, uccl_max((room - UCCL_ACK_FIXED) / 2 / line, 2));
+		lines = (uint32_t)uccl_min(lines, uccl_max((room - UCCL_ACK_FIXED) / 2 / UCCL_ACK_PATH_LEN, 2));
 		nwords = (uint8_t)uccl_min(nwords, (room - uccl_ack_len((uint8_t)lines, 0, 0)) / 8);
 	}
 	uccl_arrived_tell(&f->rx.arrived, &a, nwords);
@@ -61,11 +61,11 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 		uccl_reverse_gap_left(&f->rx.reverse_gap, now);
 	/* PROTOCOL R178 R246 */
 	if (h->flags && h->type >= UCCL_PKT_CHUNK) {
-		bool learns = h->flags & ~UCCL_FLAG_DELAY;
+		bool learns = h->flags & ~UCCL_FLAG_DELAY, more = flow_more(f);
 
-		if (flow_more(f) || uccl_peer_limits_expects(&f->limits))
+		if (more || uccl_peer_limits_expects(&f->limits))
 			h->flags |= UCCL_FLAG_WANT;
-		if (learns && !flow_more(f))
+		if (learns && !more)
 			uccl_peer_limits_last(&f->limits, now);
 	}
 	h->path = path;

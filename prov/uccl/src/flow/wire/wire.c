@@ -126,23 +126,16 @@ enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32
 	return uccl_type_known(h->type) ? UCCL_DROP_COUNT : UCCL_DROP_TYPE;
 }
 
-#define ACK_PATH_LEN 16
 #define ACK_PATH_WRITE 0x8000
-#define ACK_SEGMENTS_LEN 12
-
-uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nsegments)
-{
-	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u + nsegments * ACK_SEGMENTS_LEN;
-}
 
 uint8_t uccl_ack_segments_fit(uint8_t npaths, uint8_t nwords, uint32_t room)
 {
 	uint32_t len = uccl_ack_len(npaths, nwords, 0), most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
 
-	return len < most ? (uint8_t)uccl_min((most - len) / ACK_SEGMENTS_LEN, UCCL_ACK_SEGMENTS_MAX) : 0;
+	return len < most ? (uint8_t)uccl_min((most - len) / UCCL_ACK_SEGMENTS_LEN, UCCL_ACK_SEGMENTS_MAX) : 0;
 }
 
-_Static_assert(UCCL_ACK_FIXED + UCCL_ACK_PATHS_MAX * ACK_PATH_LEN + UCCL_ACK_WORDS_MAX * 8 <= UCCL_TAIL_MAX,
+_Static_assert(UCCL_ACK_FIXED + UCCL_ACK_PATHS_MAX * UCCL_ACK_PATH_LEN + UCCL_ACK_WORDS_MAX * 8 <= UCCL_TAIL_MAX,
 	       "the largest acknowledgement block must fit the tail");
 
 uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
@@ -155,7 +148,7 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 	uccl_put16(out + 12, (uint16_t)(a->slots | (a->rcv_short ? UCCL_SLOTS_MAX + 1 : 0)));
 	out[14] = (uint8_t)(a->npaths | a->turn << 4 | a->met << 6);
 	out[15] = a->nwords;
-	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
+	for (int i = 0; i < a->npaths; i++, p += UCCL_ACK_PATH_LEN) {
 		uccl_put16(p, (uint16_t)(a->paths[i].path | (a->paths[i].write ? ACK_PATH_WRITE : 0)));
 		uccl_put16(p + 2, a->paths[i].marked);
 		uccl_put32(p + 4, a->paths[i].seq);
@@ -164,7 +157,7 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 	}
 	for (int i = 0; i < a->nwords; i++, p += 8)
 		uccl_put64(p, a->sack[i]);
-	for (int i = 0; i < a->nsegments; i++, p += ACK_SEGMENTS_LEN) {
+	for (int i = 0; i < a->nsegments; i++, p += UCCL_ACK_SEGMENTS_LEN) {
 		uccl_put16(p, a->segments[i].ahead);
 		p[2] = a->segments[i].of;
 		p[3] = a->segments[i].subs;
@@ -192,11 +185,11 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	least = uccl_ack_len(a->npaths, a->nwords, 0);
 	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX || least > len)
 		return UCCL_DROP_LENGTH;
-	segments = (len - least) / ACK_SEGMENTS_LEN;
-	if (segments > UCCL_ACK_SEGMENTS_MAX || least + segments * ACK_SEGMENTS_LEN != len)
+	segments = (len - least) / UCCL_ACK_SEGMENTS_LEN;
+	if (segments > UCCL_ACK_SEGMENTS_MAX || least + segments * UCCL_ACK_SEGMENTS_LEN != len)
 		return UCCL_DROP_LENGTH;
 	a->nsegments = (uint8_t)segments;
-	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
+	for (int i = 0; i < a->npaths; i++, p += UCCL_ACK_PATH_LEN) {
 		uint16_t path = uccl_get16(p);
 
 		a->paths[i].write = path & ACK_PATH_WRITE;
@@ -210,7 +203,7 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	}
 	for (int i = 0; i < a->nwords; i++, p += 8)
 		a->sack[i] = uccl_get64(p);
-	for (int i = 0; i < a->nsegments; i++, p += ACK_SEGMENTS_LEN) {
+	for (int i = 0; i < a->nsegments; i++, p += UCCL_ACK_SEGMENTS_LEN) {
 		a->segments[i].ahead = uccl_get16(p);
 		a->segments[i].of = p[2];
 		a->segments[i].subs = p[3];

@@ -141,8 +141,15 @@ struct uccl_ack {
 	struct uccl_ack_segments segments[UCCL_ACK_SEGMENTS_MAX];
 };
 
+/* Bytes of a line about a path, and about segments. */
+#define UCCL_ACK_PATH_LEN 16
+#define UCCL_ACK_SEGMENTS_LEN 12
+
 /* Bytes of the encoded block; at most UCCL_TAIL_MAX, if the segments are no more than uccl_ack_segments_fit. */
-uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nsegments);
+static inline uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nsegments)
+{
+	return UCCL_ACK_FIXED + npaths * UCCL_ACK_PATH_LEN + nwords * 8u + nsegments * UCCL_ACK_SEGMENTS_LEN;
+}
 /* How many lines about segments a block has room for that has `room` bytes. */
 uint8_t uccl_ack_segments_fit(uint8_t npaths, uint8_t nwords, uint32_t room);
 uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a);

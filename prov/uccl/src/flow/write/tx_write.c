@@ -27,6 +27,7 @@ int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item
 	uccl_desc_encode(rec, &d);
 	/* All that it describes waits for it, unreported: no path is tried with it. */
 	e = flow_tx_enter(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_quick(&f->paths), now);
+	flow_tx_timer(f, now);
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, 0, now);
 	uccl_write_tx_begin(&f->write_tx, item, f->sent.nxt - 1, item->off, &d);
 	return 1;
@@ -59,6 +60,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uccl_burst_take_fresh(&f->paths.burst);
 	able = uccl_paths_for_write(&f->paths, path, now);
 	e = flow_tx_enter(f, item, UCCL_PKT_SEGMENT, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
+	flow_tx_timer(f, now);
 	uccl_sent_write(e, (uint8_t)(f->sent.nxt - 1 - f->write_tx.csn));
 	uccl_write_tx_left(&f->write_tx);
 	/* That one asks by itself. PROTOCOL R273 */

@@ -812,13 +812,14 @@ static int older_train(struct uccl_tx *t)
 	struct uccl_item *item = TAILQ_FIRST(&tx()->sendq.bulk);
 	uint32_t len = (uint32_t)item->len;
 	const uint8_t *payload;
+	struct uccl_sent *e;
 
 	assert_int_equal(uccl_item_payload(item, 0, len, &payload), len);
 	flow_tx_bulk_left(tx(), item, len);
-	return flow_tx_train(tx(), t,
-			     flow_tx_enter(tx(), item, UCCL_PKT_CHUNK, item->rec, payload, len,
-					   flow_tx_path(tx(), len, 0, p.now), p.now),
-			     PACKET, UCCL_FLAG_AR, p.now);
+	e = flow_tx_enter(tx(), item, UCCL_PKT_CHUNK, item->rec, payload, len, flow_tx_path(tx(), len, 0, p.now),
+			  p.now);
+	flow_tx_timer(tx(), p.now);
+	return flow_tx_train(tx(), t, e, PACKET, UCCL_FLAG_AR, p.now);
 }
 
 /* Such a train as one piece of memory; each packet but the last has `each` bytes. */
