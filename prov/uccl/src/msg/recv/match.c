@@ -191,6 +191,18 @@ struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kin
 	return first;
 }
 
+/* Many receives are posted, or were: it enters the tables. */
+static __attribute__((noinline)) void post_many(struct uccl_match *m, struct uccl_match_posts *ps, struct uccl_op *recv,
+						enum uccl_match_kind kind)
+{
+	if (ps->contexts)
+		uccl_multimap_add(&ps->by_context, &recv->recv.match.context_node, (uintptr_t)recv->context, 0);
+	if (ps->indexed)
+		posts_add(m, ps, recv, kind);
+	else if (ps->n > UCCL_MATCH_FEW)
+		posts_index(m, kind);
+}
+
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 {
 	enum uccl_match_kind kind = uccl_op_kind(recv);
@@ -201,12 +213,8 @@ void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 	if (recv->flags & UCCL_OPF_DIRECTED)
 		TAILQ_INSERT_TAIL(&recv->peer->directed[kind], recv, recv.match.directed_link);
 	ps->n++;
-	if (ps->contexts)
-		uccl_multimap_add(&ps->by_context, &recv->recv.match.context_node, (uintptr_t)recv->context, 0);
-	if (ps->indexed)
-		posts_add(m, ps, recv, kind);
-	else if (ps->n > UCCL_MATCH_FEW)
-		posts_index(m, kind);
+	if (ps->n > UCCL_MATCH_FEW || ps->indexed || ps->contexts)
+		post_many(m, ps, recv, kind);
 }
 
 void uccl_match_unstarve(struct uccl_match *m, struct uccl_op *recv)
@@ -506,7 +514,7 @@ static void search_next(struct uccl_match *m, struct search *s, const struct ucc
 	s->rx = entry_rx(s->node);
 }
 
-struct uccl_msg_rx *uccl_match_search(struct uccl_match *m, const struct uccl_op *recv)
+struct uccl_msg_rx *uccl_match_listed(struct uccl_match *m, const struct uccl_op *recv)
 {
 	struct search s;
 

@@ -83,10 +83,10 @@ void uccl_match_fini(struct uccl_match *m);
 struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag);
 /* First unexpected message that this receive takes; it stays listed. NULL: none. */
-struct uccl_msg_rx *uccl_match_search(struct uccl_match *m, const struct uccl_op *recv);
+struct uccl_msg_rx *uccl_match_listed(struct uccl_match *m, const struct uccl_op *recv);
 static inline struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv)
 {
-	return TAILQ_EMPTY(&m->unexpected[uccl_op_kind(recv)]) ? NULL : uccl_match_search(m, recv);
+	return TAILQ_EMPTY(&m->unexpected[uccl_op_kind(recv)]) ? NULL : uccl_match_listed(m, recv);
 }
 /* The same, of those that no receive takes that was posted before this one, which may be posted or not. */
 struct uccl_msg_rx *uccl_match_left(struct uccl_match *m, const struct uccl_op *recv);
