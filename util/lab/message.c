@@ -19,14 +19,17 @@
 #define WARM 64
 /* Calls until a message is there. */
 #define TRIES 1000000
+#define PEERS_MAX 32
 
+/* One endpoint has peers, to whom it speaks in turns; each of these has that one. */
 static struct side {
 	struct endpoint fab;
 	struct fi_context2 received;
 	uint8_t *out, *in;
-	fi_addr_t peer;
+	fi_addr_t peers[PEERS_MAX];
+	fi_addr_t peer; /* whose turn it is */
 	uint64_t calls; /* of cost_take */
-} sides[2];
+} sides[1 + PEERS_MAX];
 
 static size_t bytes;
 
@@ -73,14 +76,15 @@ static void side_open(struct side *s, const char *provider)
 		die("out of memory");
 }
 
-static void side_meet(struct side *s, struct side *other)
+static void side_meet(struct side *s, struct side *other, fi_addr_t *as)
 {
 	uint8_t name[256];
 	size_t len = sizeof(name);
 
 	check("fi_getname", fi_getname(&other->fab.ep->fid, name, &len));
-	if (fi_av_insert(s->fab.av, name, 1, &s->peer, 0, NULL) != 1)
+	if (fi_av_insert(s->fab.av, name, 1, as, 0, NULL) != 1)
 		die("fi_av_insert refused the other endpoint");
+	s->peer = *as;
 }
 
 /* One message. Both sides make progress, as the first one needs a connection. */
@@ -106,9 +110,11 @@ static void pass(struct side *from, struct side *to)
 int lab_message(int argc, char **argv)
 {
 	const char *provider = "uccl";
-	uint64_t messages = 2000, size = 8, began;
+	uint64_t messages = 2000, size = 8, peers = 1, calls = 0, began;
 	const struct lab_option options[] = {
 		{'p', "provider", "provider", .text = &provider},
+		{'n', "peers", "of one endpoint, which speaks to them in turns", .number = &peers, .least = 1,
+		 .most = PEERS_MAX},
 		{0, "MESSAGES", "how many, both ways together", .number = &messages, .least = 2, .most = INT32_MAX},
 		{0, "BYTES", "of a message, which fi_tinject takes", .number = &size, .least = 1, .most = BYTES_MAX},
 	};
@@ -118,25 +124,33 @@ int lab_message(int argc, char **argv)
 		    "  ns for a message between two endpoints that take turns on one processor, the kernel included,\n"
 		    "  and the calls of fi_cq_read until it is there. contrib/check-cost counts the instructions.");
 	bytes = size;
-	for (int i = 0; i < 2; i++)
-		side_open(&sides[i], provider);
-	for (int i = 0; i < 2; i++)
-		side_meet(&sides[i], &sides[!i]);
-	for (int i = 0; i < WARM; i++)
-		pass(&sides[i % 2], &sides[!(i % 2)]);
-	check("fi_trecv", fi_trecv(sides[1].fab.ep, sides[1].in, bytes, NULL, sides[1].peer, 1, 0, &sides[1].received));
+	for (uint64_t k = 0; k <= peers; k++)
+		side_open(&sides[k], provider);
+	for (uint64_t k = 1; k <= peers; k++) {
+		side_meet(&sides[0], &sides[k], &sides[0].peers[k - 1]);
+		side_meet(&sides[k], &sides[0], &sides[k].peers[0]);
+		for (int i = 0; i < WARM; i++)
+			pass(&sides[i % 2 ? k : 0], &sides[i % 2 ? 0 : k]);
+	}
+	for (uint64_t k = 1; k <= peers; k++)
+		check("fi_trecv", fi_trecv(sides[k].fab.ep, sides[k].in, bytes, NULL, sides[k].peer, 1, 0,
+					   &sides[k].received));
 	began = lab_clock(CLOCK_PROCESS_CPUTIME_ID);
 	for (uint64_t i = 0; ok && i < messages; i++) {
-		struct side *s = &sides[i % 2], *to = &sides[!(i % 2)];
+		uint64_t k = 1 + i / 2 % peers;
+		struct side *s = &sides[i % 2 ? k : 0], *to = &sides[i % 2 ? 0 : k];
 
+		sides[0].peer = sides[0].peers[k - 1];
 		memset(s->out, (int)i, bytes);
 		ok = cost_post(s) && cost_take(to) && !memcmp(to->in, s->out, bytes) && cost_idle(to);
 	}
 	if (!ok)
 		die("a message did not arrive as it was sent");
+	for (uint64_t k = 0; k <= peers; k++)
+		calls += sides[k].calls;
 	printf("%llu messages of %zu bytes: %.0f ns each, %.2f calls until it is there\n",
 	       (unsigned long long)messages, bytes,
 	       (double)(lab_clock(CLOCK_PROCESS_CPUTIME_ID) - began) / (double)messages,
-	       (double)(sides[0].calls + sides[1].calls) / (double)messages);
+	       (double)calls / (double)messages);
 	return 0;
 }
