@@ -32,8 +32,11 @@ static inline uint64_t uccl_clamp(uint64_t v, uint64_t lo, uint64_t hi)
 	return uccl_max(lo, uccl_min(v, hi));
 }
 
+/* Of a step of the usual message: it is no call there, though others take it, too. */
+#define uccl_inline inline __attribute__((always_inline))
+
 /* Zero `n` bytes, a constant of some hundred at most: by stores, where a call or a string instruction begins slowly. */
-static inline __attribute__((always_inline)) void uccl_zero(void *p, size_t n)
+static uccl_inline void uccl_zero(void *p, size_t n)
 {
 #pragma GCC unroll 8
 	for (size_t i = 0; i < n; i += 64)

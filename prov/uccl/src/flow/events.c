@@ -52,15 +52,23 @@ static uint64_t event_rail_window(const struct uccl_flow *f, uint8_t rail)
 	return f->cfg.policy.cc->window(f->policy.rail[rail].cc);
 }
 
-uint64_t uccl_event_cc_window(const struct uccl_flow *f)
+static uint64_t event_rails_window(const struct uccl_flow *f)
 {
 	uint64_t sum = 0;
 
-	if (!f->policy.rail)
-		return f->cfg.policy.cc->window(f->policy.cc);
 	for (uint8_t i = 0; i < f->policy.rails; i++)
 		sum += uccl_min(event_rail_window(f, i), UINT64_MAX - sum);
 	return sum;
+}
+
+static inline uint64_t event_cc_window(const struct uccl_flow *f)
+{
+	return f->policy.rail ? event_rails_window(f) : f->cfg.policy.cc->window(f->policy.cc);
+}
+
+uint64_t uccl_event_cc_window(const struct uccl_flow *f)
+{
+	return event_cc_window(f);
 }
 
 /* A window of congestion control, and how much larger it may be because acknowledgements wait on their way back. */
@@ -74,7 +82,7 @@ static inline uint64_t event_window(const struct uccl_flow *f, uint64_t bytes)
 
 uint64_t uccl_event_window(const struct uccl_flow *f)
 {
-	return event_window(f, uccl_event_cc_window(f));
+	return event_window(f, event_cc_window(f));
 }
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)

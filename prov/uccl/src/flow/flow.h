@@ -14,6 +14,7 @@
 #ifndef UCCL_FLOW_FLOW_H
 #define UCCL_FLOW_FLOW_H
 
+#include <assert.h>
 #include <sys/queue.h>
 
 #include "base/heap.h"
@@ -137,7 +138,12 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 void uccl_flow_fini(struct uccl_flow *f);
 
 /* Queue an item. In which order they leave: flow/send/sendq.h. */
-void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
+static inline void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
+{
+	assert(!item->queued && !item->pending);
+	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.packet.chunk_bytes);
+	uccl_sendq_add(&f->sendq, item);
+}
 /* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */
 bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
 /* Nothing more of it leaves, but for direct writes that were announced. True: nothing of it is under way. */

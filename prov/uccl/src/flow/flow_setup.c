@@ -182,13 +182,6 @@ void uccl_flow_share(struct uccl_flow *f, uint32_t of)
 	uccl_event_share(f, of);
 }
 
-void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
-{
-	assert(!item->queued && !item->pending);
-	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.packet.chunk_bytes);
-	uccl_sendq_add(&f->sendq, item);
-}
-
 uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len)
 {
 	uint32_t packets;

@@ -78,24 +78,38 @@ static void deferred_done(const struct uccl_op *op)
 		uccl_cntr_count(uccl_cntr_of(&((struct fid_cntr *)op->api_more)->fid), !op->err);
 }
 
+static struct fi_cq_tagged_entry tx_entry(const struct uccl_op *op)
+{
+	return (struct fi_cq_tagged_entry){.op_context = op->context, .flags = op->api_flags & ~UCCL_WANT_COMPLETION};
+}
+
+static inline void send_report(struct uccl_ep *ep, const struct uccl_op *op)
+{
+	struct uccl_cntr *cntr = ep->bound.cntr[UCCL_CNTR_SEND];
+	struct fi_cq_tagged_entry e;
+
+	if (op->err) {
+		e = tx_entry(op);
+		e.tag = op->tag;
+		report_failure(ep->bound.tx_cq, cntr, op, &e);
+		return;
+	}
+	if (op->api_flags & UCCL_WANT_COMPLETION) {
+		e = tx_entry(op);
+		uccl_cq_push(ep->bound.tx_cq, &e, FI_ADDR_NOTAVAIL);
+	}
+	if (cntr)
+		uccl_cntr_count(cntr, true);
+}
+
 void uccl_report_send(struct uccl_op *op)
 {
 	struct uccl_ep *ep = op->api;
-	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~UCCL_WANT_COMPLETION };
 
 	uccl_report_tx_closed(ep);
 	deferred_done(op);
-	if (ep->closing) {
-		/* the endpoint closes: no reports */
-	} else if (op->err) {
-		e.tag = op->tag;
-		report_failure(ep->bound.tx_cq, ep->bound.cntr[UCCL_CNTR_SEND], op, &e);
-	} else {
-		if (op->api_flags & UCCL_WANT_COMPLETION)
-			uccl_cq_push(ep->bound.tx_cq, &e, FI_ADDR_NOTAVAIL);
-		if (ep->bound.cntr[UCCL_CNTR_SEND])
-			uccl_cntr_count(ep->bound.cntr[UCCL_CNTR_SEND], true);
-	}
+	if (!ep->closing)
+		send_report(ep, op);
 	uccl_op_put(ep->driver.engine, op);
 }
 
@@ -104,7 +118,7 @@ void uccl_report_rma(struct uccl_op *op)
 	bool read = op->type != UCCL_OP_WRITE && op->type != UCCL_OP_ATOMIC;
 	struct uccl_ep *ep = op->api;
 	struct uccl_cntr *cntr = ep->bound.cntr[read ? UCCL_CNTR_READ : UCCL_CNTR_WRITE];
-	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~UCCL_WANT_COMPLETION };
+	struct fi_cq_tagged_entry e = tx_entry(op);
 
 	uccl_report_tx_closed(ep);
 	deferred_done(op);

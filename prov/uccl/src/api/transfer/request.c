@@ -18,15 +18,20 @@ static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, cons
 {
 	uint64_t len = 0;
 
-	if (x->count > UCCL_IOV_MAX)
+	if (x->count == 1) {
+		op->iov[0] = x->iov[0];
+		len = x->iov[0].iov_len;
+	} else if (x->count > UCCL_IOV_MAX) {
 		return false;
-	for (size_t i = 0; i < x->count; i++) {
-		op->iov[i] = x->iov[i];
-		if (x->iov[i].iov_len > UCCL_MSG_MAX)
-			return false;
-		len += x->iov[i].iov_len;
+	} else {
+		for (size_t i = 0; i < x->count; i++) {
+			op->iov[i] = x->iov[i];
+			if (x->iov[i].iov_len > UCCL_MSG_MAX)
+				return false;
+			len += x->iov[i].iov_len;
+		}
 	}
-	op->iov_count = x->count;
+	op->iov_count = (uint8_t)x->count;
 	op->len = len;
 	op->device = ep->attr.hmem ? uccl_device_mask(ep, x->iov, x->count, x->desc) : 0;
 	return len <= UCCL_MSG_MAX;
@@ -88,8 +93,8 @@ static void post_refused(const struct uccl_peer *peer, int rc)
 }
 
 /* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc is the error. */
-static inline struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported,
-				       struct uccl_op *(*get)(struct uccl_engine *e), uint64_t now, ssize_t *rc)
+static uccl_inline struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported,
+					    struct uccl_op *(*get)(struct uccl_engine *e), uint64_t now, ssize_t *rc)
 {
 	struct uccl_peer *peer;
 	struct uccl_op *op;
@@ -111,7 +116,7 @@ static inline struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool 
 }
 
 /* Post what was filled with `rc`; after an error the request is freed. */
-static inline ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t now)
+static uccl_inline ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t now)
 {
 	const struct uccl_peer *peer = op->peer;
 
@@ -210,7 +215,7 @@ ssize_t uccl_request_rma(struct uccl_ep *ep, const struct uccl_rma *x)
 	return op ? tx_post(ep, op, rma_fill(ep, op, x), now) : rc;
 }
 
-static inline int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
+static uccl_inline int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
 {
 	bool want = ep->bound.rx_cq && (!ep->bound.rx_selective || x->flags & FI_COMPLETION);
 

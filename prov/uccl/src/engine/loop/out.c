@@ -20,9 +20,11 @@ void engine_ready(struct conn *c)
 bool engine_tx_flush(struct uccl_engine *e)
 {
 	while (e->out.head < e->out.n) {
-		int k = e->nic->ops->tx(e->nic, e->out.v + e->out.head, e->out.n - e->out.head);
+		int n = e->out.n - e->out.head, k = e->nic->ops->tx(e->nic, e->out.v + e->out.head, n);
 
 		engine_backlog(&e->out, e->nic);
+		if (k == n)
+			break;
 		if (!k)
 			return false;
 		if (k == -FI_EFAULT)

@@ -20,9 +20,9 @@ static bool tx_window_full(struct uccl_flow *f, uint16_t path, uint64_t now)
  * Nobody waits for the acknowledgement of the chunk that was entered last: no operation ends with it, little is in
  * flight, window and half of the slots are free, nothing waits to be sent, and its path is known. PROTOCOL R340
  */
-static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item, const struct uccl_sent *e)
+static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item, const struct uccl_sent *e, bool more)
 {
-	return f->sent.inflight_bytes <= UCCL_RIDE_BYTES && !item->want_ack && !f->loss.pto.hurry && !flow_more(f) &&
+	return !more && f->sent.inflight_bytes <= UCCL_RIDE_BYTES && !item->want_ack && !f->loss.pto.hurry &&
 	       f->cfg.wire.delays_tx && !f->loss.pto.backoff && f->sent.inflight_chunks <= DELAY_CHUNKS &&
 	       f->sent.inflight_bytes + UCCL_LITTLE_BYTES <= uccl_event_window(f) &&
 	       2 * uccl_sent_slots(&f->sent) <= uccl_peer_limits_most(&f->limits) && f->paths.list[e->path].srtt_ns;
@@ -30,11 +30,12 @@ static bool tx_may_delay(const struct uccl_flow *f, const struct uccl_item *item
 
 uint8_t flow_tx_ack_flags(struct uccl_flow *f, struct uccl_sent *e, bool last, uint32_t len, uint64_t now)
 {
-	bool arm = uccl_pto_left(&f->loss.pto, flow_tx_first(f), now);
+	bool again = uccl_sent_waits(&f->sent), more = again || !uccl_sendq_empty(&f->sendq) || f->write_tx.item;
+	bool arm = uccl_pto_left(&f->loss.pto, f->sent.inflight_chunks == 1 && !again, now);
 
 	/* What was acknowledged meanwhile needs no question. */
 	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
-	if (tx_may_delay(f, e->item, e)) {
+	if (tx_may_delay(f, e->item, e, more)) {
 		uccl_sent_packet_delayed(&e->packet);
 		uccl_pto_ack_delayed(&f->loss.pto, &f->loss.times, now);
 		return UCCL_FLAG_DELAY;
@@ -65,18 +66,17 @@ static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t now)
 void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
 		   uint64_t now)
 {
-	struct uccl_hdr h = {
-		.type = e->type,
-		.flags = flags,
-		.rtype = e->rtype,
-		.csn = (uint32_t)csn,
-		.rec = e->rec,
-		.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(flow_tx_each(f, e->item) - e->len) : 0,
-	};
 	uint32_t queue = flow_tx_queue(e, flags);
 	/* More of its train follows, and those have one length; or nothing but payload may. PROTOCOL R259 R291 */
 	bool alone = queue || flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
+	struct uccl_hdr h;
 
+	h.type = e->type;
+	h.flags = flags;
+	h.rtype = e->rtype;
+	h.csn = (uint32_t)csn;
+	h.rec = e->rec;
+	h.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(flow_tx_each(f, e->item) - e->len) : 0;
 	/* A copy of ours was just made. */
 	if (!e->item->ours)
 		flow_tx_prefetch(f, e->payload, e->len);

@@ -63,9 +63,9 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 
 /* tx_chunk.c */
 /* The next chunk leaves: it is in flight. Returns its entry in the log. The timer follows. */
-static inline struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type,
-					      const uint8_t *rec, const uint8_t *payload, uint32_t len, uint16_t path,
-					      uint64_t now)
+static uccl_inline struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type,
+						   const uint8_t *rec, const uint8_t *payload, uint32_t len,
+						   uint16_t path, uint64_t now)
 {
 	bool idle = f->policy.rail ? !flow_rail(f, path)->inflight : !uccl_sent_outstanding(&f->sent);
 	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);

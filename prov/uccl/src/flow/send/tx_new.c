@@ -38,7 +38,8 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	item = tx_next_record(f, now);
 	if (!item)
 		return 0;
-	trial = f->cfg.packet.find_mtu && flow_tx_long(f, (uint32_t)item->len);
+	/* What fits the path is no trial, whatever it carries. */
+	trial = flow_tx_long(f, (uint32_t)item->len) && f->cfg.packet.find_mtu;
 	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
 		/* In segments, as soon as those before it have left. */
 		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.kept == UCCL_KEPT_MAX)

@@ -122,6 +122,14 @@ static bool tx_warm_fails(const struct uccl_flow *f, const struct uccl_burst *b)
 	       !uccl_paths_warm_works(&f->paths);
 }
 
+static __attribute__((noinline)) void tx_burst_begin(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
+{
+	struct uccl_burst *b = &f->paths.burst;
+	uint32_t size = uccl_burst_size(b, tx_burst(f));
+
+	uccl_burst_begin(b, tx_burst_path(f, size, bytes, left, now), size, f->cfg.train.bytes > 0);
+}
+
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	struct uccl_burst *b = &f->paths.burst;
@@ -129,11 +137,8 @@ uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64
 	/* A burst goes on in the next round if the window ends it in this one. */
 	if (f->train_bytes)
 		uccl_train_wait_sent(&f->train.wait, now);
-	if (uccl_burst_over(b, bytes) || tx_warm_fails(f, b) || tx_rail_full(f, b->path, bytes, now)) {
-		uint32_t size = uccl_burst_size(b, tx_burst(f));
-
-		uccl_burst_begin(b, tx_burst_path(f, size, bytes, left, now), size, f->cfg.train.bytes > 0);
-	}
+	if (uccl_burst_over(b, bytes) || tx_warm_fails(f, b) || tx_rail_full(f, b->path, bytes, now))
+		tx_burst_begin(f, bytes, left, now);
 	return uccl_burst_take(b, bytes);
 }
 

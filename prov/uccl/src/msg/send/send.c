@@ -123,7 +123,7 @@ static bool may_be_early(const struct uccl_msg_ep *m, const struct uccl_op *op)
  * 1: copied, or being copied; the op may complete when it is. 0: it completes when acknowledged. -FI_EAGAIN: no memory
  * to copy it now; or why its memory cannot be read.
  */
-static int send_may_copy(struct uccl_msg_ep *m, struct uccl_op *op)
+static uccl_inline int send_may_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	bool must = must_copy(m, op);
 	int rc;
@@ -288,8 +288,8 @@ static struct send_plan send_decide(const struct uccl_op *op)
  * The envelope, with the first bytes of the message; `more` of them follow at once. The message is complete when what
  * `wait` says has come, too.
  */
-static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint64_t first, uint64_t more,
-		     uint32_t each)
+static uccl_inline void envelope_send(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint64_t first,
+				      uint64_t more, uint32_t each)
 {
 	struct uccl_item *item = &op->tx.env;
 
@@ -317,6 +317,12 @@ static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint
 	item->each = each;
 	uccl_env_encode(item->rec, &env);
 	uccl_flow_submit(&op->peer->flow, item);
+}
+
+static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint64_t first, uint64_t more,
+		     uint32_t each)
+{
+	envelope_send(op, env, wait, first, more, each);
 }
 
 /* While the primary carries it, it counts as what lanes could carry. */
@@ -382,13 +388,8 @@ static bool send_unsolicited_by_lanes(struct uccl_op *op, const struct send_plan
 /* Its turn has come: hand the message to the flow. */
 static void send_submit(struct uccl_op *op)
 {
-	struct send_plan plan;
+	struct send_plan plan = send_decide(op);
 
-	if (send_is_usual(op)) {
-		send_all_in_envelope(op, &(struct send_plan){.first = op->len});
-		return;
-	}
-	plan = send_decide(op);
 	uccl_item_clear(&op->tx.bulk);
 	op->tx.bulk.ours = op->busy;
 	switch (plan.protocol) {
@@ -590,22 +591,37 @@ static const struct msg_tx_ops send_tx_ops = {
 	.ended = unsolicited_drop,
 };
 
+/* A usual message that begins at once. */
+static void send_submit_usual(struct uccl_op *op)
+{
+	envelope_send(op, (struct uccl_env){ .flags = UCCL_ENV_EAGER }, 0, op->len, 0, 0);
+}
+
+static const struct msg_tx_ops usual_tx_ops = {
+	.submit = send_submit_usual,
+	.answered = send_answered,
+	.ended = unsolicited_drop,
+};
+
 int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
-	bool begins, early;
+	bool begins, usual, early;
 	int copied;
 
 	if (p->dead)
 		return -p->dead;
 	if (!msg_tx_may_limit(m, op))
 		return -FI_EAGAIN;
-	msg_tx_make(op, &send_tx_ops);
-	if (p->self)
+	if (p->self) {
+		msg_tx_make(op, &send_tx_ops);
 		return send_self(m, op, now);
+	}
 	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
 	begins = msg_tx_may_begin(p, op) && TAILQ_EMPTY(&p->tx.pending);
-	if ((!begins || op->flags & UCCL_OPF_DELIVERY || !send_is_usual(op)) && !msg_tx_id(m, op))
+	usual = begins && send_is_usual(op);
+	msg_tx_make(op, usual ? &usual_tx_ops : &send_tx_ops);
+	if ((!usual || op->flags & UCCL_OPF_DELIVERY) && !msg_tx_id(m, op))
 		return -FI_EAGAIN;
 	copied = send_may_copy(m, op);
 	if (copied < 0) {
