@@ -53,6 +53,7 @@ static inline void uccl_item_unused(struct uccl_item *item)
 {
 	item->queued = false;
 	item->pending = 0;
+	item->len = 0;
 }
 
 /* All of it is to be filled anew. */

@@ -79,7 +79,11 @@ static uint32_t train_flatten(uint8_t *flat, uint32_t room, const struct iovec *
  */
 static inline long send_one(int fd, const struct msghdr *h)
 {
+#ifdef SYS_sendmsg
 	return syscall(SYS_sendmsg, fd, h, TX_FLAGS);
+#else
+	return sendmsg(fd, h, TX_FLAGS);
+#endif
 }
 
 /* Add a control message to those of h, which lie in `control`. */
