@@ -182,6 +182,12 @@ static void msg_refused(struct sim_msg *m, int rc)
 	msg_settle(m);
 }
 
+/* What a program fills of a send or receive, and no more: nothing of it was zeroed. */
+static void sim_op_begin(struct uccl_op *op)
+{
+	memset(op, 0, offsetof(struct uccl_op, err));
+}
+
 static void msg_post(struct uccl_sim_event *ev)
 {
 	struct sim_msg *m = uccl_container_of(ev, struct sim_msg, ev);
@@ -196,7 +202,7 @@ static void msg_post(struct uccl_sim_event *ev)
 		return;
 	}
 	peer = uccl_sim_peer(n, m->dst, m->dst_life);
-	op = peer ? uccl_op_get(n->e) : NULL;
+	op = peer ? uccl_op_get_send(n->e) : NULL;
 	if (!m->buf) {
 		m->buf = sim_buffer_new(w, m->len);
 		if (m->buf)
@@ -208,6 +214,7 @@ static void msg_post(struct uccl_sim_event *ev)
 		uccl_sim_retry(w, &m->ev);
 		return;
 	}
+	sim_op_begin(op);
 	op->type = UCCL_OP_SEND;
 	op->flags = m->flags;
 	op->peer = peer;
@@ -539,13 +546,14 @@ static void recv_post(struct uccl_sim_event *ev)
 		uccl_sim_at(&w->net, &r->ev, n->asleep_until);
 		return;
 	}
-	op = uccl_op_get(n->e);
+	op = uccl_op_get_recv(n->e);
 	if (!op || !recv_buffer(r)) {
 		if (op)
 			uccl_op_put(n->e, op);
 		uccl_sim_retry(w, &r->ev);
 		return;
 	}
+	sim_op_begin(op);
 	recv_fill_op(r, op);
 	if (r->directed && !op->peer) {
 		uccl_op_put(n->e, op);
@@ -557,7 +565,7 @@ static void recv_post(struct uccl_sim_event *ev)
 	if (r->cancel_ns)
 		uccl_sim_at(&w->net, &r->cancel_ev, r->cancel_ns);
 	n->posted++;
-	rc = uccl_engine_recv(n->e, op, now(w));
+	rc = uccl_engine_recv_waits(n->e, op) ? 0 : uccl_engine_recv(n->e, op, now(w));
 	if (rc) {
 		n->posted--;
 		r->state = RECV_PLANNED;

@@ -154,6 +154,29 @@ TEST(put__reused_before_growing)
 	uccl_pool_fini(&p);
 }
 
+TEST(take__as_get_but_not_zeroed)
+{
+	struct uccl_pool p;
+	char *obj[3];
+
+	uccl_pool_init(&p, 100, 2);
+	for (int i = 0; i < 2; i++) {
+		obj[i] = uccl_pool_take(&p);
+		assert_non_null(obj[i]);
+		memset(obj[i], 7, 100);
+	}
+	assert_int_equal(p.used, 2);
+	assert_null(uccl_pool_take(&p));
+	uccl_pool_put(&p, obj[1]);
+	obj[2] = uccl_pool_take(&p);
+	assert_ptr_equal(obj[2], obj[1]);
+	assert_int_equal(obj[2][99], 7);
+	uccl_pool_put(&p, obj[2]);
+	obj[2] = uccl_pool_get(&p);
+	assert_int_equal(obj[2][99], 0);
+	uccl_pool_fini(&p);
+}
+
 #ifdef __SANITIZE_ADDRESS__
 TEST(put__poisons)
 {

@@ -671,10 +671,14 @@ static void node_done(struct uccl_op *op)
 
 struct uccl_op *lan_op(struct lan *l, int i, uint8_t type, uint32_t flags, const void *buf, uint64_t len)
 {
-	struct uccl_op *op = uccl_op_get(l->node[i].e);
+	struct uccl_op *op = type == UCCL_OP_SEND   ? uccl_op_get_send(l->node[i].e)
+			     : type == UCCL_OP_RECV ? uccl_op_get_recv(l->node[i].e)
+						    : uccl_op_get(l->node[i].e);
 
 	if (!op)
 		return NULL;
+	/* As programs fill it. */
+	memset(op, 0, offsetof(struct uccl_op, err));
 	op->type = type;
 	op->flags = flags;
 	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow/observe/stall.h"
 #include "policy/policies.h"
 
 #define GEN PAIR_GEN
@@ -442,6 +443,16 @@ static void wire_put(struct pair *p, int from, const struct uccl_tx *tx)
 	pkt_add(p, twin);
 }
 
+/* A flow that rests has nothing to send, and nothing holds it back. */
+static int pair_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	bool rests = uccl_flow_rests(f);
+	int n = uccl_flow_tx(f, tx, now);
+
+	PAIR_CHECK(!rests || (!n && f->app_limited && uccl_flow_stall(f, now) == UCCL_STALL_NOT));
+	return n;
+}
+
 int pair_pump_one(struct pair *p, int from)
 {
 	struct uccl_flow *f = &p->side[from].f;
@@ -452,7 +463,7 @@ int pair_pump_one(struct pair *p, int from)
 		uccl_credit_due(&f->credit);
 	/* HELLO, or a row, was in this place before. */
 	memset(&tx, 0, sizeof(tx));
-	for (; tx.control = UCCL_TX_HELLO, tx.row = 9, uccl_flow_tx(f, &tx, p->now); n++) {
+	for (; tx.control = UCCL_TX_HELLO, tx.row = 9, pair_tx(f, &tx, p->now); n++) {
 		bool write = tx.kind == UCCL_TX_WRITE;
 		/* A descriptor that was lost passes the slots of its writes. PROTOCOL R166 */
 		bool again = !write && tx.hdr[3] == UCCL_PKT_DESC && tx.hdr[4] & UCCL_FLAG_RTX;

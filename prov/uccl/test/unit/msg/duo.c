@@ -712,10 +712,15 @@ static void side_done(struct uccl_op *op)
 
 struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 {
-	struct uccl_op *op = uccl_msg_ep_op_get(&d->side[s].m);
+	struct uccl_msg_ep *m = &d->side[s].m;
+	struct uccl_op *op = type == UCCL_OP_SEND   ? uccl_msg_ep_op_send(m)
+			     : type == UCCL_OP_RECV ? uccl_msg_ep_op_recv(m)
+						    : uccl_msg_ep_op_get(m);
 
 	if (!op)
 		return NULL;
+	/* As api fills it. */
+	memset(op, 0, offsetof(struct uccl_op, err));
 	op->type = type;
 	op->flags = flags;
 	op->peer = type != UCCL_OP_RECV || (flags & UCCL_OPF_DIRECTED) ? &d->side[s].peer : NULL;

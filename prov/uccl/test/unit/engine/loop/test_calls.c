@@ -149,6 +149,32 @@ LAN_TEST(op__calls_go_through, lan_new_open(2))
 	assert_int_equal(lan_waiting(l, 0), 2);
 }
 
+/* A receive is queued at once only if nothing is there for it, and nothing else is to be done. */
+LAN_TEST(recv_waits__nothing_is_here, lan_new_open(2))
+{
+	struct uccl_engine *e = l->node[1].e;
+	struct uccl_op *op = lan_op(l, 1, UCCL_OP_RECV, 0, dst, 1000);
+
+	op->context = LAN_CTX(1);
+	assert_true(uccl_engine_recv_waits(e, op));
+	lan_fill(src, 1000, 1);
+	assert_int_equal(lan_send(l, 0, 1, src, 1000, LAN_CTX(2)), 0);
+	assert_int_equal(lan_send(l, 0, 1, src, 1000, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(1), 0);
+	lan_check(dst, 1000, 1);
+	op = lan_op(l, 1, UCCL_OP_RECV, 0, dst, 1000);
+	op->context = LAN_CTX(4);
+	assert_false(uccl_engine_recv_waits(e, op));
+	assert_int_equal(uccl_engine_recv(e, op, l->now), 0);
+	lan_expect(l, 1, LAN_CTX(4), 0);
+	uccl_engine_shut(e, FI_ESHUTDOWN);
+	op = lan_op(l, 1, UCCL_OP_RECV, 0, dst, 1000);
+	assert_false(uccl_engine_recv_waits(e, op));
+	uccl_op_put(e, op);
+	assert_int_equal(lan_waiting(l, 0), 2);
+}
+
 /* Every call that brings a time brings the endpoint's forward, and none brings it back. */
 LAN_TEST(op__late_callers, lan_new_open(2))
 {
