@@ -275,6 +275,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/progress/test_drivers \
 	prov/uccl/test/unit/progress/test_idle \
 	prov/uccl/test/unit/progress/test_linkshare \
+	prov/uccl/test/unit/progress/test_lock \
 	prov/uccl/test/unit/progress/test_ranks \
 	prov/uccl/test/unit/progress/test_rescue \
 	prov/uccl/test/unit/progress/test_shm_dir \

@@ -23,12 +23,6 @@ void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, 
 	d->alarm = alarm;
 	d->forks = uccl_forks;
 	d->expiry_of = UINT64_MAX;
-	pthread_mutex_init(&d->lock, NULL);
-}
-
-void uccl_driver_fini(struct uccl_driver *d)
-{
-	pthread_mutex_destroy(&d->lock);
 }
 
 int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
@@ -107,7 +101,7 @@ void uccl_driver_unwatch(struct uccl_driver *d)
 static void driver_enter(struct uccl_driver *d)
 {
 	if (d->locking)
-		pthread_mutex_lock(&d->lock);
+		uccl_lock_take(&d->lock);
 }
 
 static bool driver_watched(const struct uccl_driver *d)
@@ -214,7 +208,7 @@ uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now)
 
 	if (d->forks != uccl_forks || d->automatic || read >= since || now < read + UCCL_LEFT_NS)
 		return UCCL_NEVER;
-	if (d->locking && pthread_mutex_trylock(&d->lock))
+	if (d->locking && !uccl_lock_try(&d->lock))
 		return UCCL_NEVER;
 	driver_called(d, driver_round(d, false, now), now);
 	return uccl_driver_expiry(d);

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "engine/engine.h"
 #include "progress/alarm.h"
+#include "progress/lock.h"
 #include "progress/wait.h"
 
 struct uccl_driver;
@@ -43,7 +44,7 @@ struct uccl_driver_ops {
 struct uccl_driver {
 	const struct uccl_driver_ops *ops;
 	struct uccl_engine *engine;	/* NULL: not open */
-	pthread_mutex_t lock;
+	struct uccl_lock lock;
 	bool locking;			/* false: FI_THREAD_DOMAIN, the lock is not used */
 	unsigned int forks;		/* uccl_forks when it was made */
 	struct uccl_alarm *alarm;	/* of the rescue thread (rescue.h) */
@@ -69,8 +70,6 @@ struct uccl_driver {
 
 /* `alarm`: outlives the driver. */
 void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, bool locking, struct uccl_alarm *alarm);
-/* The engine must be closed. */
-void uccl_driver_fini(struct uccl_driver *d);
 
 /*
  * Open the engine, which shares its link with others (linkshare.h); close it with its lanes. The lock is held for both.
@@ -165,14 +164,14 @@ static inline void uccl_driver_stir(struct uccl_driver *d)
 static inline void uccl_driver_lock(struct uccl_driver *d)
 {
 	if (d->locking)
-		pthread_mutex_lock(&d->lock);
+		uccl_lock_take(&d->lock);
 	uccl_driver_stir(d);
 }
 
 static inline void uccl_driver_unlock(struct uccl_driver *d)
 {
 	if (d->locking)
-		pthread_mutex_unlock(&d->lock);
+		uccl_lock_give(&d->lock);
 }
 
 #endif

@@ -18,13 +18,11 @@
 void uccl_drivers_init(struct uccl_drivers *l, bool locking)
 {
 	*l = (struct uccl_drivers){ .locking = locking };
-	pthread_mutex_init(&l->lock, NULL);
 	uccl_silence_init(&l->silence);
 }
 
 void uccl_drivers_fini(struct uccl_drivers *l)
 {
-	pthread_mutex_destroy(&l->lock);
 	uccl_silence_fini(&l->silence);
 	free(l->v);
 }
@@ -34,7 +32,7 @@ int uccl_drivers_add(struct uccl_drivers *l, struct uccl_driver *d)
 	struct uccl_driver **v;
 	int rc = 0;
 
-	pthread_mutex_lock(&l->lock);
+	uccl_lock_take(&l->lock);
 	for (unsigned int i = 0; i < l->n; i++)
 		if (l->v[i] == d)
 			goto out;
@@ -52,13 +50,13 @@ int uccl_drivers_add(struct uccl_drivers *l, struct uccl_driver *d)
 		goto out;
 	l->v[l->n++] = d;
 out:
-	pthread_mutex_unlock(&l->lock);
+	uccl_lock_give(&l->lock);
 	return rc;
 }
 
 void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d)
 {
-	pthread_mutex_lock(&l->lock);
+	uccl_lock_take(&l->lock);
 	for (unsigned int i = 0; i < l->n; i++) {
 		if (l->v[i] == d) {
 			uccl_silence_clear(&l->silence);
@@ -66,7 +64,7 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&l->lock);
+	uccl_lock_give(&l->lock);
 }
 
 /* One round at `asked`. Did it bring anything? */
@@ -154,14 +152,14 @@ static void drivers_idle(struct uccl_drivers *l)
 
 void uccl_drivers_poll(struct uccl_drivers *l)
 {
-	if (!l->n || (l->locking && pthread_mutex_trylock(&l->lock)))
+	if (!l->n || (l->locking && !uccl_lock_try(&l->lock)))
 		return;
 	if (drivers_round(l, uccl_clock()))
 		uccl_idle_reset(&l->idle);
 	else
 		drivers_idle(l);
 	if (l->locking)
-		pthread_mutex_unlock(&l->lock);
+		uccl_lock_give(&l->lock);
 }
 
 void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *polled)
@@ -172,7 +170,7 @@ void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *poll
 		return;
 	now = uccl_clock();
 	at = atomic_load_explicit(&l->attend_ns, memory_order_relaxed);
-	if (now < at || (l->locking && pthread_mutex_trylock(&l->lock)))
+	if (now < at || (l->locking && !uccl_lock_try(&l->lock)))
 		return;
 	if (atomic_load_explicit(&polled->n, memory_order_relaxed))
 		since = atomic_load_explicit(&polled->began_ns, memory_order_relaxed);
@@ -182,18 +180,18 @@ void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *poll
 		next = uccl_min(next, uccl_driver_attend(l->v[i], since, now));
 	atomic_store_explicit(&l->attend_ns, next, memory_order_relaxed);
 	if (l->locking)
-		pthread_mutex_unlock(&l->lock);
+		uccl_lock_give(&l->lock);
 }
 
 uint64_t uccl_drivers_expiry(struct uccl_drivers *l)
 {
 	uint64_t at = UCCL_NEVER;
 
-	pthread_mutex_lock(&l->lock);
+	uccl_lock_take(&l->lock);
 	for (unsigned int i = 0; i < l->n; i++)
 		if (!l->v[i]->automatic)
 			at = uccl_min(at, uccl_driver_expiry(l->v[i]));
-	pthread_mutex_unlock(&l->lock);
+	uccl_lock_give(&l->lock);
 	return at;
 }
 

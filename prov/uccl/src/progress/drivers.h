@@ -6,19 +6,19 @@
 #ifndef UCCL_PROGRESS_DRIVERS_H
 #define UCCL_PROGRESS_DRIVERS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "progress/idle.h"
+#include "progress/lock.h"
 #include "progress/silence.h"
 #include "progress/wait.h"
 
 struct uccl_driver;
 
 struct uccl_drivers {
-	pthread_mutex_t lock; /* taken before a driver's */
+	struct uccl_lock lock; /* taken before a driver's */
 	bool locking;	      /* false: the program promises one thread at a time */
 	struct uccl_driver **v;
 	_Atomic unsigned int n; /* drivers in v; written only with the lock held, even if `locking` is false */

@@ -47,7 +47,7 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 	uint64_t now = uccl_clock(), next = UCCL_NEVER, after_ns = r->alarm.late_ns;
 
 	*found = false;
-	pthread_mutex_lock(&r->drivers->lock);
+	uccl_lock_take(&r->drivers->lock);
 	for (unsigned int i = 0; i < r->drivers->n; i++) {
 		struct uccl_driver *d = r->drivers->v[i];
 		uint64_t called = atomic_load_explicit(&d->called_ns, memory_order_relaxed);
@@ -66,7 +66,7 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 		if (at != UCCL_NEVER)
 			next = uccl_min(next, uccl_max(at, recent ? called : now) + after_ns);
 	}
-	pthread_mutex_unlock(&r->drivers->lock);
+	uccl_lock_give(&r->drivers->lock);
 	return next;
 }
 

@@ -183,7 +183,6 @@ static int ep_close(struct fid *fid)
 		uccl_stats_write(ep);
 		uccl_ep_stop(ep);
 	}
-	uccl_driver_fini(&ep->driver);
 	ep_free(ep);
 	return 0;
 }

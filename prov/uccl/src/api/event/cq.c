@@ -30,13 +30,13 @@ struct uccl_cq_error {
 static inline void cq_lock(struct uccl_cq *cq)
 {
 	if (cq->locking)
-		pthread_mutex_lock(&cq->lock);
+		uccl_lock_take(&cq->lock);
 }
 
 static inline void cq_unlock(struct uccl_cq *cq)
 {
 	if (cq->locking)
-		pthread_mutex_unlock(&cq->lock);
+		uccl_lock_give(&cq->lock);
 }
 
 static inline uint32_t get(_Atomic uint32_t *v)
@@ -435,7 +435,6 @@ static int cq_close(struct fid *fid)
 	atomic_fetch_sub(&cq->domain->refs, 1);
 	uccl_drivers_fini(&cq->drivers);
 	uccl_waitset_remove(&cq->wait);
-	pthread_mutex_destroy(&cq->lock);
 	free(cq->last);
 	free(cq->ring);
 	free(cq);
@@ -490,7 +489,6 @@ int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 	cq->format = a->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : a->format;
 	cq->limit = uccl_clamp(a->size ? a->size : UCCL_CQ_DEFAULT, UCCL_CQ_MIN, UINT32_MAX / 4);
 	uccl_drivers_init(&cq->drivers, cq->locking);
-	pthread_mutex_init(&cq->lock, NULL);
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = &cq_fid_ops;

@@ -6,7 +6,6 @@
 #ifndef UCCL_API_CQ_H
 #define UCCL_API_CQ_H
 
-#include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 #include <stdatomic.h>
@@ -40,7 +39,7 @@ struct uccl_cq {
 	struct uccl_drivers drivers;
 	_Atomic bool signalled;		/* by fi_cq_signal */
 
-	pthread_mutex_t lock;		/* of what follows; taken last */
+	struct uccl_lock lock;		/* of what follows; taken last */
 	struct uccl_cq_entry *ring;
 	uint32_t cap;			/* a power of two */
 	_Atomic uint32_t head, tail;	/* modulo 2^32; atomic because uccl_cq_full() and ring_bare() take no lock */

@@ -49,7 +49,7 @@ static int mr_quiet(struct uccl_mr *mr, const struct uccl_revoke *part)
 	/* In a forked child the endpoints are the parent's, and their locks may be held for ever. */
 	if (d->forks != uccl_forks)
 		return part ? -FI_EOPBADSTATE : 0;
-	pthread_mutex_lock(&d->all.lock);
+	uccl_lock_take(&d->all.lock);
 	for (unsigned int i = 0; i < d->all.n; i++) {
 		struct uccl_driver *driver = d->all.v[i];
 
@@ -57,7 +57,7 @@ static int mr_quiet(struct uccl_mr *mr, const struct uccl_revoke *part)
 		uccl_engine_revoke(driver->engine, mr, part, uccl_clock());
 		uccl_driver_unlock(driver);
 	}
-	pthread_mutex_unlock(&d->all.lock);
+	uccl_lock_give(&d->all.lock);
 	return 0;
 }
 

@@ -11,10 +11,10 @@ int uccl_domain_join(struct uccl_domain *d, struct uccl_driver *driver)
 {
 	int rc = uccl_drivers_add(&d->all, driver);
 
-	pthread_mutex_lock(&d->all.lock);
+	uccl_lock_take(&d->all.lock);
 	for (struct uccl_sleeper *s = d->sleepers; s; s = s->next)
 		uccl_driver_watch_by(driver, s->wait);
-	pthread_mutex_unlock(&d->all.lock);
+	uccl_lock_give(&d->all.lock);
 	if (!rc)
 		rc = uccl_drivers_add(&d->drivers, driver);
 	return rc;
@@ -24,32 +24,32 @@ void uccl_domain_leave(struct uccl_domain *d, struct uccl_driver *driver)
 {
 	uccl_drivers_remove(&d->drivers, driver);
 	uccl_drivers_remove(&d->all, driver);
-	pthread_mutex_lock(&d->all.lock);
+	uccl_lock_take(&d->all.lock);
 	for (struct uccl_sleeper *s = d->sleepers; s; s = s->next)
 		uccl_driver_unwatch_by(driver, s->wait);
-	pthread_mutex_unlock(&d->all.lock);
+	uccl_lock_give(&d->all.lock);
 }
 
 void uccl_domain_add_sleeper(struct uccl_domain *d, struct uccl_sleeper *s)
 {
-	pthread_mutex_lock(&d->all.lock);
+	uccl_lock_take(&d->all.lock);
 	s->next = d->sleepers;
 	d->sleepers = s;
 	for (unsigned int i = 0; i < d->all.n; i++)
 		uccl_driver_watch_by(d->all.v[i], s->wait);
-	pthread_mutex_unlock(&d->all.lock);
+	uccl_lock_give(&d->all.lock);
 }
 
 void uccl_domain_remove_sleeper(struct uccl_domain *d, struct uccl_sleeper *s)
 {
-	pthread_mutex_lock(&d->all.lock);
+	uccl_lock_take(&d->all.lock);
 	for (struct uccl_sleeper **p = &d->sleepers; *p; p = &(*p)->next) {
 		if (*p == s) {
 			*p = s->next;
 			break;
 		}
 	}
-	pthread_mutex_unlock(&d->all.lock);
+	uccl_lock_give(&d->all.lock);
 }
 
 void uccl_domain_find_devices(struct uccl_domain *d)

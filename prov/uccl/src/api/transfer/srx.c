@@ -163,7 +163,7 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 	/* Messages that found no receive have set srx_waits before we took the lock. */
 	if (!atomic_load(&srx->nwaiting))
 		return r ? 0 : -FI_EAGAIN;
-	pthread_mutex_lock(&srx->drivers.lock);
+	uccl_lock_take(&srx->drivers.lock);
 	for (unsigned int i = 0; i < srx->drivers.n; i++) {
 		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);
 
@@ -174,7 +174,7 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 			uccl_driver_kick(&ep->driver);
 		uccl_driver_unlock(&ep->driver);
 	}
-	pthread_mutex_unlock(&srx->drivers.lock);
+	uccl_lock_give(&srx->drivers.lock);
 	return r ? 0 : -FI_EAGAIN;
 }
 
@@ -197,7 +197,7 @@ ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
 
 	if (srx->domain->forks != uccl_forks)
 		return -FI_EOPBADSTATE;
-	pthread_mutex_lock(&srx->drivers.lock);
+	uccl_lock_take(&srx->drivers.lock);
 	for (unsigned int i = 0; i < srx->drivers.n && rc == -FI_ENOMSG; i++) {
 		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);
 
@@ -211,7 +211,7 @@ ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
 		report_untaken(srx, x, FI_ENOMSG, 0, "no such message");
 		rc = 0;
 	}
-	pthread_mutex_unlock(&srx->drivers.lock);
+	uccl_lock_give(&srx->drivers.lock);
 	return rc;
 }
 
@@ -239,7 +239,7 @@ ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context)
 
 	if (srx->domain->forks != uccl_forks)
 		return -FI_EOPBADSTATE;
-	pthread_mutex_lock(&srx->drivers.lock);
+	uccl_lock_take(&srx->drivers.lock);
 	pthread_mutex_lock(&srx->lock);
 	for (int kind = 0; kind < 2 && !r; kind++)
 		TAILQ_FOREACH(r, &srx->posted[kind], link)
@@ -254,7 +254,7 @@ ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context)
 	pthread_mutex_unlock(&srx->lock);
 	if (!r)
 		rc = cancel_taken(srx, context);
-	pthread_mutex_unlock(&srx->drivers.lock);
+	uccl_lock_give(&srx->drivers.lock);
 	return rc;
 }
 

@@ -206,13 +206,12 @@ TEST(expiry__kept)
 	uccl_driver_init(&d, &counting, true, NULL);
 	assert_true(uccl_driver_expiry(&d) == UCCL_NEVER);
 	d.expiry_ns = 5;
-	pthread_mutex_lock(&d.lock);
+	uccl_lock_take(&d.lock);
 	assert_int_equal(uccl_driver_expiry(&d), 5);
-	pthread_mutex_unlock(&d.lock);
+	uccl_lock_give(&d.lock);
 	uccl_driver_lock(&d);
 	uccl_driver_unlock(&d);
 	assert_true(uccl_driver_expiry(&d) == UCCL_NEVER);
-	uccl_driver_fini(&d);
 }
 
 /* A round moves it, though it found nothing. */

@@ -88,11 +88,11 @@ TEST(list__poll_moves_data)
 	/* The sender waits for an answer, so it has a timer. */
 	assert_true(uccl_drivers_expiry(&l) < UCCL_NEVER);
 	/* Somebody else is at it: not twice. */
-	pthread_mutex_lock(&l.lock);
+	uccl_lock_take(&l.lock);
 	for (int i = 0; i < 100; i++)
 		uccl_drivers_poll(&l);
 	assert_int_equal(unread(&t.b), 0);
-	pthread_mutex_unlock(&l.lock);
+	uccl_lock_give(&l.lock);
 	while (!unread(&t.b) && uccl_clock() < end)
 		uccl_drivers_poll(&l);
 	assert_int_equal(unread(&t.b), 1);
@@ -126,9 +126,9 @@ TEST(list__attend)
 	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
 	/* Somebody is at it. */
 	atomic_store(&l.attend_ns, 0);
-	pthread_mutex_lock(&inside(&t.a)->lock);
+	uccl_lock_take(&inside(&t.a)->lock);
 	uccl_drivers_attend(&l, &none);
-	pthread_mutex_unlock(&inside(&t.a)->lock);
+	uccl_lock_give(&inside(&t.a)->lock);
 	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
 	while (atomic_load(&inside(&t.a)->called_ns) == called && uccl_clock() < end)
 		uccl_drivers_attend(&l, &none);

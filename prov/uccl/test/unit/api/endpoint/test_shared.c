@@ -288,12 +288,12 @@ WORLD_TEST(recv__searches_no_endpoints, group, g)
 	pthread_t thread;
 	bool done;
 
-	pthread_mutex_lock(&srx->drivers.lock);
+	uccl_lock_take(&srx->drivers.lock);
 	assert_int_equal(pthread_create(&thread, NULL, post_one, &p), 0);
 	while (!p.done && uccl_clock() < end)
 		usleep(1000);
 	done = p.done;
-	pthread_mutex_unlock(&srx->drivers.lock);
+	uccl_lock_give(&srx->drivers.lock);
 	pthread_join(thread, NULL);
 	assert_true(done);
 }
