@@ -123,8 +123,3 @@ void uccl_heap_set(struct uccl_heap *h, struct uccl_timer *t, uint64_t at)
 	assert(h->n < h->cap);
 	heap_rise(h, h->n++, t);
 }
-
-struct uccl_timer *uccl_heap_min(const struct uccl_heap *h)
-{
-	return h->n ? h->v[0] : NULL;
-}

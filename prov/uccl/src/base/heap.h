@@ -6,6 +6,7 @@
 #ifndef UCCL_BASE_HEAP_H
 #define UCCL_BASE_HEAP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct uccl_timer {
@@ -26,6 +27,9 @@ int uccl_heap_reserve(struct uccl_heap *h, uint32_t n);
 /* Arm, move or (at == UCCL_NEVER) disarm a timer. Room for every timer must have been reserved. */
 void uccl_heap_set(struct uccl_heap *h, struct uccl_timer *t, uint64_t at);
 /* The earliest timer, NULL if none is armed. */
-struct uccl_timer *uccl_heap_min(const struct uccl_heap *h);
+static inline struct uccl_timer *uccl_heap_min(const struct uccl_heap *h)
+{
+	return h->n ? h->v[0] : NULL;
+}
 
 #endif

@@ -131,11 +131,12 @@ static int driver_round(struct uccl_driver *d, bool empty, uint64_t now)
 		uccl_engine_empty(d->engine, empty);
 		n = driver_engine(d, now);
 		n = ops->ran(d, n, now);
-		uccl_driver_changed(d);
 		if (n > 0) {
 			atomic_store_explicit(&d->brought_ns, now, memory_order_relaxed);
 			uccl_driver_stir(d);
 			uccl_driver_kick(d);
+		} else {
+			uccl_driver_changed(d);
 		}
 	}
 	uccl_driver_unlock(d);

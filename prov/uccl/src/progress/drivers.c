@@ -70,27 +70,31 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d)
 /* One round at `asked`. Did it bring anything? */
 static bool drivers_round(struct uccl_drivers *l, uint64_t asked)
 {
+	unsigned int n = l->n;
+	bool silence = !uccl_silence_off(&l->silence, n), brought = false;
 	uint64_t now = asked;
-	bool brought = false;
 
 	atomic_store_explicit(&l->began_ns, asked, memory_order_relaxed);
-	uccl_silence_poll(&l->silence, l->v, l->n, asked);
-	for (unsigned int i = 0; i < l->n; i++) {
+	if (silence)
+		uccl_silence_poll(&l->silence, l->v, n, asked);
+	for (unsigned int i = 0; i < n; i++) {
 		struct uccl_driver *d = l->v[i];
 		bool came, empty;
 
-		if (uccl_silence_lasts(&l->silence, i, d, now))
+		if (silence && uccl_silence_lasts(&l->silence, i, d, now))
 			continue;
 		/* Its timers that fall due only now wait for another round, which sees what arrived. PROTOCOL R131 */
-		empty = uccl_silence_empty(&l->silence, i);
+		empty = silence && uccl_silence_empty(&l->silence, i);
 		came = uccl_driver_poll(d, empty, l->polled_ns, empty ? asked : now);
-		uccl_silence_driven(&l->silence, i, d, came, l->n, now);
+		if (silence)
+			uccl_silence_driven(&l->silence, i, d, came, n, now);
 		brought |= came;
 		/* The time of the next one is when it is polled. */
-		if (i + 1 < l->n)
+		if (i + 1 < n)
 			now = uccl_clock();
 	}
-	uccl_silence_round(&l->silence, brought);
+	if (silence)
+		uccl_silence_round(&l->silence, brought);
 	l->polled_ns = now;
 	return brought;
 }

@@ -62,6 +62,12 @@ static inline bool uccl_is_silent(const struct uccl_silence *s, unsigned int i)
 	return s->of[i].fd >= 0;
 }
 
+/* With so few drivers none is silent, and nothing needs to be counted. `n`: of the list. */
+static inline bool uccl_silence_off(const struct uccl_silence *s, unsigned int n)
+{
+	return n < UCCL_SILENCE_MIN && !s->n;
+}
+
 /* Begin a round over the drivers v[0..n): find the silent ones that are named or due at `now`. */
 void uccl_silence_poll(struct uccl_silence *s, struct uccl_driver *const *v, unsigned int n, uint64_t now);
 /* True: driver `d`, number i, is silent and needs no round. It then counts as polled (uccl_driver_seen()). */

@@ -42,10 +42,9 @@
 #include "progress/drivers.h"
 #include "progress/thread.h"
 
-static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
+/* What only some endpoints have to do in each round. */
+static int ep_serve(struct uccl_ep *ep, int n, uint64_t now)
 {
-	struct uccl_ep *ep = uccl_ep_of_driver(d);
-
 	if (ep->colls)
 		uccl_coll_run(ep, n, now);
 	if (ep->bound.srx && (n > 0 || ep->srx_poll))
@@ -56,6 +55,13 @@ static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
 		uccl_live_refresh(ep->run.live, ep, now);
 	uccl_tracefile_flush(ep->run.trace);
 	return n;
+}
+
+static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
+{
+	struct uccl_ep *ep = uccl_ep_of_driver(d);
+
+	return ep->colls || ep->bound.srx || ep->cm || ep->run.live || ep->run.trace ? ep_serve(ep, n, now) : n;
 }
 
 static void ep_after(struct uccl_driver *d)

@@ -55,6 +55,12 @@ static inline void engine_out_row(struct engine_out *o, int n)
 	o->rows += n;
 }
 
+/* A flow has a turn, the NIC has not taken all, or it was full when it was last asked. */
+static inline bool engine_out_due(const struct engine_out *o)
+{
+	return !TAILQ_EMPTY(&o->ready) || o->n || o->nic_stall.why != UCCL_STALL_NOT;
+}
+
 /* The flow has no turn any more. */
 static inline void engine_unready(struct engine_out *o, struct uccl_flow *f)
 {

@@ -55,6 +55,8 @@ static void engine_credits(struct uccl_engine *e, uint64_t now)
 	struct uccl_pull *pull;
 	uint64_t at;
 
+	if (uccl_pacer_rests(&e->share.pacer) && e->share.pacer_timer.at == UCCL_NEVER)
+		return;
 	while ((pull = uccl_pacer_next(&e->share.pacer, now))) {
 		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, credit.pull);
 
@@ -111,8 +113,10 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	if (e->drain.began_ns)
 		engine_drain_step(e, now);
 	e->poll.polling = false;
-	engine_tx_settle(e);
-	engine_tx(e, now);
+	if (e->out.head < e->out.n)
+		engine_tx_settle(e);
+	if (engine_out_due(&e->out) || !TAILQ_EMPTY(&e->conns.hsq))
+		engine_tx(e, now);
 	if (lanes)
 		lanes->report(&e->msg_ep);
 	return n;

@@ -120,6 +120,16 @@ static inline bool uccl_pull_free(const struct uccl_pull *u)
 	return u->turn & 1;
 }
 
+/* Nobody wants, owes, or has to hear of anything: uccl_pacer_next does nothing, and no timer runs. */
+static inline bool uccl_pacer_rests(const struct uccl_pacer *p)
+{
+	if (p->converged)
+		return false;
+	return !p->pulls || (TAILQ_EMPTY(&p->lists[UCCL_PULL_TELL]) && TAILQ_EMPTY(&p->lists[UCCL_PULL_RTX]) &&
+			     TAILQ_EMPTY(&p->lists[UCCL_PULL_ACTIVE]) && TAILQ_EMPTY(&p->lists[UCCL_PULL_IDLE]) &&
+			     TAILQ_EMPTY(&p->owing) && TAILQ_EMPTY(&p->busy));
+}
+
 /* When uccl_pacer_next must be called; UCCL_NEVER: when something is heard. */
 uint64_t uccl_pacer_expiry(const struct uccl_pacer *p, uint64_t now);
 
