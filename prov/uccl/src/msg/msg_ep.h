@@ -463,6 +463,11 @@ void uccl_msg_hold(struct uccl_peer *p);
 /* The peer's message limit rose: begin what waits. */
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
 
+/* Is anything known of what comes next? If not, uccl_msg_predict, uccl_msg_alone and uccl_msg_runs say no. */
+static inline bool uccl_msg_foresees(const struct uccl_msg_ep *m)
+{
+	return m->predict.stream || m->predict.unsolicited_soon || m->predict.runs_soon;
+}
 /*
  * Where the next payloads probably belong, in order; or the next GRO batch, which is one place. Returns how many
  * places were filled: none for a while where they would be from a peer whose payloads are seldom what was predicted.

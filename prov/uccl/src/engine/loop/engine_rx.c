@@ -418,7 +418,7 @@ static bool rx_goes_on(const struct engine_rx *r, int total, int batches)
 static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement places[RX_BATCH])
 {
 	*r = (struct rx_round){.most = RX_BATCH};
-	if (!e->rx.bounce)
+	if (!e->rx.bounce || !uccl_msg_foresees(&e->msg_ep))
 		return;
 	r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
 	r->alone = !r->nplaces && uccl_msg_alone(&e->msg_ep);

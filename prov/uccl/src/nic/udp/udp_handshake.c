@@ -44,11 +44,9 @@
 #define HANDSHAKE_FIRSTS 2000       /* and those of them that were not seen before, */
 #define HANDSHAKE_FIRST_BURST 200   /* which leave room for those that were */
 /*
- * To poll a handshake socket costs a system call, which delays other packets. So one of HANDSHAKE_EVERY calls of rx()
- * that found packets polls one; a call without packets counts HANDSHAKE_IDLE. Between two polls there is a pause, which
- * is longer if packets wait to be handled.
+ * A call of rx() that found no packets counts so many towards UDP_HANDSHAKE_EVERY. Between two polls there is a pause,
+ * which is longer if packets wait to be handled.
  */
-#define HANDSHAKE_EVERY 6
 #define HANDSHAKE_IDLE 3
 #define HANDSHAKE_IDLE_NS (20 * UCCL_NS_PER_US)
 #define HANDSHAKE_BUSY_NS (200 * UCCL_NS_PER_US)
@@ -323,7 +321,7 @@ static bool handshake_batch(struct udp *u, struct udp_handshake_socket *d, int f
 	int got;
 
 	most = uccl_min(most, (uint32_t)(n - *at));
-	got = most ? recvmmsg(d->fd, &d->msg[first], most, MSG_DONTWAIT, NULL) : 0;
+	got = most ? uccl_udp_recvmmsg(d->fd, &d->msg[first], most) : 0;
 	for (int i = first; i < first + got; i++) {
 		struct msghdr *h = &d->msg[i].msg_hdr;
 		struct uccl_rx *r = &v[*at];
@@ -459,7 +457,7 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
 	/* A thread that sleeps after packets is woken at once if a handshake packet waits: no need to poll before. */
 	woken = idle && was_idle && u->nic.watched && !u->handshake.back_ns;
 	u->handshake.calls += idle ? HANDSHAKE_IDLE : 1;
-	if (at == n || (!idle && u->handshake.calls < HANDSHAKE_EVERY))
+	if (at == n || (!idle && u->handshake.calls < UDP_HANDSHAKE_EVERY))
 		return at;
 	now = fine_now();
 	rest = now - u->handshake.polled_ns;
@@ -471,7 +469,7 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
 			handshake_sockets_woke(u, u->handshake.read != read);
 		return at;
 	}
-	if (u->handshake.calls < HANDSHAKE_EVERY || rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS))
+	if (u->handshake.calls < UDP_HANDSHAKE_EVERY || rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS))
 		return at;
 	u->handshake.polled_ns = now;
 	u->handshake.calls = 0;

@@ -190,9 +190,11 @@ void uccl_udp_reports_poll_now(struct udp *u)
 {
 	uint64_t now = uccl_udp_now();
 
+	if (u->reports.sent || u->reports.sent_answered)
+		u->reports.errors_until = now + ERRORS_LINGER_NS;
+	u->reports.sent_answered = false;
 	if (u->reports.sent) {
 		u->reports.sent = false;
-		u->reports.errors_until = now + ERRORS_LINGER_NS;
 		if (!u->reports.unanswered) {
 			u->reports.asked_at = now;
 			u->reports.errors_every = ERRORS_EVERY_NS;
@@ -221,6 +223,11 @@ bool uccl_udp_reports_poll_empty(struct udp *u)
 {
 	bool polled = false;
 
+	/* What was sent waits for an answer: from now on time counts. */
+	if (u->reports.sent) {
+		uccl_udp_reports_poll_now(u);
+		polled = u->reports.nevents > 0;
+	}
 	if (u->reports.unanswered && u->reports.errors_due) {
 		errors_poll(u);
 		polled = true;

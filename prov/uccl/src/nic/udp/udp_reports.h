@@ -29,12 +29,15 @@ static inline void uccl_udp_reports_sent(struct udp *u)
 /* Packets arrived: what was sent may have been answered. */
 static inline void uccl_udp_reports_received(struct udp *u)
 {
-	u->reports.unanswered = false;
+	u->reports.sent_answered |= u->reports.sent;
+	u->reports.sent = u->reports.unanswered = false;
 }
 /* rx() begins. Most calls poll nothing, and do not read the clock. */
 static inline void uccl_udp_reports_poll(struct udp *u)
 {
-	if (u->reports.sent || u->wait_fd >= 0 || ++u->reports.calls % UDP_CLOCK_EVERY == 0)
+	uint32_t every = u->reports.sent_answered ? UDP_CLOCK_EVERY_SENT : UDP_CLOCK_EVERY;
+
+	if (++u->reports.calls % every == 0 || u->wait_fd >= 0)
 		uccl_udp_reports_poll_now(u);
 }
 

@@ -37,6 +37,7 @@
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_TX_NAMES 64		  /* addresses of latest packets; a power of two */
 #define UDP_CLOCK_EVERY 64	  /* calls of rx() without a tx(), after which the clock is read */
+#define UDP_CLOCK_EVERY_SENT 8	  /* the same if something was sent, and packets arrived after it */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
 #define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
 #define UDP_HANDSHAKE_BYTES 256	  /* room for one packet; a longer one is no HELLO or INIT */
@@ -189,7 +190,8 @@ struct udp_handshake {
  */
 struct udp_reports {
 	uint32_t calls;	       /* calls of rx() */
-	bool sent;	       /* something was sent since polled_at */
+	bool sent;	       /* something was sent since polled_at, and nothing has arrived since */
+	bool sent_answered;    /* something was sent since polled_at, and something arrived after it */
 	bool unanswered;       /* something was sent, and nothing has arrived since */
 	uint64_t asked_at;     /* unanswered: since when */
 	uint64_t errors_every; /* interval between polls of the error queues; doubles while unanswered */
@@ -262,6 +264,12 @@ static inline uint8_t uccl_udp_tos(const struct udp *u, const struct uccl_tx *t)
 }
 /* CLOCK_MONOTONIC_COARSE in ns: cheap, and exact to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);
+/*
+ * recvmmsg() and recvmsg() without waiting, but no cancellation point (pthread_cancel): a thread that ends in a call of
+ * fi_cq_read would keep its locks. Nor do they pay for being one. udp_sock.c
+ */
+int uccl_udp_recvmmsg(int fd, struct mmsghdr *m, unsigned int n);
+ssize_t uccl_udp_recvmsg(int fd, struct msghdr *m);
 /* Set a socket option. False: the kernel does not have it, or refuses. udp_sock.c */
 bool uccl_udp_option_set(int fd, int level, int name, int value);
 /* The receive socket sends the packets of label 0, and is the fallback for other labels. udp_sock.c */
@@ -292,6 +300,22 @@ int uccl_udp_handshake_wait(struct udp *u);
  * found no other packets. udp_handshake.c
  */
 int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
+/*
+ * To poll a handshake socket costs a system call, which delays other packets. So one of UDP_HANDSHAKE_EVERY calls of
+ * rx() that found packets polls one; a call without packets counts more (udp_handshake.c).
+ */
+#define UDP_HANDSHAKE_EVERY 6
+/* rx() found other packets. True, mostly: no handshake socket has its turn, uccl_udp_handshake_rx() would do nothing. */
+static inline bool uccl_udp_handshake_rests(struct udp_handshake *h)
+{
+	if (h->socket[0].fd < 0)
+		return true;
+	if (h->back_ns || h->calls + 1 >= UDP_HANDSHAKE_EVERY)
+		return false;
+	h->calls++;
+	h->idle = false;
+	return true;
+}
 /*
  * Without handshake sockets, for a packet from the first socket: true if it is no HELLO or INIT, or the limits allow
  * it. If several packets arrived as one (GRO), the answer is for all: a peer sends no HELLO and no INIT together with

@@ -999,6 +999,31 @@ TEST_IN(rx__errors_unanswered, pair_begin, pair_end)
 	}
 }
 
+/* What was sent and answered at once costs no look at the clock; other peers are not forgotten for that. */
+TEST_IN(rx__errors_answered, pair_begin, pair_end)
+{
+	struct uccl_nic_addr to_a = addr_of(a);
+	struct uccl_tx there = packet(&to, 1, 10, 0), back = packet(&to_a, 2, 10, 0);
+	struct udp *u = udp_of(a);
+	struct uccl_rx v[1];
+
+	u->reports.calls = 0;
+	u->reports.polled_at = u->reports.errors_until = 0;
+	tx_all(a, &there, 1);
+	tx_all(b, &back, 1);
+	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 1);
+	assert_true(!u->reports.polled_at && !u->reports.unanswered);
+	for (int i = 1; i < UDP_CLOCK_EVERY_SENT; i++)
+		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+	assert_true(u->reports.errors_until > uccl_udp_now());
+	assert_false(u->reports.unanswered);
+	/* Nothing answers: it is known at once since when. */
+	u->reports.polled_at = u->reports.asked_at = 0;
+	tx_all(a, &there, 1);
+	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+	assert_true(u->reports.unanswered && u->reports.asked_at && u->reports.polled_at);
+}
+
 /*
  * PROTOCOL R370: label 0 leaves from the port to which peers send, so both directions are one 5-tuple. An ICMP error
  * there is no error of what is sent or received next; an endpoint with one path has another label, which hears of it.
