@@ -279,7 +279,7 @@ void uccl_event_rx_ack(struct uccl_flow *f, uint8_t rail, struct uccl_ack_info *
 	 * A rate that was far too low when the latest packet left, from few samples or from the time in which this host
 	 * did not run, would hold back the next one for minutes, whatever is known by now.
 	 */
-	if (pace->next_ns > now + uccl_flow_rto(f))
+	if (pace->next_ns > now && pace->next_ns > now + uccl_flow_rto(f))
 		uccl_pace_sooner(pace, event_pace(f, rail, pace->bytes, pace->sent_ns));
 }
 

@@ -238,10 +238,8 @@ bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn,
 	return false;
 }
 
-void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+void flow_mtu_news(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	if (!f->cfg.packet.find_mtu)
-		return;
 	if (f->pmtu.trial == csn + 1) {
 		if (uccl_pmtu_tried(&f->pmtu, true, now))
 			mtu_changed(f, false);
@@ -330,12 +328,6 @@ void uccl_flow_detach(struct uccl_flow *f, struct uccl_item *item, struct iovec 
 	item->iov_count = 1;
 	/* Its first byte is at `off`. */
 	item->skip = 0 - item->off;
-}
-
-void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
-{
-	if (!item->pending && !item->queued)
-		f->cfg.ops->acked(f, item, now);
 }
 
 void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)

@@ -114,6 +114,13 @@ static inline bool flow_warm(const struct uccl_flow *f)
 	return f->cfg.policy.pathsel->warm && !f->cfg.write.bytes;
 }
 
+/* One part of the item is done with: perhaps it was the last one. */
+static inline void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	if (!item->pending && !item->queued)
+		f->cfg.ops->acked(f, item, now);
+}
+
 /* What the layer above says of a chunk: is it taken? See uccl_flow_ops.deliver. */
 static inline bool flow_took(enum uccl_drop reason)
 {
@@ -159,10 +166,15 @@ static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_
 }
 
 /* flow_setup.c */
-void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 /* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */
 bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
-void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
+void flow_mtu_news(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
+/* Mostly it says nothing: it was no trial, and nothing long was lost lately. */
+static inline void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	if (f->cfg.packet.find_mtu && (f->pmtu.trial == csn + 1 || (e->packet.alone && f->pmtu.rounds)))
+		flow_mtu_news(f, e, csn, now);
+}
 
 /* ack.c */
 /*

@@ -121,6 +121,22 @@ static uint64_t ack_word(struct uccl_flow *f, uint64_t csn, uint64_t map, uint64
 	return bytes;
 }
 
+/* The same of all before `cum`. */
+static uint64_t ack_all_before(struct uccl_flow *f, uint64_t cum, uint64_t now)
+{
+	uint64_t bytes = 0;
+
+	/* Mostly nothing behind them came before, so all of them are news. */
+	if (f->sent.high_acked <= f->sent.una) {
+		for (uint64_t csn = f->sent.una; csn < cum; csn++)
+			bytes += ack_one(f, csn, now);
+		return bytes;
+	}
+	for (uint64_t csn = f->sent.una; csn < cum; csn += 64)
+		bytes += ack_word(f, csn, cum - csn < 64 ? (1ull << (cum - csn)) - 1 : UINT64_MAX, now);
+	return bytes;
+}
+
 /* Of how it is cut now, those that the peer names and that were missing. PROTOCOL R330 */
 static uint64_t ack_named(struct uccl_sent *e, const struct uccl_ack_segments *p)
 {
@@ -168,32 +184,57 @@ static bool ack_segments_sane(const struct uccl_sent *e, const struct uccl_ack_s
 	return !p->subs || p->of < uccl_max(e->cut.segments.count, 1);
 }
 
-/* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
-static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack *a, uint64_t cum)
+/*
+ * Does it tell of what came out of order, or of chunks that are not whole? The common block does not: it acknowledges the
+ * oldest that are in flight, and tells of a path or two.
+ */
+static inline bool ack_has_selective(const struct uccl_ack *a)
+{
+	return a->nwords | a->nsegments;
+}
+
+/* All of that. */
+static uint64_t ack_selective(struct uccl_flow *f, const struct uccl_ack *a, uint64_t cum, uint64_t now)
+{
+	uint64_t bytes = 0;
+
+	for (int w = 0; w < a->nwords; w++)
+		if (a->sack[w])
+			bytes += ack_word(f, cum + 1 + 64u * (unsigned int)w, a->sack[w], now);
+	for (int i = 0; i < a->nsegments; i++)
+		if (cum + a->segments[i].ahead >= f->sent.una)
+			bytes += ack_segments(f, cum + a->segments[i].ahead, &a->segments[i], now);
+	return bytes;
+}
+
+/* Is that of chunks that were sent, or may have been? */
+static bool ack_selective_sane(const struct uccl_flow *f, const struct uccl_ack *a, uint64_t cum)
 {
 	uint64_t base = cum + 1;
 
-	if (cum > f->sent.nxt)
-		return UCCL_DROP_ACK;
 	for (int w = a->nwords - 1; w >= 0; w--) {
 		if (!a->sack[w])
 			continue;
 		if (base + 64u * (unsigned int)w + 63u - (unsigned int)__builtin_clzll(a->sack[w]) >= f->sent.nxt)
-			return UCCL_DROP_ACK;
+			return false;
 		break;
 	}
 	for (int i = 0; i < a->nsegments; i++) {
 		uint64_t csn = cum + a->segments[i].ahead;
-		const struct uccl_sent *e;
 
 		if (csn >= f->sent.nxt)
-			return UCCL_DROP_ACK;
-		if (csn < f->sent.una)
-			continue;
-		e = uccl_sent_at(&f->sent, csn);
-		if (!ack_segments_sane(e, &a->segments[i]))
-			return UCCL_DROP_ACK;
+			return false;
+		if (csn >= f->sent.una && !ack_segments_sane(uccl_sent_at(&f->sent, csn), &a->segments[i]))
+			return false;
 	}
+	return true;
+}
+
+/* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
+static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack *a, uint64_t cum)
+{
+	if (cum > f->sent.nxt || (ack_has_selective(a) && !ack_selective_sane(f, a, cum)))
+		return UCCL_DROP_ACK;
 	for (int i = 0; i < a->npaths; i++) {
 		const struct uccl_ack_path *p = &a->paths[i];
 
@@ -336,37 +377,43 @@ static struct uccl_ack_info ack_rail_news(struct uccl_rail *r)
 	return news;
 }
 
-/* Congestion control hears of an acknowledgement; with several rails that of each that it has news of. */
-static void ack_tell(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t arrived, uint64_t now)
+/* Congestion control of a rail hears of an acknowledgement, if that is news of it. */
+static inline void ack_tell_rail(struct uccl_flow *f, uint8_t rail, struct uccl_rate *rate, struct uccl_ack_info *info,
+				 bool far, uint64_t arrived, uint64_t now)
 {
-	struct uccl_rate *rate = &f->loss.rate;
+	if (!info->bytes && !info->rtt_ns && !info->marked)
+		return;
+	ack_rate(f, rate, info, arrived);
+	info->spread = far ? uccl_spread_take(&f->loss.spread, info->bytes) : (struct uccl_spread_sample){0};
+	uccl_event_rx_ack(f, rail, info, now);
+}
 
-	info->inflight = f->sent.inflight_bytes;
-	info->srtt_ns = f->loss.times.srtt_ns;
-	info->min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
+/* The same of the flow, or with several rails of each. */
+static void ack_tell(struct uccl_flow *f, struct uccl_ack_info *info, bool far, uint64_t arrived, uint64_t now)
+{
+	if (!f->policy.rail) {
+		info->inflight = f->sent.inflight_bytes;
+		info->srtt_ns = f->loss.times.srtt_ns;
+		info->min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
+		ack_tell_rail(f, 0, &f->loss.rate, info, far, arrived, now);
+		return;
+	}
 	for (uint8_t i = 0; i < f->policy.rails; i++) {
-		if (f->policy.rail) {
-			rate = &f->policy.rail[i].rate;
-			*info = ack_rail_news(&f->policy.rail[i]);
-		}
-		if (!info->bytes && !info->rtt_ns && !info->marked)
-			continue;
-		ack_rate(f, rate, info, arrived);
-		if (!f->policy.rail && flow_long_way(f))
-			info->spread = uccl_spread_take(&f->loss.spread, info->bytes);
-		uccl_event_rx_ack(f, i, info, now);
+		*info = ack_rail_news(&f->policy.rail[i]);
+		ack_tell_rail(f, i, &f->policy.rail[i].rate, info, false, arrived, now);
 	}
 }
 
 /* What a long way holds waits in no queue of the peer. PROTOCOL R391 */
-static void ack_way(struct uccl_flow *f)
+static void ack_way(struct uccl_flow *f, bool far)
 {
-	bool far = flow_long_way(f);
-	uint64_t bytes = far ? ack_rate_in(f, uccl_times_least(&f->loss.times)) : 0;
+	uint64_t slots = 0;
 
+	if (far)
+		slots = ack_rate_in(f, uccl_times_least(&f->loss.times)) / f->chunk_bytes *
+			uccl_sent_slots_of(&f->sent, f->chunk_bytes);
 	uccl_ack_delay_way(&f->loss.ack_delay, far);
-	uccl_peer_limits_way(&f->limits,
-			     bytes / f->chunk_bytes * uccl_sent_slots_of(&f->sent, f->chunk_bytes));
+	uccl_peer_limits_way(&f->limits, slots);
 }
 
 /* Bytes of the flow that the network delivered. */
@@ -418,31 +465,31 @@ static void ack_report(struct uccl_flow *f, uint64_t bytes, uint64_t now)
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
-	struct uccl_ack_info info = { 0 };
+	struct uccl_ack_info info;
 	uint64_t arrived = now > age_ns ? now - age_ns : now;
 	uint64_t una = f->sent.una, high = f->sent.high_acked, reported = f->loss.rack.reported_ns;
 	enum uccl_drop reason;
+	bool far;
 
 	reason = ack_check(f, a, cum);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	f->cfg.stats->acks_rx++;
 
+	/* The rest of it is filled in when congestion control is told. */
+	info.rtt_ns = info.marked = 0;
+	info.path = 0;
 	uccl_train_wait_round(&f->train.wait, now);
 	uccl_ack_delay_back(&f->loss.ack_delay, ts, arrived);
 	uccl_rack_block(&f->loss.rack, high);
 	ack_paths(f, a, arrived, &info, now);
+	far = flow_long_way(f);
 	f->cfg.stats->marked_tx += info.marked;
 	if (uccl_paths_look(&f->paths, f->loss.rack.reported_ns))
 		uccl_paths_overdue(&f->paths, f->loss.rack.reported_ns, uccl_flow_rto(f), now);
-	for (uint64_t csn = f->sent.una; csn < cum; csn += 64)
-		info.bytes += ack_word(f, csn, cum - csn < 64 ? (1ull << (cum - csn)) - 1 : UINT64_MAX, now);
-	for (int w = 0; w < a->nwords; w++)
-		if (a->sack[w])
-			info.bytes += ack_word(f, cum + 1 + 64u * (unsigned int)w, a->sack[w], now);
-	for (int i = 0; i < a->nsegments; i++)
-		if (cum + a->segments[i].ahead >= f->sent.una)
-			info.bytes += ack_segments(f, cum + a->segments[i].ahead, &a->segments[i], now);
+	info.bytes = ack_all_before(f, cum, now);
+	if (ack_has_selective(a))
+		info.bytes += ack_selective(f, a, cum, now);
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
 	if (uccl_peer_limits_heard(&f->limits, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
@@ -456,7 +503,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	 * PROTOCOL R396
 	 */
 	f->cfg.stats->spurious += uccl_rack_dups(&f->loss.rack, a->dups, f->loss.times.srtt_ns,
-						 flow_long_way(f) ? f->loss.times.srtt_ns : 0, now);
+						 far ? f->loss.times.srtt_ns : 0, now);
 	ack_report(f, info.bytes, now);
 	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
 	if (f->loss.pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
@@ -466,13 +513,13 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_pto_advance(&f->loss.pto, &f->loss.times, f->loss.rack.reported_ns, now);
 	if (info.bytes && !uccl_sendq_waits(&f->sendq))
 		uccl_pto_last(&f->loss.pto, &f->loss.times, now);
-	if (uccl_train_wait_acked(&f->train.wait, info.bytes, now))
+	if ((f->train.wait.slow || f->train.wait.lost) && uccl_train_wait_acked(&f->train.wait, info.bytes, now))
 		uccl_paths_least_anew(&f->paths);
 	if (info.bytes || info.rtt_ns || info.marked) {
-		ack_tell(f, &info, arrived, now);
+		ack_tell(f, &info, far, arrived, now);
 		ack_trains(f);
 	}
-	ack_way(f);
+	ack_way(f, far);
 	flow_detect(f, now);
 	if (uccl_peer_limits_meet(&f->limits, uccl_sent_slots(&f->sent)))
 		uccl_ack_tracker_at_once(&f->rx.ack_tracker);
@@ -641,16 +688,22 @@ static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, 
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
 {
+	bool probed, ends;
+	uint64_t all, end, soon;
+
+	uccl_rack_look(&f->loss.rack);
+	/* Mostly the last that was in flight has come. */
+	if (!f->sent.inflight_chunks)
+		return;
 	/*
 	 * Without a newer delivery nothing is inferred from the order of a path; a probe's answer speaks for the whole
 	 * window. By time, whatever is reported speaks for all that left long before it. PROTOCOL R53
 	 */
-	bool probed = uccl_pto_reported(&f->loss.pto, f->loss.rack.reported_ns);
-	uint64_t all = f->sent.nxt, end = probed ? all : f->sent.high_acked;
-	uint64_t soon = uccl_rack_soon(&f->loss.rack, &f->loss.times);
-	bool ends = sent_ends(f);
-
-	uccl_rack_look(&f->loss.rack);
+	probed = uccl_pto_reported(&f->loss.pto, f->loss.rack.reported_ns);
+	all = f->sent.nxt;
+	end = probed ? all : f->sent.high_acked;
+	soon = uccl_rack_soon(&f->loss.rack, &f->loss.times);
+	ends = sent_ends(f);
 	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, all)) < all; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 		struct uccl_rack_waits w;

@@ -45,33 +45,24 @@ void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, ui
 		s->at = now + uccl_min(uccl_times_rto(t) << doublings(s), UCCL_RTO_MAX_NS);
 }
 
-/* Likewise after an answer. */
-static uint64_t pto_next(const struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns)
+uint64_t uccl_pto_next(const struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns)
 {
 	uint64_t later = s->left_ns > reported_ns ? s->left_ns - reported_ns : 0;
 
 	return s->delayed ? uccl_times_pto_ride(t) : uccl_times_pto_next(t, later, s->ar);
 }
 
-void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns, uint64_t now)
-{
-	s->backoff = 0;
-	/* What leaves from now on begins anew. */
-	s->armed_ns = 0;
-	s->at = waits ? now + pto_next(s, t, reported_ns) : UCCL_NEVER;
-}
-
 void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now)
 {
 	if (s->at != UCCL_NEVER)
-		s->at = uccl_min(s->at, now + pto_next(s, t, reported_ns));
+		s->at = uccl_min(s->at, now + uccl_pto_next(s, t, reported_ns));
 }
 
-void uccl_pto_last(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
+void uccl_pto_last_due(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
 {
 	uint64_t due = s->left_ns + uccl_times_pto_last(t);
 
-	if (s->at != UCCL_NEVER && s->ar && s->asked_ns < due)
+	if (s->asked_ns < due)
 		s->at = uccl_min(s->at, uccl_max(now, due));
 }
 

@@ -34,21 +34,38 @@ struct uccl_pto {
 void uccl_pto_init(struct uccl_pto *s, uint16_t npaths);
 /* `waits`: something is in flight. Exactly one timer runs then, and none otherwise. */
 void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t now);
+/* After an answer: how long until what left last should be answered. */
+uint64_t uccl_pto_next(const struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns);
 /*
  * The peer answered, or reported something new. The latest chunk that it reported left at reported_ns. So its host
  * works, and chunks that left later will be reported later by the same time. PROTOCOL R243
  */
-void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns, uint64_t now);
+static inline void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns,
+				     uint64_t now)
+{
+	s->backoff = 0;
+	/* What leaves from now on begins anew. */
+	s->armed_ns = 0;
+	s->at = waits ? now + uccl_pto_next(s, t, reported_ns) : UCCL_NEVER;
+}
+
 /*
  * The same for an answer that says nothing of the missing chunks: it may make the next probe earlier, never later.
  * PROTOCOL R272
  */
 void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now);
+/* The rest of uccl_pto_last: something is in flight, and what left last asks for an answer. */
+void uccl_pto_last_due(struct uccl_pto *s, const struct uccl_times *t, uint64_t now);
 /*
  * News of others came, and what left last, which nothing follows, should have been reported as well: it is asked for
  * once without waiting for all the news. PROTOCOL R405
  */
-void uccl_pto_last(struct uccl_pto *s, const struct uccl_times *t, uint64_t now);
+static inline void uccl_pto_last(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
+{
+	if (s->at != UCCL_NEVER && s->ar)
+		uccl_pto_last_due(s, t, now);
+}
+
 /* There is nothing to ask before `at`. */
 static inline void uccl_pto_rest(struct uccl_pto *s, uint64_t at)
 {

@@ -3,16 +3,15 @@
 
 /* What was learnt is kept this many smoothed RTTs. */
 #define MEMORY_RTTS 64
-/* What is usual is seen in so many of them, and in as many chunks as there may be paths, at least. */
+/* What is usual is seen in so many of them, and in UCCL_RACK_PERIOD_CHUNKS chunks, at least. */
 #define PERIOD_RTTS 32
-#define PERIOD_CHUNKS 64
 
 void uccl_rack_init(struct uccl_rack *r)
 {
 	*r = (struct uccl_rack){ .at = UCCL_NEVER };
 }
 
-uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns, uint64_t now)
+uint32_t uccl_rack_reordered(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns, uint64_t now)
 {
 	uint64_t srtt = uccl_max(srtt_ns, 1000);
 	uint32_t fresh = dups - r->dups;
@@ -43,11 +42,10 @@ bool uccl_rack_ask(struct uccl_rack *r, uint64_t overdue_ns, uint64_t now)
 	return true;
 }
 
-void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now)
+void uccl_rack_period(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now)
 {
 	/* The first samples of the RTT may be far too long, so it is asked at the end. */
-	if (r->period_ns && (now - r->period_ns < PERIOD_RTTS * uccl_max(srtt_ns, 1000) ||
-			     una - r->period_csn < PERIOD_CHUNKS))
+	if (r->period_ns && now - r->period_ns < PERIOD_RTTS * uccl_max(srtt_ns, 1000))
 		return;
 	r->learnt = r->period_ns;
 	r->late_ns[1] = r->late_ns[0];

@@ -25,6 +25,8 @@
 #define UCCL_RACK_ASKS 2
 /* If nothing comes out of order, a chunk is late once this many later ones came: RFC 8985 6.2, step 4. */
 #define UCCL_RACK_BEHIND 3
+/* A period has as many chunks as there may be paths, at least. */
+#define UCCL_RACK_PERIOD_CHUNKS 64
 /* Less than this is no order: clocks and queues of a host are not finer. */
 #define UCCL_RACK_LEAST_NS UCCL_NS_PER_US
 
@@ -64,18 +66,33 @@ enum uccl_rack_verdict {
 };
 
 void uccl_rack_init(struct uccl_rack *r);
+/* The rest of uccl_rack_dups: there are new ones, or what was learnt of others is to be forgotten. */
+uint32_t uccl_rack_reordered(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns, uint64_t now);
 /*
  * So many chunks came to the peer more than once: learn to wait, or forget some of it after a while. Returns how many
  * of them are news. srtt_ns: of the flow, 0: not known. every_ns: it learns to wait no more often than this.
  */
-uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns, uint64_t now);
+static inline uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t every_ns,
+				      uint64_t now)
+{
+	if (dups == r->dups && !r->reorder_packets && !r->reorder_ns)
+		return 0;
+	return uccl_rack_reordered(r, dups, srtt_ns, every_ns, now);
+}
+
 /*
  * Once its own path was asked for a chunk in vain: may one that works be asked? Not if it was since the chunk was
  * overdue, at overdue_ns: the answer to one question speaks for all that were overdue then. PROTOCOL R55
  */
 bool uccl_rack_ask(struct uccl_rack *r, uint64_t overdue_ns, uint64_t now);
+/* The rest of uccl_rack_learn: it is over by the number of chunks. */
+void uccl_rack_period(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now);
 /* All before una has come by now: is the present period over? PROTOCOL R244 */
-void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now);
+static inline void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now)
+{
+	if (!r->period_ns || una - r->period_csn >= UCCL_RACK_PERIOD_CHUNKS)
+		uccl_rack_period(r, una, srtt_ns, now);
+}
 
 /* Other rails carry payload now: what is usual has to be learnt anew. PROTOCOL R378 */
 static inline void uccl_rack_forget(struct uccl_rack *r)

@@ -57,9 +57,33 @@ struct uccl_path {
 /* Begin life with the given label. */
 void uccl_path_init(struct uccl_path *p, uint16_t label);
 /* RFC 6298 smoothing with alpha 1/8, beta 1/4. *srtt_ns 0: no sample yet; rtt_ns > 0. */
-void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns);
+static inline void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns)
+{
+	unsigned int gain = 2; /* as a shift */
+	uint64_t err;
+
+	if (!*srtt_ns) {
+		*srtt_ns = rtt_ns;
+		*rttvar_ns = rtt_ns / 2;
+		return;
+	}
+	err = *srtt_ns > rtt_ns ? *srtt_ns - rtt_ns : rtt_ns - *srtt_ns;
+	/* As Linux has it: what came sooner than ever says little of how late something may come. */
+	if (*srtt_ns > rtt_ns && err > *rttvar_ns)
+		gain = 5;
+	/* The old value's share goes first: the other way round the mean settles at 7/8 of what is measured. */
+	*rttvar_ns = *rttvar_ns - (*rttvar_ns >> gain) + (err >> gain);
+	*srtt_ns = *srtt_ns - *srtt_ns / 8 + rtt_ns / 8;
+}
+
 /* Take in a sample of this path. rtt_ns > 0. */
-void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now);
+static inline void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now)
+{
+	p->last_rtt_ns = rtt_ns;
+	p->sampled_ns = now;
+	p->min_rtt_ns = uccl_min(p->min_rtt_ns, rtt_ns);
+	uccl_rtt_smooth(&p->srtt_ns, &p->rttvar_ns, rtt_ns);
+}
 
 /* `n` packets with `bytes` of payload each leave on the path. Returns the number of the first. */
 static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t n, uint32_t bytes)

@@ -443,20 +443,10 @@ void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len, ui
 		rail_proved(s, s->list[path].rail, now);
 }
 
-void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
+void uccl_paths_returns(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 {
 	struct uccl_path *p = &s->list[path];
 
-	s->reacted_ns = arrived;
-	s->unheard = 0;
-	uccl_tuples_heard(&s->tuples);
-	/* What was sent before tells of the label before, or of better times. */
-	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
-		return;
-	p->fresh_seq = p->acked_seq;
-	p->losses = 0;
-	uccl_path_asks_reported(&p->asks, p->acked_seq);
-	s->alive = path;
 	if (p->state != UCCL_PATH_ACTIVE) {
 		if (p->state == UCCL_PATH_PROBATION) {
 			p->srtt_ns = 0;

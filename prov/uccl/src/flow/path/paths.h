@@ -135,8 +135,26 @@ void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uin
 			  uint64_t now);
 /* A chunk of this path was acknowledged: a rail in doubt is back, if it is a long one. PROTOCOL R102 R401 */
 void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t now);
+/* The rest of uccl_paths_alive: it was out of service, or control packets do not prefer it yet. */
+void uccl_paths_returns(struct uccl_paths *s, uint16_t path, uint64_t arrived);
 /* A block that came at `arrived` reports a packet of this path for the first time. */
-void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived);
+static inline void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
+{
+	struct uccl_path *p = &s->list[path];
+
+	s->reacted_ns = arrived;
+	s->unheard = 0;
+	uccl_tuples_heard(&s->tuples);
+	/* What was sent before tells of the label before, or of better times. */
+	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
+		return;
+	p->fresh_seq = p->acked_seq;
+	p->losses = 0;
+	uccl_path_asks_reported(&p->asks, p->acked_seq);
+	s->alive = path;
+	if (p->state != UCCL_PATH_ACTIVE || !p->control)
+		uccl_paths_returns(s, path, arrived);
+}
 /* Paths that were out of service for their time. PROTOCOL R17 */
 void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now);
 
