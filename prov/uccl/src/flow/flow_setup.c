@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/slot_unit.h"
 #include "flow/internal.h"
 
 /* Packets of a path that the network may still send news of: what 100 Gb/s carry in half a second. */
@@ -109,7 +110,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_sendq_init(&f->sendq, cfg->policy.credit->shortest);
 	uccl_rng_seed(&f->rng, cfg->seed);
 	if (!uccl_sent_init(&f->sent, cfg->window, cfg->wire.csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
-	    !uccl_flow_rx_init(&f->rx, &write_rx, cfg->wire.csn_rx, cfg->packet.mtu_rx - UCCL_HDR_LEN, now))
+	    !uccl_flow_rx_init(&f->rx, &write_rx, cfg->wire.csn_rx, cfg->packet.mtu_rx - UCCL_HDR_LEN,
+			       uccl_slot_count(cfg->wire.unit_rx, cfg->packet.mtu), now))
 		goto nomem;
 	uccl_sent_unit(&f->sent, cfg->wire.unit_tx, cfg->packet.mtu);
 	if (cfg->write.bytes) {

@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 
-void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len)
+void msg_copy_scattered(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len)
 {
 	for (int i = 0; i < n && len; i++) {
 		uint64_t len_here;

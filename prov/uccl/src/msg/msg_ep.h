@@ -379,6 +379,11 @@ static inline struct uccl_peer *uccl_peer_first(const struct uccl_peer *p)
 {
 	return p && p->first ? p->first : (struct uccl_peer *)(uintptr_t)p;
 }
+/* Are there messages of it that msg_rx_find could find? */
+static inline bool msg_rx_any(const struct uccl_peer *p)
+{
+	return p->rx.lone || p->rx.by_mseq;
+}
 /* Payload that follows an envelope or request, or that was asked for. */
 static inline void msg_item_bulk(struct uccl_item *item, uint8_t rtype, const struct iovec *iov, uint8_t iov_count,
 				 uint64_t len)

@@ -108,7 +108,7 @@ void uccl_wait_force(struct uccl_wait *w)
 	atomic_store(&w->forced, true);
 }
 
-void uccl_wait_signal(struct uccl_wait *w)
+void uccl_wait_signal_inside(struct uccl_wait *w)
 {
 	uint64_t until = atomic_load(&w->until);
 

@@ -51,8 +51,14 @@ static inline bool uccl_wait_opened(const struct uccl_wait *w)
 int uccl_wait_add(struct uccl_wait *w, int fd);
 void uccl_wait_remove(struct uccl_wait *w, int fd);
 
+/* The rest of uccl_wait_signal(): somebody is inside. */
+void uccl_wait_signal_inside(struct uccl_wait *w);
 /* Any thread: wake the threads that sleep or are about to. */
-void uccl_wait_signal(struct uccl_wait *w);
+static inline void uccl_wait_signal(struct uccl_wait *w)
+{
+	if (atomic_load(&w->until))
+		uccl_wait_signal_inside(w);
+}
 /* Any thread: make the eventfd readable, even if nobody sleeps (fi_cq_signal). */
 void uccl_wait_force(struct uccl_wait *w);
 /* Any thread: an engine's next timer is now at `expiry`. Wakes a sleeper that would sleep longer. */

@@ -70,7 +70,7 @@ static bool ring_grow(struct uccl_cq *cq)
 }
 
 /* The place for one more; NULL: no memory, and a read reports that. The lock is held. */
-static struct uccl_cq_entry *ring_next(struct uccl_cq *cq)
+static inline struct uccl_cq_entry *ring_next(struct uccl_cq *cq)
 {
 	struct uccl_cq_entry *slot;
 
@@ -190,7 +190,7 @@ static size_t entry_size(enum fi_cq_format format)
 /* Each format is the beginning of the next larger one. */
 static ssize_t ring_take(struct uccl_cq *cq, void *buf, size_t count, fi_addr_t *src)
 {
-	size_t size = entry_size(cq->format), n = 0;
+	size_t size = cq->entry_size, n = 0;
 	ssize_t rc = -FI_EAGAIN;
 
 	cq_lock(cq);
@@ -487,6 +487,7 @@ int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 	cq->domain = uccl_domain_of(&domain->fid);
 	cq->locking = cq->domain->locking;
 	cq->format = a->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : a->format;
+	cq->entry_size = entry_size(cq->format);
 	cq->limit = uccl_clamp(a->size ? a->size : UCCL_CQ_DEFAULT, UCCL_CQ_MIN, UINT32_MAX / 4);
 	uccl_drivers_init(&cq->drivers, cq->locking);
 	cq->fid.fid.fclass = FI_CLASS_CQ;

@@ -34,6 +34,7 @@ struct uccl_cq {
 	_Atomic int refs;		/* bound endpoints, poll sets */
 	bool locking;
 	enum fi_cq_format format;
+	size_t entry_size;		/* bytes that a reader gets of a completion */
 	uint32_t limit;			/* unread entries at which posting stops */
 	struct uccl_waitobj wait;
 	struct uccl_drivers drivers;

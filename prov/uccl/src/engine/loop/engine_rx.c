@@ -46,7 +46,8 @@ static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *pay
 	uccl_flow_rx(f, h, payload, tail, age_ns, now);
 	if (f->limits.envelopes_only && !was_short)
 		uccl_msg_hold(&c->peer);
-	uccl_msg_kick(&c->peer, now);
+	if (!TAILQ_EMPTY(&c->peer.tx.pending))
+		uccl_msg_kick(&c->peer, now);
 	engine_ready(c);
 }
 
@@ -345,14 +346,12 @@ static void rx_no_run(struct uccl_engine *e, const struct uccl_rx *rx, uint32_t 
 	uccl_msg_predicted(&e->msg_ep, 0, 1);
 }
 
-/* Returns how many packets or events that were. */
-static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+/* All that is no packet in memory of the host. Returns how many packets or events that were. */
+static int rx_other(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 {
 	struct conn *c;
 
 	switch (rx->kind) {
-	case UCCL_RX_PACKET:
-		return rx_packets(e, rx, now);
 	case UCCL_RX_DEVICE:
 		rx_device(e, rx, now);
 		return 1;
@@ -476,7 +475,7 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		rx_compare(e, &r, places, v, n);
 		for (int i = 0; i < n; i++) {
 			now = rx_time(e, &v[i], now);
-			total += rx_one(e, &v[i], now);
+			total += v[i].kind == UCCL_RX_PACKET ? rx_packets(e, &v[i], now) : rx_other(e, &v[i], now);
 		}
 		/* There may be more, as when the poll has taken all that it may. */
 		if (r.alone)

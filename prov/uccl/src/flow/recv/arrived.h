@@ -39,6 +39,11 @@ static inline void uccl_arrived_take(struct uccl_arrived *a, uint64_t csn)
 {
 	uint64_t mask = a->window - 1;
 
+	/* In order, mostly: its bit would be set and cleared. */
+	if (csn == a->nxt && csn >= a->high) {
+		a->nxt = a->high = csn + 1;
+		return;
+	}
 	a->map[(csn & mask) / 64] |= 1ull << (csn % 64);
 	if (csn >= a->high)
 		a->high = csn + 1;

@@ -186,13 +186,19 @@ static void rx_more(struct uccl_flow *f, const struct uccl_hdr *h)
 		uccl_slots_more(f->cfg.grant, h->flags & UCCL_FLAG_WANT);
 }
 
+static void rx_trace(const struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint64_t now)
+{
+	for (uint32_t i = 0; i < n; i++)
+		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
+}
+
 /* So many packets with numbers in a row came, this the first, with so many bytes of payload in all. */
-static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint32_t bytes, uint64_t age_ns,
+static inline void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint32_t bytes, uint64_t age_ns,
 		     uint64_t now)
 {
 	f->cfg.stats->rx_packets += n;
-	for (uint32_t i = 0; f->cfg.trace && i < n; i++)
-		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
+	if (f->cfg.trace)
+		rx_trace(f, h, n, now);
 	uccl_flow_rx_heard(&f->rx, now);
 	uccl_ack_tracker_packet(&f->rx.ack_tracker, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
 	if (h->marked && bytes) {

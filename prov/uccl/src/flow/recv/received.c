@@ -4,10 +4,7 @@
  * (flow_rx.c) and from direct writes (direct.c). The acknowledgement itself is put together in tx_packet.c.
  */
 #include "flow/internal.h"
-#include "base/slot_unit.h"
 
-/* Of the longest packets, so many that were received before an acknowledgement is owed at once, at most. */
-#define ACK_EVERY_MAX 128
 /* Out of order, with many paths, is normal: tell soon, not at once. */
 #define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
 
@@ -33,8 +30,7 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
  */
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t flags, uint64_t now)
 {
-	uint32_t most = ACK_EVERY_MAX * uccl_slot_count(f->cfg.wire.unit_rx, f->cfg.packet.mtu);
-	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, most);
+	uint32_t most = f->rx.ack_slots_max, every;
 	uint64_t wait = UCCL_ACK_DELAY_NS;
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
 	bool gap = csn > f->rx.arrived.nxt || csn + 1 < f->rx.arrived.high ||
@@ -44,6 +40,8 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t fla
 	if (f->rx.delays) {
 		every = most;
 		wait = uccl_reverse_gap_limit(&f->rx.reverse_gap);
+	} else {
+		every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, most);
 	}
 	/*
 	 * A lost packet of a long way is a gap for thousands of those behind it, and a block for each of them would

@@ -13,6 +13,9 @@
 #include "flow/recv/subsegments.h"
 #include "flow/write/write_rx.h"
 
+/* Of the longest packets, so many that were received before an acknowledgement is owed at once, at most. */
+#define UCCL_ACK_EVERY_MAX 128
+
 struct uccl_flow_rx {
 	struct uccl_arrived arrived;
 	struct uccl_ack_tracker ack_tracker;
@@ -22,14 +25,16 @@ struct uccl_flow_rx {
 	struct uccl_write_rx write;	      /* direct writes */
 	uint64_t heard_ns;		      /* last accepted packet */
 	uint64_t chunk_ns;		      /* latest chunk; 0: none came */
+	uint32_t ack_slots_max;		      /* an acknowledgement is owed at once for packets of so many slots */
 	bool delays;			      /* nobody waits for the acknowledgement of the latest chunk */
 };
 
-/* first_csn: of the peer; `longest`: bytes of a record. False: no memory; fini frees what there is. */
+/* first_csn: of the peer; `longest`: bytes of a record; `slots`: that the longest packet takes. False: no memory; fini frees what there is. */
 static inline bool uccl_flow_rx_init(struct uccl_flow_rx *rx, const struct uccl_write_rx_cfg *cfg, uint64_t first_csn,
-				     uint32_t longest, uint64_t now)
+				     uint32_t longest, uint32_t slots, uint64_t now)
 {
 	rx->heard_ns = now;
+	rx->ack_slots_max = UCCL_ACK_EVERY_MAX * slots;
 	uccl_subsegments_init(&rx->subsegments, longest);
 	return uccl_arrived_init(&rx->arrived, cfg->window, first_csn) &&
 	       uccl_ack_tracker_init(&rx->ack_tracker, cfg->paths, now) &&

@@ -68,23 +68,9 @@ static const uint64_t *secret(struct uccl_match *m)
 	return m->secret;
 }
 
-/* An untagged receive takes whatever the tag is. */
-static uint64_t ignored(const struct uccl_op *recv, enum uccl_match_kind kind)
-{
-	return kind == UCCL_KIND_UNTAGGED ? UINT64_MAX : recv->recv.ignore;
-}
-
 static uint64_t source(const struct uccl_peer *peer, bool directed)
 {
 	return directed ? (uintptr_t)peer : 0;
-}
-
-/* libfabric: the tags agree in every bit that the receive does not ignore. */
-static bool takes(const struct uccl_op *recv, enum uccl_match_kind kind, const struct uccl_peer *peer, uint64_t tag)
-{
-	if ((recv->flags & UCCL_OPF_DIRECTED) && recv->peer != peer)
-		return false;
-	return !((recv->tag ^ tag) & ~ignored(recv, kind));
 }
 
 static bool table_is(const struct uccl_match_table *t, uint64_t ignore, bool directed)
@@ -128,7 +114,7 @@ static void posts_add(struct uccl_match *m, struct uccl_match_posts *ps, struct 
 		      enum uccl_match_kind kind)
 {
 	bool directed = recv->flags & UCCL_OPF_DIRECTED;
-	uint64_t ignore = ignored(recv, kind);
+	uint64_t ignore = uccl_match_ignored(recv, kind);
 
 	recv->recv.match.in_class = class_for(m, ps, ignore, directed);
 	if (recv->recv.match.in_class)
@@ -161,7 +147,7 @@ static void posts_index(struct uccl_match *m, enum uccl_match_kind kind)
 		posts_add(m, ps, op, kind);
 }
 
-struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+struct uccl_op *uccl_match_search(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag)
 {
 	const struct uccl_match_posts *ps = &m->posts[kind];
@@ -170,7 +156,7 @@ struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kin
 	if (!ps->indexed) {
 		TAILQ_FOREACH(op, &m->posted[kind], link) {
 			m->steps++;
-			if (takes(op, kind, peer, tag))
+			if (uccl_match_takes(op, kind, peer, tag))
 				return op;
 		}
 		return NULL;
@@ -185,7 +171,7 @@ struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kin
 		m->steps++;
 		if (first && op->recv.match.posted > first->recv.match.posted)
 			break;
-		if (takes(op, kind, peer, tag))
+		if (uccl_match_takes(op, kind, peer, tag))
 			return op;
 	}
 	return first;
@@ -481,7 +467,7 @@ static void search_list(struct uccl_match *m, struct search *s, const struct ucc
 
 	for (s->rx = from; s->rx; s->rx = TAILQ_NEXT(s->rx, link)) {
 		m->steps++;
-		if (takes(recv, kind, s->rx->peer, s->rx->env.tag))
+		if (uccl_match_takes(recv, kind, s->rx->peer, s->rx->env.tag))
 			return;
 	}
 }
@@ -490,7 +476,7 @@ static void search_first(struct uccl_match *m, struct search *s, const struct uc
 {
 	enum uccl_match_kind kind = uccl_op_kind(recv);
 	bool directed = recv->flags & UCCL_OPF_DIRECTED;
-	uint64_t ignore = ignored(recv, kind);
+	uint64_t ignore = uccl_match_ignored(recv, kind);
 	struct uccl_match_table *v = snapshot_for(m, &m->unexpected[kind], ignore, directed);
 
 	s->node = NULL;
@@ -525,7 +511,7 @@ struct uccl_msg_rx *uccl_match_listed(struct uccl_match *m, const struct uccl_op
 /* Does `op`, or a receive of such a class, take everything that `recv` takes? But for tags, which must agree. */
 static bool wider(uint64_t ignore, bool directed, const struct uccl_op *recv, enum uccl_match_kind kind)
 {
-	return !(ignored(recv, kind) & ~ignore) && (!directed || recv->flags & UCCL_OPF_DIRECTED);
+	return !(uccl_match_ignored(recv, kind) & ~ignore) && (!directed || recv->flags & UCCL_OPF_DIRECTED);
 }
 
 /* Does one receive that was posted before take everything that `recv` takes? */
@@ -547,8 +533,8 @@ static bool covered(struct uccl_match *m, const struct uccl_op *recv, uint64_t b
 	for (op = TAILQ_FIRST(read); op && op->recv.match.posted < before;
 	     op = ps->indexed ? TAILQ_NEXT(op, recv.match.unclassified_link) : TAILQ_NEXT(op, link)) {
 		m->steps++;
-		if (wider(ignored(op, kind), op->flags & UCCL_OPF_DIRECTED, recv, kind) &&
-		    takes(op, kind, recv->peer, recv->tag))
+		if (wider(uccl_match_ignored(op, kind), op->flags & UCCL_OPF_DIRECTED, recv, kind) &&
+		    uccl_match_takes(op, kind, recv->peer, recv->tag))
 			return true;
 	}
 	return false;

@@ -79,9 +79,35 @@ static inline void uccl_match_step(struct uccl_match *m)
 void uccl_match_init(struct uccl_match *m);
 /* Frees tables; what is in them is forgotten. */
 void uccl_match_fini(struct uccl_match *m);
-/* First posted receive that takes this message; it stays posted. NULL: none. */
-struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+/* Bits of the tag that do not count: an untagged receive takes whatever the tag is. */
+static inline uint64_t uccl_match_ignored(const struct uccl_op *recv, enum uccl_match_kind kind)
+{
+	return kind == UCCL_KIND_UNTAGGED ? UINT64_MAX : recv->recv.ignore;
+}
+
+/* libfabric: the tags agree in every bit that the receive does not ignore. */
+static inline bool uccl_match_takes(const struct uccl_op *recv, enum uccl_match_kind kind,
+				    const struct uccl_peer *peer, uint64_t tag)
+{
+	if ((recv->flags & UCCL_OPF_DIRECTED) && recv->peer != peer)
+		return false;
+	return !((recv->tag ^ tag) & ~uccl_match_ignored(recv, kind));
+}
+
+/* The rest of uccl_match_posted: it is not the first one, or there are many. */
+struct uccl_op *uccl_match_search(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag);
+/* First posted receive that takes this message; it stays posted. NULL: none. */
+static inline struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind,
+						const struct uccl_peer *peer, uint64_t tag)
+{
+	struct uccl_op *first = TAILQ_FIRST(&m->posted[kind]);
+
+	if (!first || !uccl_match_takes(first, kind, peer, tag))
+		return first ? uccl_match_search(m, kind, peer, tag) : NULL;
+	m->steps++;
+	return first;
+}
 /* First unexpected message that this receive takes; it stays listed. NULL: none. */
 struct uccl_msg_rx *uccl_match_listed(struct uccl_match *m, const struct uccl_op *recv);
 static inline struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv)

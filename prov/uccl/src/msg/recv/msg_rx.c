@@ -260,7 +260,7 @@ void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	while ((rx = msg_rx_find(p, p->rx.mseq)) && rx->env.have &&
+	while (msg_rx_any(p) && (rx = msg_rx_find(p, p->rx.mseq)) && rx->env.have &&
 	       msg_rx_meets(rx->env.flags, rx->arrived.got, rx->arrived.eager)) {
 		/* Complete but for the receive: it need not be found by sequence any more. */
 		if (rx->arrived.got >= rx->arrived.eager)

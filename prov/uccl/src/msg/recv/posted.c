@@ -5,21 +5,16 @@
 
 #include "base/units.h"
 
-void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
+void msg_posted_child_done(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	struct uccl_op *parent = op->recv.multi.parent;
 
-	if (parent) {
-		struct uccl_msg_ep *m = from->msg_ep;
-
-		op->recv.multi.parent = NULL;
-		if (!--parent->recv.multi.children && parent->recv.multi.closed) {
-			/* The last message in a full buffer gives it back. */
-			op->flags |= UCCL_OPF_MULTI;
-			uccl_pool_put(&m->op_pool, parent);
-		}
+	op->recv.multi.parent = NULL;
+	if (!--parent->recv.multi.children && parent->recv.multi.closed) {
+		/* The last message in a full buffer gives it back. */
+		op->flags |= UCCL_OPF_MULTI;
+		uccl_pool_put(&m->op_pool, parent);
 	}
-	msg_op_done(op, from, err);
 }
 
 void msg_posted_none(struct uccl_op *op, struct uccl_peer *from, int err)
@@ -71,18 +66,6 @@ struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uin
 		uccl_match_unpost(&m->match, recv);
 	}
 	return child;
-}
-
-int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed)
-{
-	op->tag = tag;
-	op->flags &= ~UCCL_OPF_DATA;
-	if (flags & UCCL_ENV_DATA)
-		op->flags |= UCCL_OPF_DATA;
-	op->data = data;
-	op->done_len = placed;
-	op->recv.olen = len - placed;
-	return len > placed ? FI_ETRUNC : 0;
 }
 
 static struct uccl_op *data_recv(struct uccl_msg_ep *m, const struct uccl_peer *p)

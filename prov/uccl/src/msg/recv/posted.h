@@ -6,6 +6,8 @@
 #ifndef UCCL_MSG_RECV_POSTED_H
 #define UCCL_MSG_RECV_POSTED_H
 
+#include <rdma/fi_errno.h>
+
 #include "msg/msg_ep.h"
 
 /*
@@ -31,9 +33,28 @@ static inline void msg_posted_fed(struct uccl_msg_ep *m)
 	m->posted.starved = false;
 }
 /* What a receive tells of the message it took; 0, or FI_ETRUNC. */
-int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed);
+static inline int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len,
+				    uint64_t placed)
+{
+	op->tag = tag;
+	op->flags &= ~UCCL_OPF_DATA;
+	if (flags & UCCL_ENV_DATA)
+		op->flags |= UCCL_OPF_DATA;
+	op->data = data;
+	op->done_len = placed;
+	op->recv.olen = len - placed;
+	return len > placed ? FI_ETRUNC : 0;
+}
+
+/* A message in a multi-receive buffer is complete: the buffer has one less. */
+void msg_posted_child_done(struct uccl_msg_ep *m, struct uccl_op *op);
 /* Complete a receive with 0 or a positive FI_Exxx. The program may post and match again before this returns. */
-void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err);
+static inline void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
+{
+	if (op->recv.multi.parent)
+		msg_posted_child_done(from->msg_ep, op);
+	msg_op_done(op, from, err);
+}
 /* The same of one that took no message. */
 void msg_posted_none(struct uccl_op *op, struct uccl_peer *from, int err);
 /* Nothing comes any more: those that wait end with this FI_Exxx. */

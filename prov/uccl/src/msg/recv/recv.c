@@ -221,7 +221,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	if (env.flags & UCCL_ENV_UNSOLICITED && !env.lanes && p->flow.cfg.packet.chunk_bytes >= UCCL_PLACEMENT_MIN)
 		uccl_msg_followed(m);
 	turn = mseq == p->rx.mseq;
-	rx = msg_rx_find(p, mseq);
+	rx = msg_rx_any(p) ? msg_rx_find(p, mseq) : NULL;
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
 		struct uccl_op *op = recv && !recv->device ? msg_posted_take(m, recv, env.len) : NULL;

@@ -31,9 +31,11 @@ void msg_peer_limits(struct uccl_peer *p)
 	uint32_t limit = (uint32_t)p->rx.mseq + UCCL_MSG_LIMIT - p->unexpected.n;
 	struct uccl_flow *f = &p->flow;
 
+	/* Nothing of it is held, mostly. */
 	uccl_ack_tracker_short(&f->rx.ack_tracker,
-			       peer_over(p, p->msg_ep->unexpected.max,
-					 uccl_min(p->msg_ep->unexpected.max, UCCL_UNEXPECTED_LEAST), 0));
+			       (p->unexpected.n || p->unexpected.bytes) &&
+				       peer_over(p, p->msg_ep->unexpected.max,
+						 uccl_min(p->msg_ep->unexpected.max, UCCL_UNEXPECTED_LEAST), 0));
 	if ((int32_t)(limit - f->rx.ack_tracker.msg_limit) <= 0)
 		return;
 	/* It has used up what it knew of, so nothing will come that could be answered with this. */

@@ -445,7 +445,7 @@ static void handshake_sockets_woke(struct udp *u, bool read)
 	(void)handshake_sockets_wake(u, EPOLL_CTL_DEL);
 }
 
-int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle)
+int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle, uint64_t read_ns)
 {
 	bool was_idle = u->handshake.idle, woken;
 	uint64_t read = u->handshake.read, now, rest;
@@ -459,7 +459,7 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
 	u->handshake.calls += idle ? HANDSHAKE_IDLE : 1;
 	if (at == n || (!idle && u->handshake.calls < UDP_HANDSHAKE_EVERY))
 		return at;
-	now = fine_now();
+	now = read_ns ? read_ns : fine_now();
 	rest = now - u->handshake.polled_ns;
 	/* A sleeper is not woken a second time, and a caller that comes rarely gets all packets at once. */
 	if (woken || (idle && rest >= HANDSHAKE_LATE_NS)) {
@@ -469,8 +469,14 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
 			handshake_sockets_woke(u, u->handshake.read != read);
 		return at;
 	}
-	if (u->handshake.calls < UDP_HANDSHAKE_EVERY || rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS))
+	if (u->handshake.calls < UDP_HANDSHAKE_EVERY)
 		return at;
+	if (rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS)) {
+		/* Not before so many calls again: each would look at the clock. */
+		if (!idle)
+			u->handshake.calls = 0;
+		return at;
+	}
 	u->handshake.polled_ns = now;
 	u->handshake.calls = 0;
 	return handshake_take(u, &u->handshake.socket[u->handshake.turn++ % UDP_HANDSHAKE_SOCKETS], v, at, n);

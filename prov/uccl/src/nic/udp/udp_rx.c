@@ -322,5 +322,5 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		if (u->handshake.guard.version && !uccl_udp_guard_may(u, &v[k]))
 			v[k].kind = UCCL_RX_REFUSED;
 	}
-	return k && uccl_udp_handshake_rests(&u->handshake) ? k : uccl_udp_handshake_rx(u, v, k, n, !k);
+	return k && uccl_udp_handshake_rests(&u->handshake) ? k : uccl_udp_handshake_rx(u, v, k, n, !k, read_ns);
 }

@@ -297,9 +297,9 @@ void uccl_udp_handshake_close(struct udp *u);
 int uccl_udp_handshake_wait(struct udp *u);
 /*
  * Read HELLO and INIT from the handshake sockets into v[at..n), if a read is due. Returns the new `at`. `idle`: rx()
- * found no other packets. udp_handshake.c
+ * found no other packets. read_ns: now, by CLOCK_MONOTONIC; 0: not known. udp_handshake.c
  */
-int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
+int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle, uint64_t read_ns);
 /*
  * To poll a handshake socket costs a system call, which delays other packets. So one of UDP_HANDSHAKE_EVERY calls of
  * rx() that found packets polls one; a call without packets counts more (udp_handshake.c).
