@@ -240,8 +240,10 @@ bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn,
 	return false;
 }
 
-void flow_mtu_news(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
+	if (!f->cfg.packet.find_mtu)
+		return;
 	if (f->pmtu.trial == csn + 1) {
 		if (uccl_pmtu_tried(&f->pmtu, true, now))
 			mtu_changed(f, false);

@@ -168,13 +168,7 @@ static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_
 /* flow_setup.c */
 /* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */
 bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
-void flow_mtu_news(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
-/* Mostly it says nothing: it was no trial, and nothing long was lost lately. */
-static inline void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
-{
-	if (f->cfg.packet.find_mtu && (f->pmtu.trial == csn + 1 || (e->packet.alone && f->pmtu.rounds)))
-		flow_mtu_news(f, e, csn, now);
-}
+void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
 
 /* ack.c */
 /*

@@ -37,7 +37,7 @@ static void drop(struct uccl_engine *e, enum uccl_drop reason)
 }
 
 /* A packet for an open flow, and what its acknowledgement means for messages that wait. */
-static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+static inline void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
 		    uint64_t age_ns, uint64_t now)
 {
 	struct uccl_flow *f = &c->peer.flow;

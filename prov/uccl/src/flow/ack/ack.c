@@ -79,6 +79,13 @@ static void ack_long(struct uccl_flow *f, const struct uccl_sent *e, uint16_t pa
 		uccl_paths_long_acked(&f->paths, path, len, now);
 }
 
+/* What it says of the length of packets. Mostly nothing: it was no trial, and nothing long was lost lately. */
+static inline void ack_mtu(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	if (f->pmtu.trial == csn + 1 || f->pmtu.rounds)
+		flow_mtu_acked(f, e, csn, now);
+}
+
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
@@ -106,7 +113,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	}
 	if (!sent_elsewhere(f, e))
 		ack_long(f, e, e->path, e->len, now);
-	flow_mtu_acked(f, e, csn, now);
+	ack_mtu(f, e, csn, now);
 	flow_item_done(f, item, now);
 	return bytes;
 }
@@ -165,7 +172,7 @@ static uint32_t ack_segments(struct uccl_flow *f, uint64_t csn, const struct ucc
 		return ack_one(f, csn, now);
 	uccl_persistent_loss_came(&f->loss.persistent_loss);
 	ack_long(f, e, path, uccl_sent_cut_map(&e->cut)->each, now);
-	flow_mtu_acked(f, e, csn, now);
+	ack_mtu(f, e, csn, now);
 	flew = p->subs ? uccl_sent_sub_named(&f->sent, csn, fresh, &bytes)
 		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);
 	path_landed(f, path, flew, now);
@@ -185,8 +192,8 @@ static bool ack_segments_sane(const struct uccl_sent *e, const struct uccl_ack_s
 }
 
 /*
- * Does it tell of what came out of order, or of chunks that are not whole? The common block does not: it acknowledges the
- * oldest that are in flight, and tells of a path or two.
+ * Does it tell of what came out of order, or of chunks that are not whole? The common block does not: it acknowledges
+ * the oldest that are in flight, and tells of a path or two.
  */
 static inline bool ack_has_selective(const struct uccl_ack *a)
 {
@@ -355,7 +362,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 }
 
 /* The sample of the delivery rate that an acknowledgement makes. info->inflight is known. */
-static void ack_rate(struct uccl_flow *f, struct uccl_rate *rate, struct uccl_ack_info *info, uint64_t arrived)
+static inline void ack_rate(struct uccl_flow *f, struct uccl_rate *rate, struct uccl_ack_info *info, uint64_t arrived)
 {
 	info->app_limited = f->app_limited;
 	info->rate = uccl_rate_sample(rate, f->loss.times.min_rtt_ns, arrived);
@@ -378,7 +385,7 @@ static struct uccl_ack_info ack_rail_news(struct uccl_rail *r)
 }
 
 /* Congestion control of a rail hears of an acknowledgement, if that is news of it. */
-static inline void ack_tell_rail(struct uccl_flow *f, uint8_t rail, struct uccl_rate *rate, struct uccl_ack_info *info,
+static inline void ack_tell(struct uccl_flow *f, uint8_t rail, struct uccl_rate *rate, struct uccl_ack_info *info,
 				 bool far, uint64_t arrived, uint64_t now)
 {
 	if (!info->bytes && !info->rtt_ns && !info->marked)
@@ -389,18 +396,18 @@ static inline void ack_tell_rail(struct uccl_flow *f, uint8_t rail, struct uccl_
 }
 
 /* The same of the flow, or with several rails of each. */
-static void ack_tell(struct uccl_flow *f, struct uccl_ack_info *info, bool far, uint64_t arrived, uint64_t now)
+static void ack_tell_all(struct uccl_flow *f, struct uccl_ack_info *info, bool far, uint64_t arrived, uint64_t now)
 {
 	if (!f->policy.rail) {
 		info->inflight = f->sent.inflight_bytes;
 		info->srtt_ns = f->loss.times.srtt_ns;
 		info->min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
-		ack_tell_rail(f, 0, &f->loss.rate, info, far, arrived, now);
+		ack_tell(f, 0, &f->loss.rate, info, far, arrived, now);
 		return;
 	}
 	for (uint8_t i = 0; i < f->policy.rails; i++) {
 		*info = ack_rail_news(&f->policy.rail[i]);
-		ack_tell_rail(f, i, &f->policy.rail[i].rate, info, false, arrived, now);
+		ack_tell(f, i, &f->policy.rail[i].rate, info, false, arrived, now);
 	}
 }
 
@@ -516,7 +523,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if ((f->train.wait.slow || f->train.wait.lost) && uccl_train_wait_acked(&f->train.wait, info.bytes, now))
 		uccl_paths_least_anew(&f->paths);
 	if (info.bytes || info.rtt_ns || info.marked) {
-		ack_tell(f, &info, far, arrived, now);
+		ack_tell_all(f, &info, far, arrived, now);
 		ack_trains(f);
 	}
 	ack_way(f, far);

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "flow/ack/times.h"
 
-#include "flow/path/path.h"
-
 void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_ns)
 {
 	*t = (struct uccl_times){ .rto_min_ns = rto_min_ns, .first_ns = first_ns, .min_rtt_ns = UCCL_NEVER };
-}
-
-void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns)
-{
-	t->last_rtt_ns = rtt_ns;
-	t->min_rtt_ns = uccl_min(t->min_rtt_ns, rtt_ns);
-	uccl_rtt_smooth(&t->srtt_ns, &t->rttvar_ns, rtt_ns);
 }
 
 /*
@@ -32,9 +23,4 @@ void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now)
 	t->host_heard_ns = now;
 	t->hostvar_ns = t->hostvar_ns - t->hostvar_ns / 4 + off / 4;
 	t->host_ns = t->host_ns - t->host_ns / 8 + host / 8;
-}
-
-void uccl_times_ride(struct uccl_times *t, uint64_t took_ns)
-{
-	uccl_rtt_smooth(&t->ride_ns, &t->ridevar_ns, uccl_clamp(took_ns, 1, 2 * UCCL_RIDE_MAX_NS));
 }

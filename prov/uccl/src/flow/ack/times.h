@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/units.h"
+#include "flow/path/path.h"
 
 /* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
 #define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
@@ -37,12 +38,21 @@ struct uccl_times {
 /* first_ns: round trip of the handshake, 0: not known. */
 void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_ns);
 /* A round trip, turnaround taken off. */
-void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns);
+static inline void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns)
+{
+	t->last_rtt_ns = rtt_ns;
+	t->min_rtt_ns = uccl_min(t->min_rtt_ns, rtt_ns);
+	uccl_rtt_smooth(&t->srtt_ns, &t->rttvar_ns, rtt_ns);
+}
+
 /* The peer's host took delay_ns to answer. */
 void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now);
 
 /* A chunk whose acknowledgement may ride on payload was acknowledged took_ns after it left. */
-void uccl_times_ride(struct uccl_times *t, uint64_t took_ns);
+static inline void uccl_times_ride(struct uccl_times *t, uint64_t took_ns)
+{
+	uccl_rtt_smooth(&t->ride_ns, &t->ridevar_ns, uccl_clamp(took_ns, 1, 2 * UCCL_RIDE_MAX_NS));
+}
 
 /* The least round trip, or that of the handshake; 0: not known. */
 static inline uint64_t uccl_times_least(const struct uccl_times *t)

@@ -29,7 +29,10 @@ struct uccl_flow_rx {
 	bool delays;			      /* nobody waits for the acknowledgement of the latest chunk */
 };
 
-/* first_csn: of the peer; `longest`: bytes of a record; `slots`: that the longest packet takes. False: no memory; fini frees what there is. */
+/*
+ * first_csn: of the peer; `longest`: bytes of a record; `slots`: of the longest packet. False: no memory; fini frees
+ * what there is.
+ */
 static inline bool uccl_flow_rx_init(struct uccl_flow_rx *rx, const struct uccl_write_rx_cfg *cfg, uint64_t first_csn,
 				     uint32_t longest, uint32_t slots, uint64_t now)
 {

@@ -147,7 +147,7 @@ static void posts_index(struct uccl_match *m, enum uccl_match_kind kind)
 		posts_add(m, ps, op, kind);
 }
 
-struct uccl_op *uccl_match_search(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+struct uccl_op *uccl_match_posted_search(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag)
 {
 	const struct uccl_match_posts *ps = &m->posts[kind];

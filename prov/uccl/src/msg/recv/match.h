@@ -95,7 +95,7 @@ static inline bool uccl_match_takes(const struct uccl_op *recv, enum uccl_match_
 }
 
 /* The rest of uccl_match_posted: it is not the first one, or there are many. */
-struct uccl_op *uccl_match_search(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+struct uccl_op *uccl_match_posted_search(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag);
 /* First posted receive that takes this message; it stays posted. NULL: none. */
 static inline struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind,
@@ -104,7 +104,7 @@ static inline struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_
 	struct uccl_op *first = TAILQ_FIRST(&m->posted[kind]);
 
 	if (!first || !uccl_match_takes(first, kind, peer, tag))
-		return first ? uccl_match_search(m, kind, peer, tag) : NULL;
+		return first ? uccl_match_posted_search(m, kind, peer, tag) : NULL;
 	m->steps++;
 	return first;
 }

@@ -28,16 +28,11 @@ bool msg_posted_room(const struct uccl_msg_ep *m)
 	return m->op_pool.used < m->op_pool.max && uccl_msg_ep_room(m);
 }
 
-struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len)
+struct uccl_op *msg_posted_part(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len)
 {
 	uint64_t room = recv->len - recv->recv.multi.used;
 	struct uccl_op *child;
 
-	if (!(recv->flags & UCCL_OPF_MULTI)) {
-		uccl_match_unpost(&m->match, recv);
-		msg_posted_whole(recv);
-		return recv;
-	}
 	/* Nothing overtakes what waits. */
 	child = m->posted.starved || !msg_posted_room(m) ? NULL : uccl_pool_get(&m->op_pool);
 	if (!child) {

@@ -10,11 +10,6 @@
 
 #include "msg/msg_ep.h"
 
-/*
- * The op that takes a message of `len` bytes, of this posted receive. NULL: its buffer is for several messages, and no
- * op or room for another can be had now; the endpoint is starved then.
- */
-struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len);
 /* Is there an op, and room, for another message in a multi-receive buffer? */
 bool msg_posted_room(const struct uccl_msg_ep *m);
 /* The receive was just posted: nothing of its buffer is handed out. */
@@ -26,6 +21,20 @@ static inline void msg_posted_fresh(struct uccl_op *recv)
 static inline void msg_posted_whole(struct uccl_op *op)
 {
 	op->recv.done_buf = op->iov_count ? op->iov[0].iov_base : NULL;
+}
+/* A part of a multi-receive buffer for a message. NULL: as msg_posted_take. */
+struct uccl_op *msg_posted_part(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len);
+/*
+ * The op that takes a message of `len` bytes, of this posted receive. NULL: its buffer is for several messages, and no
+ * op or room for another can be had now; the endpoint is starved then.
+ */
+static inline struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len)
+{
+	if (recv->flags & UCCL_OPF_MULTI)
+		return msg_posted_part(m, recv, len);
+	uccl_match_unpost(&m->match, recv);
+	msg_posted_whole(recv);
+	return recv;
 }
 /* Receives that wait for an op or for room have their turn. */
 static inline void msg_posted_fed(struct uccl_msg_ep *m)

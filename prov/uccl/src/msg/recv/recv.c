@@ -215,7 +215,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 
 		if (reason != UCCL_DROP_COUNT)
 			return reason;
-	} else if (msg_rx_unrelated(p)) {
+	} else if (uccl_sole_peer_bars(&m->sole, p)) {
 		return UCCL_DROP_UNWANTED;
 	}
 	if (env.flags & UCCL_ENV_UNSOLICITED && !env.lanes && p->flow.cfg.packet.chunk_bytes >= UCCL_PLACEMENT_MIN)

@@ -5,6 +5,9 @@
 
 #include "nic/udp/udp_state.h"
 
+/* As UDP_CLOCK_EVERY, if something was sent, and packets arrived after it. Both are powers of two. */
+#define UDP_CLOCK_EVERY_SENT 16
+
 /* Queue an event for rx(), unless the same one waits already. False: the queue is full. */
 bool uccl_udp_event(struct udp *u, const struct udp_event *event);
 /* Hand waiting events up as v[0..n); returns their number. */
@@ -37,7 +40,7 @@ static inline void uccl_udp_reports_poll(struct udp *u)
 {
 	uint32_t every = u->reports.sent_answered ? UDP_CLOCK_EVERY_SENT : UDP_CLOCK_EVERY;
 
-	if (++u->reports.calls % every == 0 || u->wait_fd >= 0)
+	if (!(++u->reports.calls & (every - 1)) || u->wait_fd >= 0)
 		uccl_udp_reports_poll_now(u);
 }
 

@@ -37,7 +37,6 @@
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_TX_NAMES 64		  /* addresses of latest packets; a power of two */
 #define UDP_CLOCK_EVERY 64	  /* calls of rx() without a tx(), after which the clock is read */
-#define UDP_CLOCK_EVERY_SENT 8	  /* the same if something was sent, and packets arrived after it */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
 #define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
 #define UDP_HANDSHAKE_BYTES 256	  /* room for one packet; a longer one is no HELLO or INIT */
@@ -305,7 +304,7 @@ int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool 
  * rx() that found packets polls one; a call without packets counts more (udp_handshake.c).
  */
 #define UDP_HANDSHAKE_EVERY 6
-/* rx() found other packets. True, mostly: no handshake socket has its turn, uccl_udp_handshake_rx() would do nothing. */
+/* rx() found other packets. True: no handshake socket has its turn, so uccl_udp_handshake_rx() would do nothing. */
 static inline bool uccl_udp_handshake_rests(struct udp_handshake *h)
 {
 	if (h->socket[0].fd < 0)
