@@ -185,7 +185,7 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	least = uccl_ack_len(a->npaths, a->nwords, 0);
 	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX || least > len)
 		return UCCL_DROP_LENGTH;
-	segments = len == least ? 0 : (len - least) / UCCL_ACK_SEGMENTS_LEN;
+	segments = (len - least) / UCCL_ACK_SEGMENTS_LEN;
 	if (segments > UCCL_ACK_SEGMENTS_MAX || least + segments * UCCL_ACK_SEGMENTS_LEN != len)
 		return UCCL_DROP_LENGTH;
 	a->nsegments = (uint8_t)segments;
