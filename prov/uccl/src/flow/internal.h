@@ -185,10 +185,12 @@ void flow_detect(struct uccl_flow *f, uint64_t now);
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 
 /* received.c */
-/* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
-void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now);
-/* Packets of it came that take so many slots, with these flags: UCCL_FLAG_AR, UCCL_FLAG_DELAY. */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t flags, uint64_t now);
+/*
+ * So many bytes of a chunk came for the first time, `whole`: and with them all of it, in packets that take so many
+ * slots, with these flags: UCCL_FLAG_AR, UCCL_FLAG_DELAY, UCCL_FLAG_RTX.
+ */
+void flow_taken(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, uint32_t slots, uint8_t flags,
+		uint64_t now);
 /* A chunk that is here already; see uccl_ack_tracker_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 

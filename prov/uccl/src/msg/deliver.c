@@ -10,19 +10,22 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	struct uccl_peer *p = f->user;
 
 	/* Only what says where its payload belongs; one by one where copies may not keep up. PROTOCOL R173 */
-	if (in->segments && in->rtype != UCCL_REC_EAGER && in->rtype != UCCL_REC_DATA && in->rtype != UCCL_REC_REPLY)
-		return UCCL_DROP_RECORD;
-	if (in->segments > 1 && p->msg_ep->device.ops)
-		return UCCL_DROP_MEMORY;
+	if (in->segments) {
+		if (in->rtype != UCCL_REC_EAGER && in->rtype != UCCL_REC_DATA && in->rtype != UCCL_REC_REPLY)
+			return UCCL_DROP_RECORD;
+		if (in->segments > 1 && p->msg_ep->device.ops)
+			return UCCL_DROP_MEMORY;
+	}
 	/* Where copies to devices do not keep up, payload comes again. */
 	if (p->msg_ep->device.ops && in->len && !in->placed && !in->on_device &&
 	    !p->msg_ep->device.ops->room(p->msg_ep->device.arg))
 		return UCCL_DROP_MEMORY;
-	switch (in->rtype) {
-	case UCCL_REC_MSG:
+	if (in->rtype == UCCL_REC_MSG) {
 		if (p->msg_ep->posted.starved)
 			uccl_msg_retry(p->msg_ep, now);
 		return msg_recv_env(p, in, now);
+	}
+	switch (in->rtype) {
 	case UCCL_REC_EAGER:
 		return msg_rx_eager(p, in, now);
 	case UCCL_REC_DATA:

@@ -248,11 +248,12 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 		return ring_empty(cq) ? -FI_EAGAIN : 0;
 	}
-	n = ring_read(cq, buf, count, src);
-	if (n != -FI_EAGAIN)
-		return n;
-	uccl_drivers_poll(&cq->drivers);
-	n = ring_read(cq, buf, count, src);
+	for (bool polled = false;; polled = true) {
+		n = ring_read(cq, buf, count, src);
+		if (n != -FI_EAGAIN || polled)
+			break;
+		uccl_drivers_poll(&cq->drivers);
+	}
 	if (n == -FI_EAGAIN)
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 	return n;

@@ -386,7 +386,7 @@ static struct uccl_ack_info ack_rail_news(struct uccl_rail *r)
 
 /* Congestion control of a rail hears of an acknowledgement, if that is news of it. */
 static inline void ack_tell(struct uccl_flow *f, uint8_t rail, struct uccl_rate *rate, struct uccl_ack_info *info,
-				 bool far, uint64_t arrived, uint64_t now)
+			    bool far, uint64_t arrived, uint64_t now)
 {
 	if (!info->bytes && !info->rtt_ns && !info->marked)
 		return;
@@ -398,17 +398,21 @@ static inline void ack_tell(struct uccl_flow *f, uint8_t rail, struct uccl_rate 
 /* The same of the flow, or with several rails of each. */
 static void ack_tell_all(struct uccl_flow *f, struct uccl_ack_info *info, bool far, uint64_t arrived, uint64_t now)
 {
-	if (!f->policy.rail) {
-		info->inflight = f->sent.inflight_bytes;
-		info->srtt_ns = f->loss.times.srtt_ns;
-		info->min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
-		ack_tell(f, 0, &f->loss.rate, info, far, arrived, now);
-		return;
-	}
-	for (uint8_t i = 0; i < f->policy.rails; i++) {
-		*info = ack_rail_news(&f->policy.rail[i]);
-		ack_tell(f, i, &f->policy.rail[i].rate, info, false, arrived, now);
-	}
+	struct uccl_rail *rails = f->policy.rail;
+	struct uccl_rate *rate = &f->loss.rate;
+	uint8_t i = 0;
+
+	do {
+		if (rails) {
+			rate = &rails[i].rate;
+			*info = ack_rail_news(&rails[i]);
+		} else {
+			info->inflight = f->sent.inflight_bytes;
+			info->srtt_ns = f->loss.times.srtt_ns;
+			info->min_rtt_ns = f->loss.ack_delay.min_rtt_ns;
+		}
+		ack_tell(f, i, rate, info, far && !rails, arrived, now);
+	} while (++i < f->policy.rails);
 }
 
 /* What a long way holds waits in no queue of the peer. PROTOCOL R391 */

@@ -52,9 +52,7 @@ static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uin
 	for (uint32_t i = 0; f->rx.subsegments.n && !s->subs && i < in->segments; i++)
 		uccl_subsegments_segment_end(&f->rx.subsegments, csn, (uint8_t)(s->index + i));
 	f->cfg.stats->rx_bytes += in->len;
-	flow_received(f, csn, in->len, whole, h->flags & UCCL_FLAG_RTX, now);
-	uccl_write_rx_age(&f->rx.write, csn, now);
-	flow_owe_ack(f, csn, rx_slots(f, h, in->segments), h->flags, now);
+	flow_taken(f, csn, in->len, whole, rx_slots(f, h, in->segments), h->flags, now);
 }
 
 /* A segment, all of it. Of one that was sent as such, `in` is what counts; else it was put together. */
@@ -172,9 +170,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if (!flow_took(reason))
 		return;
 	f->cfg.stats->rx_bytes += in.len;
-	flow_received(f, csn, in.len, true, h->flags & UCCL_FLAG_RTX, now);
-	uccl_write_rx_age(&f->rx.write, csn, now);
-	flow_owe_ack(f, csn, rx_slots(f, h, 1), h->flags, now);
+	flow_taken(f, csn, in.len, true, rx_slots(f, h, 1), h->flags, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);
 }
@@ -193,8 +189,8 @@ static void rx_trace(const struct uccl_flow *f, const struct uccl_hdr *h, uint32
 }
 
 /* So many packets with numbers in a row came, this the first, with so many bytes of payload in all. */
-static inline void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint32_t bytes, uint64_t age_ns,
-		     uint64_t now)
+static inline __attribute__((always_inline)) void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n,
+							   uint32_t bytes, uint64_t age_ns, uint64_t now)
 {
 	f->cfg.stats->rx_packets += n;
 	if (f->cfg.trace)
@@ -236,13 +232,13 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	}
 	rx_heard(f, h, 1, h->payload_len, age_ns, now);
 
-	switch (h->type) {
-	case UCCL_PKT_CHUNK:
-	case UCCL_PKT_DESC:
-	case UCCL_PKT_SEGMENT:
+	/* CHUNK, DESC, SEGMENT. */
+	if (h->type >= UCCL_PKT_CHUNK) {
 		rx_more(f, h);
 		rx_chunk(f, h, payload, now);
-		break;
+		return;
+	}
+	switch (h->type) {
 	case UCCL_PKT_PROBE:
 		if (f->cfg.grant && h->flags & UCCL_FLAG_WANT && !uccl_slots_want(f->cfg.grant, now))
 			flow_drop(f, UCCL_DROP_WANT, h->path, now);

@@ -8,7 +8,8 @@
 /* Out of order, with many paths, is normal: tell soon, not at once. */
 #define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
 
-void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now)
+/* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
+static inline void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now)
 {
 	if (whole) {
 		uccl_write_rx_forget(&f->rx.write, csn);
@@ -28,7 +29,7 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
  * before it has heard of that by other means. A sender that waits for nothing has slots left, so its packets are not
  * counted against them. PROTOCOL R22 R340
  */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t flags, uint64_t now)
+static inline void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t flags, uint64_t now)
 {
 	uint32_t most = f->rx.ack_slots_max, every;
 	uint64_t wait = UCCL_ACK_DELAY_NS;
@@ -50,6 +51,14 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t slots, uint8_t fla
 	if (gap)
 		wait = flow_long_way(f) ? UCCL_ACK_DELAY_NS : ACK_REORDER_NS;
 	uccl_ack_tracker_chunk(&f->rx.ack_tracker, slots, flags & UCCL_FLAG_AR ? 0 : every, now + wait);
+}
+
+void flow_taken(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, uint32_t slots, uint8_t flags,
+		uint64_t now)
+{
+	flow_received(f, csn, bytes, whole, flags & UCCL_FLAG_RTX, now);
+	uccl_write_rx_age(&f->rx.write, csn, now);
+	flow_owe_ack(f, csn, slots, flags, now);
 }
 
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)

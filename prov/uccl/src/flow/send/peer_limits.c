@@ -3,8 +3,6 @@
 
 #include "base/units.h"
 
-/* What is said so long after the last grant is news, whatever the peer's clock shows. */
-#define OLD_NS (10 * UCCL_NS_PER_S)
 /* The longest time between two questions, and what chance adds: one of so many parts at most. */
 #define WANT_MAX_NS UCCL_NS_PER_S
 #define WANT_SPREAD 4
@@ -22,40 +20,13 @@ void uccl_peer_limits_init(struct uccl_peer_limits *g, uint32_t slots, uint32_t 
 	*g = (struct uccl_peer_limits){.slots = slots, .msg_limit = msg_limit, .cum = csn};
 }
 
-/*
- * Blocks of one cumulative number overtake each other on different paths, so the time at which the packet left decides
- * among those.
- */
-static bool stands(const struct uccl_peer_limits *g, uint64_t cum, uint32_t ts, uint64_t now)
+void uccl_peer_limits_none(struct uccl_peer_limits *g, uint64_t now)
 {
-	if (cum != g->cum)
-		return cum > g->cum;
-	return !g->heard_ns || (int32_t)(ts - g->ts) >= 0 || now - g->heard_ns >= OLD_NS;
-}
-
-bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts,
-			    uint64_t now)
-{
-	if (!stands(g, cum, ts, now))
-		return false;
-	g->cum = cum;
-	g->ts = ts;
-	g->heard_ns = now;
-	g->slots = a->slots;
-	g->way = g->slots ? g->way : 0;
-	if (g->slots) {
-		g->wants = 0;
-		g->want_at = 0;
-	} else if (g->wants && !g->answered) {
-		g->answered = true;
-		g->want_at = uccl_max(g->want_at, now + ANSWERED_NS);
-	}
-	g->turn = a->turn;
-	g->envelopes_only = a->rcv_short;
-	/* Numbers that may have been used are not taken back. */
-	if ((int32_t)(a->msg_limit - g->msg_limit) > 0)
-		g->msg_limit = a->msg_limit;
-	return true;
+	g->way = 0;
+	if (!g->wants || g->answered)
+		return;
+	g->answered = true;
+	g->want_at = uccl_max(g->want_at, now + ANSWERED_NS);
 }
 
 void uccl_peer_limits_wanted(struct uccl_peer_limits *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now)

@@ -38,17 +38,53 @@ struct uccl_peer_limits {
 /* More than any way holds. */
 #define UCCL_SLOTS_WAY_MAX (1u << 24)
 
+/* What is said so long after the last grant is news, whatever the peer's clock shows. */
+#define UCCL_PEER_LIMITS_OLD_NS (10 * UCCL_NS_PER_S)
 /* If more came soon this often in a row, more will come. */
 #define UCCL_PEER_LIMITS_SOON 2
 
 /* The first grants, of the handshake; csn: the first that we send. */
 void uccl_peer_limits_init(struct uccl_peer_limits *g, uint32_t slots, uint32_t msg_limit, uint64_t csn);
 /*
+ * Blocks of one cumulative number overtake each other on different paths, so the time at which the packet left decides
+ * among those.
+ */
+static inline bool uccl_peer_limits_stands(const struct uccl_peer_limits *g, uint64_t cum, uint32_t ts, uint64_t now)
+{
+	if (cum != g->cum)
+		return cum > g->cum;
+	return !g->heard_ns || (int32_t)(ts - g->ts) >= 0 || now - g->heard_ns >= UCCL_PEER_LIMITS_OLD_NS;
+}
+
+/* A block grants no slot. */
+void uccl_peer_limits_none(struct uccl_peer_limits *g, uint64_t now);
+/*
  * A block that left at `ts`, by the peer's clock, and acknowledges all before `cum`. False: it was overtaken by another
  * one, its grants are no news. PROTOCOL R19
  */
-bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts,
-			    uint64_t now);
+static inline bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a, uint64_t cum,
+					  uint32_t ts, uint64_t now)
+{
+	if (!uccl_peer_limits_stands(g, cum, ts, now))
+		return false;
+	g->cum = cum;
+	g->ts = ts;
+	g->heard_ns = now;
+	g->slots = a->slots;
+	if (g->slots) {
+		g->wants = 0;
+		g->want_at = 0;
+	} else {
+		uccl_peer_limits_none(g, now);
+	}
+	g->turn = a->turn;
+	g->envelopes_only = a->rcv_short;
+	/* Numbers that may have been used are not taken back. */
+	if ((int32_t)(a->msg_limit - g->msg_limit) > 0)
+		g->msg_limit = a->msg_limit;
+	return true;
+}
+
 /* Packets that take so many slots are on a long way; 0: the way is short. PROTOCOL R391 */
 static inline void uccl_peer_limits_way(struct uccl_peer_limits *g, uint64_t slots)
 {

@@ -66,14 +66,12 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	if (reason == UCCL_DROP_MEMORY)
 		return;
 	uccl_write_rx_take(&f->rx.write, d);
-	/* Bytes that segments brought were counted. */
-	flow_received(f, csn, len - (segments->count ? uccl_segment_map_bytes(segments, segments->have) : 0), true,
-		      false, now);
-	uccl_write_rx_age(&f->rx.write, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
 	asks = !uccl_write_rx_desc(&f->rx.write, csn + 1) ||
 	       (f->rx.ack_tracker.slots + 1ull) * len >= ACK_EARLY_BYTES;
-	flow_owe_ack(f, csn, 1, asks ? UCCL_FLAG_AR : 0, now);
+	/* Bytes that segments brought were counted. */
+	flow_taken(f, csn, len - (segments->count ? uccl_segment_map_bytes(segments, segments->have) : 0), true, 1,
+		   asks ? UCCL_FLAG_AR : 0, now);
 }
 
 void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now)
