@@ -118,6 +118,17 @@ static unsigned int unread(struct node *n)
 	return cq->tail - cq->head;
 }
 
+/* Of a few nobody is silent, so nothing is counted for that; of more, or if somebody is silent, it is. */
+TEST(silence_off__few)
+{
+	struct uccl_silence s = {.n = 0};
+
+	assert_true(uccl_silence_off(&s, UCCL_SILENCE_MIN - 1));
+	assert_false(uccl_silence_off(&s, UCCL_SILENCE_MIN));
+	s.n = 1;
+	assert_false(uccl_silence_off(&s, 1));
+}
+
 /* A first message, so that they are connected. */
 static void some_meet(struct some *t, int i)
 {

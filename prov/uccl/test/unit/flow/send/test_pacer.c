@@ -35,8 +35,11 @@ static void heard(int i, uint64_t received, uint64_t demand)
 
 static int next(void)
 {
+	bool rests = uccl_pacer_rests(&p), never = uccl_pacer_expiry(&p, now) == UCCL_NEVER;
 	struct uccl_pull *v = uccl_pacer_next(&p, now);
 
+	/* Who rests need not be asked. */
+	assert_true(!rests || (!v && never));
 	return v ? (int)(v - u) : -1;
 }
 
@@ -54,6 +57,19 @@ static int wait_next(void)
 		now = at > now ? at : now + 1;
 	}
 	return i;
+}
+
+/* Nobody is there, then somebody wants something. In all other tests next() looks whether it is true. */
+TEST(rests__until_somebody_wants)
+{
+	uccl_pacer_init(&p, LINK);
+	assert_true(uccl_pacer_rests(&p));
+	start(LINK, &usual);
+	heard(0, 0, 4 * MIB);
+	assert_false(uccl_pacer_rests(&p));
+	assert_int_equal(wait_next(), 0);
+	/* It owes what it was granted. */
+	assert_false(uccl_pacer_rests(&p));
 }
 
 /* PROTOCOL R61 */
