@@ -62,7 +62,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	uccl_slots_init(&e->slots.queue);
 	engine_time(e, now);
 	engine_scan_first(e, UCCL_NEVER);
-	engine_poll_init(&e->poll, now);
+	engine_poll_init(&e->poll, attr->may_gather, now);
 	engine_share_init(&e->share, attr);
 	engine_conns_init(&e->conns);
 	engine_table_init(&e->table);

@@ -47,6 +47,8 @@ struct uccl_engine_attr {
 	bool (*room)(void *arg);
 	void *room_arg;
 	bool data_takes;			/* see uccl_msg_ep.data_takes */
+	/* Short messages may wait for each other: whoever sees uccl_engine_waits() polls within 1 ms. PROTOCOL R420 */
+	bool may_gather;
 	/* A peer has ended, for this reason: a positive FI_Exxx. Not to call the engine. NULL: nobody wants to know. */
 	void (*ended)(void *arg, const struct uccl_peer *p, int err);
 	void *ended_arg;
@@ -78,6 +80,9 @@ void uccl_engine_run(struct uccl_engine *e, uint64_t first, const struct uccl_ni
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);
 /* Has the program posted enough since the last poll to read what arrived? Not within a poll. PROTOCOL R245 */
 bool uccl_engine_unread(const struct uccl_engine *e);
+
+/* Does something that was posted wait for others, or for the NIC, and leave in the next poll? Not within a poll. */
+bool uccl_engine_waits(const struct uccl_engine *e);
 
 /* When poll must run again even if nothing arrives; UCCL_NEVER: no need. */
 uint64_t uccl_engine_expiry(const struct uccl_engine *e);

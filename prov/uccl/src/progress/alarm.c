@@ -36,6 +36,7 @@ bool uccl_alarm_sleep(struct uccl_alarm *a, uint64_t until)
 	bool woken;
 	int rc = 0;
 
+	atomic_store(&a->looks, until);
 	pthread_mutex_lock(&a->lock);
 	while (!rc && !a->woken && !a->stop)
 		rc = until == UCCL_NEVER ? pthread_cond_wait(&a->cond, &a->lock) :

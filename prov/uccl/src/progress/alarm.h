@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/units.h"
+
 struct uccl_alarm {
 	uint64_t late_ns;	/* the sleeper handles a deadline this much later than it is due */
 	unsigned int forks;	/* uccl_forks when it was made; a forked child has no sleeper */
@@ -18,6 +20,7 @@ struct uccl_alarm {
 	bool stop, woken;	/* under the lock: told to end; told to wake */
 	_Atomic bool awake;	/* false: it sleeps in uccl_alarm_doze(), or is about to */
 	_Atomic uint64_t until;	/* if not awake: when it wakes by itself, ns */
+	_Atomic uint64_t looks;	/* when it looks for work next, ns; 0: soon; UCCL_NEVER: now, and it may miss some */
 	pthread_mutex_t lock;
 	pthread_cond_t cond;	/* uses CLOCK_MONOTONIC */
 };
@@ -26,6 +29,12 @@ struct uccl_alarm {
 void uccl_alarm_init(struct uccl_alarm *a, uint64_t late_ns);
 /* No thread uses it any more. */
 void uccl_alarm_fini(struct uccl_alarm *a);
+
+/* Sleeper only: it begins to look for work. What others report with uccl_alarm_by() from now on ends its next sleep. */
+static inline void uccl_alarm_look(struct uccl_alarm *a)
+{
+	atomic_store(&a->looks, UCCL_NEVER);
+}
 
 /* Sleeper only: sleep until `until` (CLOCK_MONOTONIC, ns; UCCL_NEVER: no limit). True: woken or stopped earlier. */
 bool uccl_alarm_sleep(struct uccl_alarm *a, uint64_t until);
@@ -54,6 +63,16 @@ static inline void uccl_alarm_arm(struct uccl_alarm *a, uint64_t at)
 {
 	if (at < atomic_load(&a->until) - a->late_ns)
 		uccl_alarm_wake(a);
+}
+
+/* Any thread: there is work at `at`, ns. Wakes the sleeper if it would look later, whether it sleeps in doze or not. */
+static inline void uccl_alarm_by(struct uccl_alarm *a, uint64_t at)
+{
+	if (!a->running || at >= atomic_load(&a->looks))
+		return;
+	/* Until the thread runs nobody else need wake it. */
+	atomic_store(&a->looks, 0);
+	uccl_alarm_wake(a);
 }
 
 #endif

@@ -31,6 +31,7 @@ int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
 	char dir[64];
 	int rc;
 
+	with.may_gather = d->alarm->running;
 	if (!uccl_shm_dir_path(dir, sizeof(dir)))
 		d->linkshare = uccl_linkshare_join(dir, &with);
 	rc = uccl_engine_open(&with, uccl_clock(), &d->engine);
@@ -127,6 +128,8 @@ static int driver_round(struct uccl_driver *d, bool empty, uint64_t now)
 	int n = 0;
 
 	if (d->engine) {
+		if (atomic_load_explicit(&d->waits_ns, memory_order_relaxed))
+			atomic_store_explicit(&d->waits_ns, 0, memory_order_relaxed);
 		uccl_engine_watched(d->engine, driver_watched(d));
 		uccl_engine_empty(d->engine, empty);
 		n = driver_engine(d, now);

@@ -37,6 +37,8 @@ struct uccl_driver_ops {
 
 /* If nobody polled a driver for this time, calls on other queues run it (uccl_driver_attend). */
 #define UCCL_LEFT_NS (20 * UCCL_NS_PER_US)
+/* Something that was posted, and waits for the next round, waits no longer than this. PROTOCOL R420 */
+#define UCCL_WAITS_NS UCCL_NS_PER_MS
 
 /* Most wait objects of a driver: two queues, six counters, an event queue, its own thread. */
 #define UCCL_DRIVER_WAITS 10
@@ -55,6 +57,7 @@ struct uccl_driver {
 	_Atomic uint64_t changes;	/* counts all that may change the expiry: every round, and every stir */
 	_Atomic uint64_t expiry_ns;	/* latest result of uccl_driver_expiry() */
 	_Atomic uint64_t expiry_of;	/* value of `changes` for which expiry_ns holds; UINT64_MAX: none yet */
+	_Atomic uint64_t waits_ns;	/* since when something posted waits for the next round; 0: nothing does */
 	_Atomic uint64_t called_ns;	/* when a call of the program last ran the engine */
 	_Atomic uint64_t read_ns;	/* when somebody last polled a queue or counter of it */
 	bool rescue_more;		/* used by the rescue thread only: its latest rounds found packets */
@@ -134,12 +137,24 @@ void uccl_driver_linger(struct uccl_driver *d);
 /* Wake sleepers that would sleep longer than the engine's expiry. The lock is held. */
 void uccl_driver_kick(struct uccl_driver *d);
 
-/* Something was posted, so the expiry may be earlier than sleepers expect: wake them if so. The lock is held. */
-static inline void uccl_driver_posted(struct uccl_driver *d)
+/*
+ * Something was posted, so the expiry may be earlier than sleepers expect: wake them if so. What waits for others
+ * leaves in the program's next call that polls, or else the rescue thread sends it. The lock is held.
+ */
+static inline void uccl_driver_posted(struct uccl_driver *d, uint64_t now)
 {
+	uint64_t since = atomic_load_explicit(&d->waits_ns, memory_order_relaxed);
+	bool waits = uccl_engine_waits(d->engine);
+
 	uccl_driver_kick(d);
 	if (uccl_alarm_asleep(d->alarm))
 		uccl_alarm_arm(d->alarm, uccl_engine_expiry(d->engine));
+	if (waits != !!since) {
+		since = waits ? now : 0;
+		atomic_store(&d->waits_ns, since);
+	}
+	if (waits)
+		uccl_alarm_by(d->alarm, since + UCCL_WAITS_NS);
 }
 
 /*

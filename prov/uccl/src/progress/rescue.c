@@ -52,7 +52,8 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 		struct uccl_driver *d = r->drivers->v[i];
 		uint64_t called = atomic_load_explicit(&d->called_ns, memory_order_relaxed);
 		uint64_t at = uccl_driver_expiry(d);
-		bool recent = called + after_ns > now, found_now;
+		uint64_t waits = atomic_load(&d->waits_ns);
+		bool due = waits && waits + UCCL_WAITS_NS <= now, recent = called + after_ns > now && !due, found_now;
 
 		d->rescue_more &= haste;
 		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
@@ -65,6 +66,8 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 		/* A program that waits for this time itself is left to do so. */
 		if (at != UCCL_NEVER)
 			next = uccl_min(next, uccl_max(at, recent ? called : now) + after_ns);
+		if (waits && !due)
+			next = uccl_min(next, waits + UCCL_WAITS_NS);
 	}
 	uccl_lock_give(&r->drivers->lock);
 	return next;
@@ -90,7 +93,10 @@ static void *rescue_main(void *arg)
 	bool found;
 
 	while (!uccl_alarm_stopped(&r->alarm)) {
-		uint64_t next = rescue_round(r, haste.pause_ns != 0, &found);
+		uint64_t next;
+
+		uccl_alarm_look(&r->alarm);
+		next = rescue_round(r, haste.pause_ns != 0, &found);
 
 		if (haste_goes_on(&haste, found, r->alarm.late_ns)) {
 			uccl_alarm_sleep(&r->alarm, uccl_clock() + haste.pause_ns);
@@ -101,7 +107,7 @@ static void *rescue_main(void *arg)
 			quiet = 0;
 		if (quiet < LINGER_ROUNDS) {
 			quiet++;
-			uccl_alarm_sleep(&r->alarm, uccl_clock() + r->alarm.late_ns);
+			uccl_alarm_sleep(&r->alarm, uccl_min(next, uccl_clock() + r->alarm.late_ns));
 		} else if (rescue_sleep(r)) {
 			quiet = busy = 0;
 		}

@@ -374,6 +374,7 @@ int uccl_sim_life_open(struct uccl_sim_life *n)
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {
 		.config = &cfg,
+		.may_gather = true,
 		.random = life_random,
 		.random_arg = n,
 		.room = life_room,

@@ -601,7 +601,7 @@ static int coll_begin(struct group *g, const struct uccl_coll_plan *plan, uint8_
 	coll_stage(c, &c->given, &c->got, c->memory + sum);
 	all->due = true;
 	uccl_coll_run(g->ep, 0, now);
-	uccl_driver_posted(&g->ep->driver);
+	uccl_driver_posted(&g->ep->driver, now);
 	return 0;
 }
 

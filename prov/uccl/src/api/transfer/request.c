@@ -139,7 +139,7 @@ static uccl_inline ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int r
 	/* A program that posts for a long time would not learn of losses meanwhile. PROTOCOL R245 */
 	if (uccl_engine_unread(ep->driver.engine) && may_poll(ep))
 		poll_now(ep, now);
-	uccl_driver_posted(&ep->driver);
+	uccl_driver_posted(&ep->driver, now);
 	return 0;
 }
 

@@ -171,6 +171,11 @@ static inline void engine_push(struct uccl_engine *e, uint64_t now)
  */
 #define UNREAD_BYTES (1u << 20)
 
+bool uccl_engine_waits(const struct uccl_engine *e)
+{
+	return !TAILQ_EMPTY(&e->out.ready) && !e->poll.polling;
+}
+
 bool uccl_engine_unread(const struct uccl_engine *e)
 {
 	return e->poll.posted >= UNREAD_BYTES && !e->poll.polling;
@@ -189,6 +194,38 @@ static int call_end(struct uccl_engine *e, int rc, uint64_t now)
 	return rc;
 }
 
+/*
+ * A program that posts short messages to a peer without end, and hears nothing of it, is ahead of the peer. It posted
+ * so many before this one, each so soon after the one before.
+ */
+#define STREAM_MESSAGES 16
+#define STREAM_GAP_NS (50 * UCCL_NS_PER_US)
+/* Then so many bytes wait together, each message as long as this at least, and no message longer while others come. */
+#define STREAM_BYTES 32768
+#define STREAM_LEAST 2048
+#define STREAM_WAIT_NS (20 * UCCL_NS_PER_US)
+
+/*
+ * A message that one packet holds was submitted: may it wait for others to fill a train? A call of the kernel costs as
+ * much as some of them. PROTOCOL R420
+ */
+static bool send_streams(struct conn *c, uint32_t flags, uint64_t len, uint64_t now)
+{
+	const struct engine_poll *poll = &c->e->poll;
+	struct uccl_flow *f = &c->peer.flow;
+
+	if (conn_tx_stream(&c->tx, STREAM_GAP_NS, now) < STREAM_MESSAGES || !poll->may_gather || poll->polling ||
+	    !c->peer.open || f->train.state != UCCL_TRAINS_ON || flags & (UCCL_OPF_FENCE | UCCL_OPF_CM))
+		return false;
+	len = uccl_max(len, STREAM_LEAST);
+	if (!c->tx.gathered)
+		conn_tx_waits(&c->tx, now);
+	if (conn_tx_gather(&c->tx, len) + len <= STREAM_BYTES && now - c->tx.waits_ns <= STREAM_WAIT_NS)
+		return true;
+	uccl_flow_gathered(f);
+	return false;
+}
+
 /* What was sent from the program's buffer is copied. */
 static void send_late(struct uccl_engine *e)
 {
@@ -203,11 +240,13 @@ static void send_late(struct uccl_engine *e)
  * A message of so many bytes was submitted, in several packets. The peer has enough to do, and a program that sends so
  * much will read its acknowledgements: may it wait for others to fill a train? PROTOCOL R262
  */
-static bool send_gathers(struct conn *c, uint64_t len)
+static bool send_gathers(struct conn *c, uint32_t flags, uint64_t len, uint64_t now)
 {
 	struct uccl_flow *f = &c->peer.flow;
 
-	if (len <= f->chunk_bytes || len > c->e->msg_ep.eager_max || !uccl_flow_even(f, len))
+	if (len <= f->chunk_bytes)
+		return send_streams(c, flags, len, now);
+	if (len > c->e->msg_ep.eager_max || !uccl_flow_even(f, len))
 		return false;
 	/* One more like it fits. */
 	if (conn_tx_gather(&c->tx, len) + len <= f->train_bytes)
@@ -220,6 +259,7 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
 	struct conn *c;
 	uint64_t len = op->len;
+	uint32_t flags = op->flags;
 	int rc;
 
 	now = call_begin(e, op, now);
@@ -228,7 +268,7 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
 	e->msg_ep.tx.may_defer = e->nic->caps.tx_sync && !e->poll.polling;
 	rc = uccl_msg_send(&e->msg_ep, op, now);
-	if (rc || !send_gathers(c, len))
+	if (rc || !send_gathers(c, flags, len, now))
 		engine_push(e, now);
 	e->msg_ep.tx.may_defer = false;
 	if (e->msg_ep.tx.deferred)

@@ -87,6 +87,13 @@ static struct conn *rx_conn(struct uccl_engine *e, const struct uccl_rx *rx, con
 	return NULL;
 }
 
+/* A chunk came, in a packet of `len` bytes. */
+static void rx_chunk_came(struct conn *c, uint32_t len)
+{
+	conn_slots_came(c, len);
+	conn_tx_answers(&c->tx);
+}
+
 /*
  * The first of the packets that are left of what came as one, `left` bytes, and what else can be taken in with it.
  * Returns the bytes of that.
@@ -127,7 +134,7 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 		return rx->len;
 	}
 	if (h.type >= UCCL_PKT_CHUNK)
-		conn_slots_came(c, rx->len);
+		rx_chunk_came(c, rx->len);
 	row = left > rx->len ? uccl_segment_row(&h, rx->data, rx->len, left) : rx->len;
 	if (row == rx->len) {
 		rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
@@ -176,7 +183,7 @@ static int rx_run(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	rx_run_rest(e, rx, row);
 	if (!uccl_flow_rx_run(&c->peer.flow, &h, rx->body, row, rx->age_ns, now))
 		return 0;
-	conn_slots_came(c, rx->each);
+	rx_chunk_came(c, rx->each);
 	engine_ready(c);
 	return (int)n;
 }
@@ -214,7 +221,7 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	else if (c && (c->opened.seal || h.flags & UCCL_FLAG_SEALED))
 		drop(e, UCCL_DROP_SEAL);
 	else if (c) {
-		conn_slots_came(c, rx->len);
+		rx_chunk_came(c, rx->len);
 		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
 	}
 }
@@ -253,7 +260,7 @@ static void rx_device(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	drop(e, reason);
 	if (reason == UCCL_DROP_COUNT && c) {
 		h.on_device = true;
-		conn_slots_came(c, rx->len);
+		rx_chunk_came(c, rx->len);
 		rx_flow(c, &h, rx->body, NULL, rx->age_ns, now);
 		e->stats.gathered += e->msg_ep.device.queued != before ? rx->body_len : 0;
 	}

@@ -11,6 +11,9 @@ struct uccl_engine;
 struct conn_tx {
 	int32_t turn;			/* bytes left of its turn among peers; < 0: of the next one, taken already */
 	uint32_t gathered;		/* bytes of messages that wait for others to fill a train */
+	uint32_t streamed;		/* short messages that were posted in a row, and nothing came between them */
+	uint64_t streamed_ns;		/* when the last of them was */
+	uint64_t waits_ns;		/* gathered > 0: when the first of these messages was posted */
 	uint8_t init_buf[UCCL_INIT_MAX];
 };
 
@@ -18,6 +21,28 @@ struct conn_tx {
 static inline uint32_t conn_tx_gather(struct conn_tx *t, uint64_t len)
 {
 	return t->gathered += (uint32_t)len;
+}
+
+/* A message is the first that waits for others. */
+static inline void conn_tx_waits(struct conn_tx *t, uint64_t now)
+{
+	t->waits_ns = now;
+}
+
+/* Payload came from the peer: what is posted next may be an answer, and waits for nothing. */
+static inline void conn_tx_answers(struct conn_tx *t)
+{
+	t->streamed = 0;
+}
+
+/* A short message is posted, and the one before was at most `soon_ns` ago. Returns how many were before it in a row. */
+static inline uint32_t conn_tx_stream(struct conn_tx *t, uint64_t soon_ns, uint64_t now)
+{
+	uint32_t before = now - t->streamed_ns <= soon_ns ? t->streamed : 0;
+
+	t->streamed_ns = now;
+	t->streamed = before + (before < UINT32_MAX);
+	return before;
 }
 
 void engine_tx(struct uccl_engine *e, uint64_t now);

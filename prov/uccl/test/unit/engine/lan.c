@@ -460,6 +460,7 @@ int lan_try_open(struct lan *l, int i)
 					.identity = l->node[i].identity,
 					.sharers = l->node[i].sharers ? lan_sharers : NULL,
 					.sharers_arg = &l->node[i],
+					.may_gather = l->node[i].may_gather,
 					.interface = "eth-lan"};
 
 	return uccl_engine_open(&attr, l->now, &l->node[i].e);

@@ -95,6 +95,7 @@ struct lan_node {
 	/* Before it is opened: of its NIC, 0: unknown, no trains; and how many share that, 0: nobody is asked. */
 	uint64_t link_bps;
 	uint32_t train_bytes;
+	bool may_gather; /* likewise: uccl_engine_attr.may_gather */
 	enum uccl_train_fault train_fault; /* at any time */
 	uint32_t sharers;
 	const struct uccl_target_ops *target; /* its registered memory */

@@ -135,6 +135,45 @@ TEST(rescue__early_messages_to_a_slow_peer)
 	early(20);
 }
 
+/* Messages that wait for each other leave although the program calls no more, long before the thread's own time. */
+TEST(rescue__gathered_messages)
+{
+	static char in[4096][8];
+	struct uccl_engine *e;
+	char out[8] = "x";
+	struct world wa, wb;
+	struct node a, b;
+	uint64_t start;
+	fi_addr_t to_b;
+	int sent = 0;
+
+	setenv_world(&wa, "4000", NULL, FI_PROGRESS_MANUAL);
+	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&a, &wa);
+	node_open(&b, &wb);
+	to_b = node_insert(&a, &b);
+	for (size_t i = 0; i < uccl_array_len(in); i++)
+		assert_int_equal(fi_trecv(b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
+	assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, UCCL_NS_PER_MS);) {
+		assert_true(uccl_clock() < end);
+		reads(&a, 1, UCCL_NS_PER_MS);
+	}
+	/* A processor that others want may be away for so long that nothing is a stream. */
+	e = uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine;
+	do {
+		assert_true(++sent < (int)uccl_array_len(in));
+		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+	} while (!uccl_engine_waits(e));
+	start = uccl_clock();
+	assert_int_equal(reads(&b, sent, PATIENCE_NS), sent);
+	assert_true(uccl_clock() - start < 2000 * UCCL_NS_PER_MS);
+	node_close(&a);
+	node_close(&b);
+	world_close(&wa);
+	world_close(&wb);
+}
+
 TEST(rescue__none)
 {
 	assert_true(stranded("0", 300 * UCCL_NS_PER_MS) < 39);

@@ -339,6 +339,100 @@ LAN_TEST(send__gathers, lan_new())
 	lan_check(dst, 40000, 7);
 }
 
+/*
+ * Node 0 posts so many messages of 100 bytes to node 1, each `gap_ns` after the one before. Returns calls of its NIC.
+ */
+static uint64_t stream(struct lan *l, int n, uint64_t gap_ns)
+{
+	uint64_t txs = l->node[0].nic->txs;
+
+	for (int i = 0; i < n; i++) {
+		l->now += gap_ns;
+		assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
+	}
+	return l->node[0].nic->txs - txs;
+}
+
+static struct lan *stream_new(bool may_gather)
+{
+	struct lan *l = lan_new();
+
+	for (int i = 0; i < 2; i++) {
+		l->node[i].train_bytes = 8 * LAN_MTU;
+		l->node[i].may_gather = may_gather;
+		lan_open(l, i);
+	}
+	lan_talk(l);
+	lan_fill(src, 100, 3);
+	return l;
+}
+
+LAN_TEST(send__streams, stream_new(true))
+{
+	struct uccl_engine *e = l->node[0].e;
+	uint64_t txs;
+
+	for (int i = 0; i < 16 + 43; i++)
+		lan_recv(l, 1, dst, 100, LAN_CTX(100 + i));
+	/* The first ones leave at once each. */
+	assert_int_equal(stream(l, 16, 50000), 16);
+	assert_false(uccl_engine_waits(e));
+	/* Then as many leave together. */
+	assert_int_equal(stream(l, 15, 1400), 0);
+	assert_true(uccl_engine_waits(e));
+	assert_int_equal(uccl_engine_expiry(e), e->now);
+	assert_int_equal(stream(l, 1, 0), 1);
+	assert_false(uccl_engine_waits(e));
+	/* None waits for long while others come. */
+	assert_int_equal(stream(l, 2, 20000), 0);
+	assert_int_equal(stream(l, 1, 1), 1);
+	/* A poll sends what waits. */
+	assert_int_equal(stream(l, 3, 1000), 0);
+	txs = l->node[0].nic->txs;
+	uccl_engine_poll(e, l->now);
+	assert_int_equal(l->node[0].nic->txs, txs + 1);
+	/* Longer ones fill a train sooner; what no packet holds goes as ever, and takes along what waits. */
+	assert_int_equal(stream(l, 1, 0), 0);
+	txs = l->node[0].nic->txs;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(lan_send(l, 0, 1, src, 12000, LAN_CTX(1)), 0);
+	assert_int_equal(l->node[0].nic->txs, txs + 1);
+	assert_int_equal(stream(l, 1, 0), 0);
+	txs = l->node[0].nic->txs;
+	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(1)), 0);
+	assert_true(l->node[0].nic->txs > txs);
+	assert_false(uccl_engine_waits(e));
+	lan_run(l, SECOND);
+	assert_int_equal(lan_waiting(l, 0), 16 + 16 + 3 + 3 + 1 + 3 + 1 + 1);
+}
+
+/* What follows later, or may be an answer, or must come first, waits for nothing. */
+LAN_TEST(send__streams_not, stream_new(true))
+{
+	struct uccl_op *op;
+	uint64_t txs;
+
+	assert_int_equal(stream(l, 100, 50001), 100);
+	assert_int_equal(stream(l, 17, 0), 15);
+	/* Something came from the peer. */
+	assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+	lan_run(l, UCCL_NS_PER_MS);
+	assert_int_equal(stream(l, 16, 0), 16);
+	/* A fence lets leave what waits before it. */
+	assert_int_equal(stream(l, 1, 0), 0);
+	txs = l->node[0].nic->txs;
+	op = lan_op(l, 0, UCCL_OP_SEND, UCCL_OPF_FENCE, src, 100);
+	op->peer = lan_peer(l, 0, 1);
+	assert_int_equal(uccl_engine_send(l->node[0].e, op, l->now), 0);
+	assert_true(l->node[0].nic->txs > txs);
+	assert_false(uccl_engine_waits(l->node[0].e));
+}
+
+LAN_TEST(send__streams_if_somebody_polls, stream_new(false))
+{
+	assert_int_equal(stream(l, 100, 0), 100);
+}
+
 static void rma_post(struct lan *l, uint8_t type, uint32_t flags, uint64_t len)
 {
 	struct uccl_op *op = lan_op(l, 0, type, flags, type == UCCL_OP_READ ? dst : src, len);
