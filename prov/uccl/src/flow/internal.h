@@ -207,7 +207,7 @@ bool flow_segments_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
 /* The segments of chunk `csn` that have arrived. */
 static inline struct uccl_segment_map *flow_segment_map(const struct uccl_flow *f, uint64_t csn)
 {
-	return &f->rx.segments.maps[csn & (f->cfg.window - 1)];
+	return &f->rx.segments.maps[csn & f->rx.segments.mask];
 }
 
 /* Some segments of this chunk came. Did all come? Is one missing before another one that came? */

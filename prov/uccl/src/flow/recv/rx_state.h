@@ -41,7 +41,7 @@ static inline bool uccl_flow_rx_init(struct uccl_flow_rx *rx, const struct uccl_
 	uccl_subsegments_init(&rx->subsegments, longest);
 	return uccl_arrived_init(&rx->arrived, cfg->window, first_csn) &&
 	       uccl_ack_tracker_init(&rx->ack_tracker, cfg->paths, now) &&
-	       uccl_rx_segments_init(&rx->segments, cfg->window) && uccl_write_rx_init(&rx->write, cfg);
+	       uccl_rx_segments_init(&rx->segments) && uccl_write_rx_init(&rx->write, cfg);
 }
 
 static inline void uccl_flow_rx_fini(struct uccl_flow_rx *rx)

@@ -62,12 +62,16 @@ static enum uccl_drop segments_take(struct uccl_flow *f, uint64_t csn, struct uc
 enum uccl_drop flow_segment_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_segment *s,
 			       const struct uccl_chunk_in *in, bool *taken, uint64_t now)
 {
-	struct uccl_segment_map *segments = flow_segment_map(f, csn), was = *segments;
+	struct uccl_segment_map *segments, was;
 	enum uccl_drop reason;
 
 	*taken = false;
 	if (!f->cfg.train.segments_rx && !f->cfg.write.bytes)
 		return UCCL_DROP_STATE;
+	if (!uccl_rx_segments_open(&f->rx.segments, f->cfg.window))
+		return UCCL_DROP_MEMORY;
+	segments = flow_segment_map(f, csn);
+	was = *segments;
 	/* Of those that follow it is enough that they are cut likewise, as `take` sees the rest. */
 	if (was.count ? was.count != s->count || was.total != s->total
 		      : !uccl_segment_fits(s, in->segments > 1 ? in->each : in->len))

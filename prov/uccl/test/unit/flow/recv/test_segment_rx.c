@@ -806,6 +806,19 @@ TEST_IN(segment_rx__malformed, NULL, end)
 	assert_int_equal(p.side[1].f.rx.arrived.nxt, csn + 1);
 }
 
+/* The maps of the window are made when the first segment comes: a peer that sends whole chunks needs none. */
+TEST_IN(segment_rx__no_maps_without_segments, NULL, end)
+{
+	start_trains(8);
+	pair_record(&p, 0, 100);
+	pair_record(&p, 0, 0);
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(p.side[1].f.rx.segments.mask, 0);
+	pair_bulk(&p, 0, 3 * PACKET);
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(p.side[1].f.rx.segments.mask, p.side[1].f.cfg.window - 1);
+}
+
 /* All of the range that waits leaves as one train of equal segments but for the last, as older senders make them. */
 static int older_train(struct uccl_tx *t)
 {
@@ -942,7 +955,6 @@ TEST_IN(segments_rx__as_one_by_one, NULL, end)
 		const struct uccl_segment_map *segments;
 
 		start_trains(64);
-		segments = p.side[1].f.rx.segments.maps;
 		p.refuse = count_rows;
 		pair_bulk(&p, 0, count * PACKET - (uint32_t)uccl_rng_below(&rng, count / 2));
 		len = train_flat(flat, &each);
@@ -955,6 +967,7 @@ TEST_IN(segments_rx__as_one_by_one, NULL, end)
 			none_of = uccl_rng_below(&rng, 4) ? 64 : 1;
 			why = uccl_rng_below(&rng, 2) ? UCCL_DROP_MEMORY : UCCL_DROP_RANGE;
 			feed_row(flat, len, each, first, last);
+			segments = p.side[1].f.rx.segments.maps;
 			dups += (uint32_t)__builtin_popcountll(row & came);
 			came |= row;
 			assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups);
