@@ -13,6 +13,10 @@
 /* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
 #define DEAD_MAX 256
 #define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
+/* To answer one HELLO takes a peer about so long: so long is the answer under way for each peer that is asked. */
+#define ASKED_NS (50 * UCCL_NS_PER_US)
+/* A COOKIE that came changes the mean by one of so many. */
+#define COOKIE_GAIN 8
 /* A peer that goes on after our CLOSE is sent it again, no more often than this. */
 #define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)
 
@@ -208,10 +212,34 @@ nomem:
 	return NULL;
 }
 
+void conn_asks(struct conn *c, bool asks)
+{
+	c->e->conns.nasking += asks - c->state.asks;
+	c->state.asks = asks;
+}
+
+void conn_cookie_came(struct conn *c, uint64_t now)
+{
+	uint64_t took = uccl_min(now - c->hs.started_ns, UCCL_CONN_PACE_MAX_NS), *mean = &c->e->conns.cookie_ns;
+
+	*mean = *mean ? *mean - *mean / COOKIE_GAIN + took / COOKIE_GAIN : took;
+}
+
+void conn_asks_again(struct conn *c, uint64_t now)
+{
+	const struct engine_conns *s = &c->e->conns;
+
+	uccl_conn_pace(&c->hs, uccl_max(2 * s->cookie_ns, s->nasking * ASKED_NS));
+	uccl_conn_expire(&c->hs, now);
+	conn_due(c);
+}
+
 /* It has no part in handshakes any more. */
 static void conn_rest(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
+
+	conn_asks(c, false);
 
 	if (c->state.in_hsq)
 		TAILQ_REMOVE(&e->conns.hsq, c, state.hsq);
@@ -362,6 +390,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	}
 	conn_disconnect(&c->opened, e->nic);
 	uccl_conn_end(&c->hs);
+	conn_asks(c, false);
 	uccl_heap_set(&e->heap, &c->state.hs_timer, UCCL_NEVER);
 	if ((c->state.closed && !c->state.reason) || e->drain.began_ns)
 		e->stats.peers_closed++;

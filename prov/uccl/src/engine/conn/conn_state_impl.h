@@ -24,6 +24,7 @@ struct conn_state {
 	TAILQ_ENTRY(conn) all;		/* in live, dead or kept of engine_conns, or half-open in engine_table.half */
 	TAILQ_ENTRY(conn) hsq;
 	bool in_hsq;
+	bool asks;			/* HELLO or INIT is repeated until it is answered: see conn_asks() */
 	struct uccl_timer hs_timer;
 	uint64_t ended_ns;
 	uint64_t forget_ns;		/* since then nobody holds it, and it is remembered for some time more */
@@ -47,6 +48,8 @@ struct engine_conns {
 	struct conn_list dead, kept;
 	struct conn_list unreferenced;	/* not connected, refs 0: see conns_reap() */
 	uint32_t n, ndead, nopen;
+	uint32_t nasking;		/* connections that this side asks for, and that are not open yet */
+	uint64_t cookie_ns;		/* what COOKIE took of late, smoothed; 0: not known */
 	enum uccl_link link;		/* of the NIC */
 };
 
@@ -81,6 +84,12 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool 
 void conn_free(struct conn *c, struct conn_list *list);
 /* `c`, known by its place only, is `first` by another name: there is one peer, and one connection. PROTOCOL R134 */
 void conn_join(struct conn *c, struct conn *first, uint64_t now);
+/* This side asks for the connection from now on, or (false) no longer. */
+void conn_asks(struct conn *c, bool asks);
+/* COOKIE came. */
+void conn_cookie_came(struct conn *c, uint64_t now);
+/* HELLO or INIT may be repeated now, unless answers of others show that it is too soon. PROTOCOL R416 */
+void conn_asks_again(struct conn *c, uint64_t now);
 /* The connection has a handshake packet to send, or waits for one. */
 void conn_due(struct conn *c);
 /* The connection has no handshake packet to send for now. */

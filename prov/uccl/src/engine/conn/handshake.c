@@ -71,6 +71,7 @@ static void conn_named(struct conn *c, uint64_t now)
 {
 	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
 
+	conn_cookie_came(c, now);
 	/* Reports of the time before are of nobody there, and one with a name is given up sooner. */
 	conn_reached(c);
 	if (known && known != c && !known->peer.dead) {
@@ -130,6 +131,7 @@ void conn_validated(struct conn *c, uint64_t now)
 /* Both sides know each other. */
 static enum uccl_drop conn_opens(struct conn *c, const struct uccl_init *init, uint64_t now)
 {
+	conn_asks(c, false);
 	c->handshake.peer_lived_ns = init->asked_ns;
 	conn_init_acked(&c->liveness, now);
 	c->handshake.unvalidated = true;

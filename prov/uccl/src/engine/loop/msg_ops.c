@@ -17,6 +17,7 @@ static void ops_connect(struct uccl_peer *p, uint64_t now)
 		return;
 	conn_grant(c);
 	uccl_conn_start(&c->hs, now);
+	conn_asks(c, true);
 	if (c->not_before_ns > now)
 		uccl_conn_delay(&c->hs, c->not_before_ns);
 	if (c->e->drain.began_ns)

@@ -37,8 +37,7 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 			continue; /* engine_credits comes next */
 		if (t->kind == TIMER_HANDSHAKE) {
 			c = uccl_container_of(t, struct conn, state.hs_timer);
-			uccl_conn_expire(&c->hs, now);
-			conn_due(c);
+			conn_asks_again(c, now);
 		} else {
 			c = uccl_container_of(t, struct conn, peer.flow.timer);
 			uccl_flow_expire(&c->peer.flow, now);

@@ -52,12 +52,18 @@ void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const s
 	c->at = UCCL_NEVER;
 }
 
+static uint64_t retry_min(const struct uccl_conn *c)
+{
+	return uccl_max(RETRY_MIN_NS, c->pace_ns);
+}
+
 static void conn_step(struct uccl_conn *c, enum uccl_conn_state state, uint64_t now)
 {
 	c->state = state;
 	c->tries = 0;
 	c->tx_due = state == UCCL_CONN_HELLO || state == UCCL_CONN_INIT;
-	c->at = c->tx_due ? now + RETRY_MIN_NS : UCCL_NEVER;
+	c->sent_ns = now;
+	c->at = c->tx_due ? now + retry_min(c) : UCCL_NEVER;
 }
 
 void uccl_conn_start(struct uccl_conn *c, uint64_t now)
@@ -71,6 +77,7 @@ void uccl_conn_start(struct uccl_conn *c, uint64_t now)
 void uccl_conn_delay(struct uccl_conn *c, uint64_t at)
 {
 	c->tx_due = false;
+	c->sent_ns = 0;
 	c->at = at;
 }
 
@@ -85,7 +92,7 @@ uint64_t uccl_conn_expiry(const struct uccl_conn *c)
  */
 static uint64_t retry_after(const struct uccl_conn *c, uint64_t now)
 {
-	uint64_t ns = RETRY_MIN_NS, most = RETRY_MAX_NS;
+	uint64_t ns = retry_min(c), most = RETRY_MAX_NS;
 
 	if (c->by_place && now - c->started_ns < PLACE_SOON_NS)
 		most = RETRY_PLACE_NS;
@@ -100,6 +107,12 @@ void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
 {
 	if (now < c->at)
 		return;
+	/* Answers turned out to take longer since the last one left. PROTOCOL R416 */
+	if (c->sent_ns && now - c->sent_ns < c->pace_ns) {
+		c->at = c->sent_ns + c->pace_ns;
+		return;
+	}
+	c->sent_ns = now;
 	if (c->tries < 1000000)
 		c->tries++;
 	if (c->state == UCCL_CONN_INIT && c->tries % INIT_TRIES == 0) {

@@ -81,11 +81,13 @@ struct uccl_conn {
 	uint64_t nonce;
 	uint64_t at;			/* next retransmission; UCCL_NEVER */
 	uint64_t started_ns;
+	uint64_t sent_ns;		/* when HELLO or INIT was last due; 0: the first one waits */
 	uint64_t asked_ns;		/* when the cookie of our INIT came */
 	uint64_t in_doubt_ns;		/* when somebody first said that another incarnation is there; 0: nobody did */
 	uint64_t opened_ns;
 	uint64_t rtt_ns;		/* OPEN: what our packet and the answer to it took at most; 0: not known */
 	uint32_t tries;			/* of the current step */
+	uint32_t pace_ns;		/* HELLO and INIT are not repeated sooner; 0: by the first wait alone */
 	uint8_t rail;			/* by which COOKIE or INIT came: what answers it leaves there */
 	bool by_place;			/* the address has no incarnation: until OPEN, any one at the place is right */
 	bool keyless;			/* OPEN, by an INIT: the peer does not know our key */
@@ -163,6 +165,13 @@ void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const s
 void uccl_conn_start(struct uccl_conn *c, uint64_t now);
 /* Call it after uccl_conn_start: the first HELLO leaves at `at` (ns), no earlier. */
 void uccl_conn_delay(struct uccl_conn *c, uint64_t at);
+/* From now on nothing is repeated before `ns` have passed, UCCL_CONN_PACE_MAX_NS at most. PROTOCOL R416 */
+#define UCCL_CONN_PACE_MAX_NS (100 * UCCL_NS_PER_MS)
+static inline void uccl_conn_pace(struct uccl_conn *c, uint64_t ns)
+{
+	c->pace_ns = (uint32_t)uccl_min(ns, UCCL_CONN_PACE_MAX_NS);
+}
+
 uint64_t uccl_conn_expiry(const struct uccl_conn *c);
 void uccl_conn_expire(struct uccl_conn *c, uint64_t now);
 /* Fill the next handshake packet; 0: none is due. tx->payload points to `buf`, UCCL_INIT_MAX bytes. */

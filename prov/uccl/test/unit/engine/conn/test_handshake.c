@@ -489,6 +489,33 @@ LAN_TEST(connect__retries, lan_new_open(1))
 	assert_int_equal(lan_waiting(l, 0), 0);
 }
 
+/* Who asks a thousand peers at once repeats less often. When they are given up, a later one is asked as ever. R416 */
+LAN_TEST(connect__paced_by_answers, lan_new_open(1))
+{
+	struct uccl_addr nobody = *uccl_engine_addr(l->node[0].e);
+	uint64_t txs;
+
+	for (int i = 0; i < 1000; i++) {
+		nobody.nic.port = (uint16_t)(1000 + i);
+		nobody.incarnation = 5;
+		assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(1)),
+				 0);
+	}
+	assert_int_equal(l->node[0].e->conns.nasking, 1000);
+	lan_pass(l, SECOND);
+	assert_in_range(l->node[0].nic->txs, 7000, 10000);
+	while (!TAILQ_EMPTY(&l->node[0].e->conns.live))
+		conn_fail(TAILQ_FIRST(&l->node[0].e->conns.live), FI_EHOSTUNREACH, l->now);
+	assert_int_equal(l->node[0].e->conns.nasking, 0);
+	while (lan_next(l, 0))
+		;
+	txs = l->node[0].nic->txs;
+	nobody.nic.port = 9;
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	assert_in_range(l->node[0].nic->txs - txs, 14, 20);
+}
+
 LAN_TEST(rx__draining_takes_nobody, lan_new_open(2))
 {
 	uccl_engine_drain(l->node[1].e, l->now);

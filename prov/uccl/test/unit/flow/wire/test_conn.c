@@ -182,6 +182,32 @@ TEST_IN(conn_delay__first_hello, start, NULL)
 	assert_in_range(uccl_conn_expiry(&conn[0]), now + 5 * MS, now + 10 * MS);
 }
 
+/* Answers take longer than the first wait: nothing is repeated sooner, also what was due already. PROTOCOL R416 */
+TEST_IN(conn_pace__waits_for_answers, start, NULL)
+{
+	uint64_t began = now;
+	struct pkt k;
+
+	uccl_conn_start(&conn[0], now);
+	take(0, &k);
+	uccl_conn_pace(&conn[0], 40 * MS);
+	now = uccl_conn_expiry(&conn[0]);
+	assert_int_equal(now, began + 5 * MS);
+	uccl_conn_expire(&conn[0], now);
+	assert_false(take(0, &k));
+	assert_int_equal(uccl_conn_expiry(&conn[0]), began + 40 * MS);
+	now = began + 40 * MS;
+	uccl_conn_expire(&conn[0], now);
+	assert_true(take(0, &k));
+	assert_int_equal(uccl_conn_expiry(&conn[0]), now + 50 * MS);
+	/* Never longer than that. */
+	uccl_conn_pace(&conn[0], 5000 * MS);
+	now += 50 * MS;
+	uccl_conn_expire(&conn[0], now);
+	assert_false(take(0, &k));
+	assert_int_equal(uccl_conn_expiry(&conn[0]), began + 140 * MS);
+}
+
 /* Who is asked for by place may be about to start: it is asked more often for some seconds. PROTOCOL R295 */
 TEST_IN(conn_expire__by_place, start, NULL)
 {
