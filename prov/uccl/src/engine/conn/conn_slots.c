@@ -70,7 +70,7 @@ void conn_grant(struct conn *c)
 	if (c->slots.grant.of)
 		return;
 	slots_refit(e);
-	c->slots.typical_len = e->nic->caps.mtu;
+	c->slots.typical_len = e->slots.typical_len ? e->slots.typical_len : e->nic->caps.mtu;
 	uccl_slots_open(&e->slots.queue, &c->slots.grant, e->slots.room, e->cfg.window_chunks);
 	c->hs.mine.slots = (uint16_t)c->slots.grant.slots;
 }
@@ -113,10 +113,15 @@ void conn_slots_fit(struct conn *c, uint32_t mtu)
 	conn_resize(c, mtu);
 }
 
+static uint32_t usual_of(uint32_t bytes, uint32_t most)
+{
+	return (uint32_t)uccl_min((bytes + USUAL_BYTES - 1) / USUAL_BYTES * USUAL_BYTES, most);
+}
+
 /* A packet that was longer than usual counts at once, shorter ones when there were some. */
 static void usual_set(struct conn *c, uint32_t bytes)
 {
-	bytes = (uint32_t)uccl_min((bytes + USUAL_BYTES - 1) / USUAL_BYTES * USUAL_BYTES, conn_mtu(c));
+	bytes = usual_of(bytes, conn_mtu(c));
 	c->slots.came = c->slots.longest = 0;
 	if (bytes == c->slots.typical_len)
 		return;
@@ -124,15 +129,48 @@ static void usual_set(struct conn *c, uint32_t bytes)
 	conn_resize(c, conn_mtu(c));
 }
 
+/* Peers that sent too few packets to be known are taken to send such as others do. PROTOCOL R417 */
+static void usual_set_all(struct uccl_engine *e, uint32_t bytes)
+{
+	struct conn *c;
+
+	bytes = usual_of(bytes, e->nic->caps.mtu);
+	e->slots.came = e->slots.longest = 0;
+	if (bytes == e->slots.typical_len)
+		return;
+	e->slots.typical_len = bytes;
+	TAILQ_FOREACH(c, &e->conns.live, state.all)
+		if (c->slots.grant.of && !c->slots.own_len)
+			usual_set(c, bytes);
+}
+
+/*
+ * The same of all peers. A longer packet counts at once, shorter ones when as many came as there are peers: each of
+ * them may be told.
+ */
+static void came_of_any(struct uccl_engine *e, uint32_t bytes)
+{
+	struct engine_slots *s = &e->slots;
+
+	s->longest = uccl_max(s->longest, bytes);
+	if (s->typical_len && bytes > s->typical_len)
+		usual_set_all(e, bytes);
+	else if (++s->came >= (s->typical_len ? uccl_max(USUAL_PACKETS, e->conns.n) : USUAL_PACKETS))
+		usual_set_all(e, s->longest);
+}
+
 void conn_slots_came(struct conn *c, uint32_t bytes)
 {
+	came_of_any(c->e, bytes);
 	if (bytes > c->slots.typical_len) {
 		usual_set(c, bytes);
 		return;
 	}
 	c->slots.longest = uccl_max(c->slots.longest, bytes);
-	if (++c->slots.came == USUAL_PACKETS)
+	if (++c->slots.came == USUAL_PACKETS) {
+		c->slots.own_len = true;
 		usual_set(c, c->slots.longest);
+	}
 }
 
 void conn_slots_ask(struct uccl_engine *e, uint64_t now)

@@ -13,6 +13,7 @@ struct conn_slots {
 	struct uccl_grant grant;	/* from the handshake on */
 	uint32_t typical_len;		/* usual length of the peer's packets of late, bytes */
 	uint32_t longest, came;		/* longest of the `came` packets that came since typical_len was set */
+	bool own_len;			/* typical_len is of its own packets; else of those of all peers */
 	bool units;			/* its slots are units of bytes */
 };
 
@@ -20,6 +21,8 @@ struct conn_slots {
 struct engine_slots {
 	struct uccl_slots queue;	/* the receive queue, */
 	uint32_t room;			/* packets of the largest length that fit there */
+	uint32_t typical_len;		/* usual length of packets of all peers of late; 0: too few came */
+	uint32_t longest, came;		/* as in conn_slots */
 };
 
 /* What the handshake grants is a promise from then on. Once for a connection; later calls do nothing. */

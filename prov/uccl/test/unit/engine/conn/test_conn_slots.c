@@ -224,6 +224,7 @@ TEST(slots__by_what_comes)
 	c = lan_conn(l, 1, 0);
 	c->slots.typical_len = mtu;
 	c->slots.came = c->slots.longest = 0;
+	c->slots.own_len = true;
 	for (int i = 0; i < 16; i++) {
 		assert_int_equal(c->slots.typical_len, mtu);
 		assert_true(c->slots.grant.share.first_cost == c->slots.grant.share.cost);
@@ -316,6 +317,42 @@ TEST(slots__bytes_short_packets)
 	bytes_check(l, 4);
 	packets = lan_conn(l, 0, 1)->peer.flow.limits.slots / uccl_slot_count(10, 1024);
 	assert_in_range(packets, 3, 100);
+	lan_free(l);
+}
+
+/* The first slot of a peer that sent little counts as what others send, until it has sent enough. PROTOCOL R417 */
+TEST(slots__as_others_send)
+{
+	struct lan *l = bytes_open(4);
+	struct conn *busy, *fresh;
+	uint64_t cost;
+
+	lan_talk(l);
+	lan_recv(l, 1, dst, 100, LAN_CTX(2));
+	assert_int_equal(lan_send(l, 2, 1, src, 100, LAN_CTX(1)), 0);
+	lan_pass(l, 10 * MS);
+	busy = lan_conn(l, 1, 0);
+	fresh = lan_conn(l, 1, 2);
+	conn_slots_came(busy, 3000);
+	assert_false(fresh->slots.own_len);
+	cost = fresh->slots.grant.share.first_cost;
+	for (int i = 0; i < 40; i++)
+		conn_slots_came(busy, 100);
+	assert_int_equal(fresh->slots.typical_len, 256);
+	assert_true(fresh->slots.grant.share.first_cost < cost);
+	/* A longer packet counts at once, shorter ones when there were some. */
+	conn_slots_came(busy, 2000);
+	assert_int_equal(fresh->slots.typical_len, 2048);
+	for (int i = 0; i < 15; i++)
+		conn_slots_came(busy, 100);
+	assert_int_equal(fresh->slots.typical_len, 2048);
+	for (int i = 0; i < 16; i++)
+		conn_slots_came(fresh, 200);
+	assert_true(fresh->slots.own_len);
+	assert_int_equal(fresh->slots.typical_len, 256);
+	conn_slots_came(busy, 3000);
+	assert_int_equal(fresh->slots.typical_len, 256);
+	bytes_check(l, 4);
 	lan_free(l);
 }
 
