@@ -172,6 +172,7 @@ uccl_sources = \
 	prov/uccl/src/base/mailbox.h \
 	prov/uccl/src/base/multimap.c \
 	prov/uccl/src/base/multimap.h \
+	prov/uccl/src/base/pause.h \
 	prov/uccl/src/base/pool.c \
 	prov/uccl/src/base/pool.h \
 	prov/uccl/src/base/prefetch.h \
@@ -346,6 +347,7 @@ uccl_sources = \
 	prov/uccl/src/lanes/lane_channel.h \
 	prov/uccl/src/lanes/lane_replies.h \
 	prov/uccl/src/lanes/lanes.h \
+	prov/uccl/src/lanes/lateness.h \
 	prov/uccl/src/lanes/primary.h \
 	prov/uccl/src/lanes/reassembly.h \
 	prov/uccl/src/lanes/unplaced_data.h \
@@ -523,6 +525,7 @@ uccl_lane_sources = \
 	prov/uccl/src/engine/engine_lanes.c \
 	prov/uccl/src/lanes/lane_channel.c \
 	prov/uccl/src/lanes/lane_replies.c \
+	prov/uccl/src/lanes/lateness.c \
 	prov/uccl/src/lanes/primary.c \
 	prov/uccl/src/lanes/reassembly.c \
 	prov/uccl/src/lanes/unplaced_data.c \

@@ -115,6 +115,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/base/test_mac \
 	prov/uccl/test/unit/base/test_mailbox \
 	prov/uccl/test/unit/base/test_multimap \
+	prov/uccl/test/unit/base/test_pause \
 	prov/uccl/test/unit/base/test_pool \
 	prov/uccl/test/unit/base/test_prefetch \
 	prov/uccl/test/unit/base/test_range_set \
@@ -316,6 +317,7 @@ uccl_unit_tests = \
 
 uccl_lane_tests = \
 	prov/uccl/test/unit/engine/conn/test_lane_worker \
+	prov/uccl/test/unit/lanes/test_lateness \
 	prov/uccl/test/unit/lanes/test_reassembly \
 	prov/uccl/test/unit/lanes/test_unplaced_data \
 	prov/uccl/test/unit/progress/test_lane_set

@@ -118,6 +118,11 @@ void uccl_engine_empty(struct uccl_engine *e, bool yes)
 	e->nic->empty = yes;
 }
 
+uint64_t uccl_engine_first_age(const struct uccl_engine *e)
+{
+	return e->rx.first_age_ns;
+}
+
 bool uccl_engine_marks(const struct uccl_engine *e)
 {
 	return e->nic->caps.marks;

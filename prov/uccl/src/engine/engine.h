@@ -84,6 +84,9 @@ bool uccl_engine_unread(const struct uccl_engine *e);
 /* Does something that was posted wait for others, or for the NIC, and leave in the next poll? Not within a poll. */
 bool uccl_engine_waits(const struct uccl_engine *e);
 
+/* The last poll's first packet had been at the host for so long, ns; 0: none came, or it is unknown. */
+uint64_t uccl_engine_first_age(const struct uccl_engine *e);
+
 /* When poll must run again even if nothing arrives; UCCL_NEVER: no need. */
 uint64_t uccl_engine_expiry(const struct uccl_engine *e);
 

@@ -223,6 +223,7 @@ static void peer_ended(struct uccl_peer *p, int err)
 const struct uccl_lanes_ops uccl_lanes_ops = {
 	.channel_new = channel_new,
 	.channel_free = channel_free,
+	.channel_late = lane_channel_late,
 	.open = lanes_open,
 	.attach = lane_attach,
 	.detach = lanes_detach,
@@ -240,6 +241,7 @@ const struct uccl_lanes_ops uccl_lanes_ops = {
 	.peer_opened = peer_opened,
 	.peer_ended = peer_ended,
 	.of_peer = primary_of_peer,
+	.offer = primary_offer,
 	.rx_post = primary_rx_post,
 	.rx_post_unsolicited = primary_rx_post_unsolicited,
 	.rx_claim = reassembly_claim,

@@ -17,6 +17,37 @@ void uccl_lane_channel_fini(struct uccl_lane_channel *l)
 	uccl_mailbox_fini(&l->up);
 }
 
+void lane_channel_late(struct uccl_lane_channel *l, uint64_t late_ns)
+{
+	if (late_ns > UCCL_LANE_ON_TIME_NS)
+		atomic_fetch_add(&l->late_ns, late_ns - UCCL_LANE_ON_TIME_NS);
+}
+
+void lane_channel_up(struct uccl_lane_channel *l)
+{
+	uint32_t trial = atomic_load_explicit(&l->trial, memory_order_relaxed);
+
+	if (trial != atomic_load_explicit(&l->tried, memory_order_relaxed))
+		atomic_store(&l->tried, trial);
+}
+
+void lane_channel_try_wake(struct uccl_lane_channel *l)
+{
+	atomic_fetch_add(&l->trial, 1);
+	if (l->wake)
+		l->wake(l->arg, false);
+}
+
+bool lane_channel_tried(const struct uccl_lane_channel *l)
+{
+	return atomic_load(&l->tried) == atomic_load_explicit(&l->trial, memory_order_relaxed);
+}
+
+uint64_t lane_channel_lateness(struct uccl_lane_channel *l)
+{
+	return atomic_load_explicit(&l->late_ns, memory_order_relaxed) ? atomic_exchange(&l->late_ns, 0) : 0;
+}
+
 /* Nobody waits for it: the lane reads it with what comes next. Too many of them would fill the box. PROTOCOL R185 */
 static bool may_stay_unread(struct uccl_lane_channel *l, const struct uccl_lane_cmd *cmd)
 {

@@ -38,6 +38,8 @@ enum uccl_lane_cmd_type {
 	UCCL_LANE_TX_ABORTED
 };
 
+/* A lane that is no later than this is on time: threads need some 10 us to wake, or more if a processor sleeps. */
+#define UCCL_LANE_ON_TIME_NS (100 * UCCL_NS_PER_US)
 /* Commands that a box holds. */
 #define UCCL_LANE_CHANNEL_CMDS 1024
 /* Commands that may lie there unread while the lane sleeps. */
@@ -59,6 +61,9 @@ struct uccl_lane_channel {
 	/* Payloads at the lane that wait for RX_POST. Then those of all lanes of the endpoint: */
 	_Atomic uint32_t nunplaced;
 	struct uccl_unplaced_data *unplaced;
+	/* How late the lane was since the primary read this, ns in sum; and the primary's latest trial that it saw. */
+	_Atomic uint64_t late_ns;
+	_Atomic uint32_t trial, tried;
 	/* The primary's own. */
 	TAILQ_HEAD(, uccl_lane_cmd_waiting) later;	/* what waits for room */
 	uint32_t unanswered;		/* commands to which an answer must come */
@@ -88,6 +93,16 @@ struct uccl_lane_peer {
 /* False: no memory. */
 bool uccl_lane_channel_init(struct uccl_lane_channel *l);
 void uccl_lane_channel_fini(struct uccl_lane_channel *l);
+
+/* The lane's: it came to work so late, after it had been woken. */
+void lane_channel_late(struct uccl_lane_channel *l, uint64_t late_ns);
+/* The lane's, at the beginning of a turn, behind that: it is up. */
+void lane_channel_up(struct uccl_lane_channel *l);
+/* The primary's: wake the lane to see how late it is. lane_channel_tried(): it was up since. */
+void lane_channel_try_wake(struct uccl_lane_channel *l);
+bool lane_channel_tried(const struct uccl_lane_channel *l);
+/* The primary's: how late the lane was since the last call, in sum, beyond what counts as on time. */
+uint64_t lane_channel_lateness(struct uccl_lane_channel *l);
 
 /* The primary's: as soon as there is room, behind all that waits. */
 void lane_channel_send(struct uccl_lane_channel *l, struct uccl_lane_cmd_waiting *n);

@@ -34,6 +34,7 @@ static void stripes_whole(const struct uccl_lane_cmd *l, uint64_t now)
 	if (!msg_rx_range_new(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
 		return;
 	rx->peer->msg_ep->stats->rx_lane_bytes += b->limit - b->from;
+	lateness_carried(&rx->peer->msg_ep->lanes->lateness, b->limit - b->from);
 	msg_rx_striped(rx, b->from, b->limit, b != rx->lanes.unsolicited);
 	if (b == rx->lanes.unsolicited) {
 		primary_rx_close(rx, &rx->lanes.unsolicited);
@@ -63,10 +64,12 @@ static void stripe_sent(struct uccl_lane_channel *channel, const struct uccl_lan
 	channel->stripes--;
 	channel->bytes -= l->len;
 	s->out--;
-	if (!l->err)
+	if (!l->err) {
 		p->msg_ep->stats->tx_lane_bytes += l->len;
-	else if (!op->tx.fail)
+		lateness_carried(&p->msg_ep->lanes->lateness, l->len);
+	} else if (!op->tx.fail) {
 		msg_op_fail(op, l->err);
+	}
 	/* The peer waits for bytes that will not come, unless it has ended. PROTOCOL R312 */
 	if (l->err && !p->dead)
 		p->msg_ep->ops->broken(p, l->err);
@@ -129,6 +132,7 @@ int primary_poll(struct uccl_msg_ep *m, uint64_t now)
 	struct uccl_lane_cmd l;
 	int n = 0;
 
+	primary_lateness(m, now);
 	for (uint8_t k = 0; k < lanes->n; k++) {
 		struct uccl_lane_channel *channel = lanes->channel[k];
 

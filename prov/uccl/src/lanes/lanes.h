@@ -47,6 +47,8 @@ struct uccl_lanes_ops {
 	struct uccl_lane_channel *(*channel_new)(void (*wake)(void *arg, bool primary), void (*rest)(uint32_t times),
 						 void *arg);
 	void (*channel_free)(struct uccl_lane_channel *l);
+	/* By the lane's thread, before it polls: it came so late after it had been woken, or after a packet had. */
+	void (*channel_late)(struct uccl_lane_channel *l, uint64_t late_ns);
 	/*
 	 * The endpoint of `primary` has these engines as lanes, each with its channel; before it has peers. They are
 	 * opened before with its key and incarnations of their own, may be polled by other threads once this has
@@ -90,6 +92,7 @@ struct uccl_lanes_ops {
 	void (*peer_opened)(struct uccl_peer *p);
 	void (*peer_ended)(struct uccl_peer *p, int err);
 	uint16_t (*of_peer)(const struct uccl_peer *p);
+	uint64_t (*offer)(const struct uccl_peer *p);
 	uint64_t (*rx_post)(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit);
 	bool (*rx_post_unsolicited)(struct uccl_msg_rx *rx);
 	bool (*rx_claim)(struct uccl_reassembly *b);
@@ -122,6 +125,15 @@ static inline const struct uccl_lanes_ops *uccl_lanes_built(void)
 static inline uint16_t lanes_of_peer(const struct uccl_peer *p)
 {
 	return p->lanes.peers ? p->msg_ep->lanes_ops->of_peer(p) : 0;
+}
+
+/*
+ * What CTS says of the lanes by which the peer may send unsolicited data from now on. Without any it sends none there.
+ * PROTOCOL R418
+ */
+static inline uint64_t lanes_offer(const struct uccl_peer *p)
+{
+	return p->msg_ep->lanes_ops->offer(p);
 }
 
 /*
@@ -169,7 +181,7 @@ static inline bool lanes_may(const struct uccl_op *op)
 	return op->peer->lanes.peers && op->peer->msg_ep->lanes_ops->may(op);
 }
 
-/* A CTS named these. */
+/* A CTS named these, or none if lanes could have brought the payload and the peer does not want that now. */
 static inline void lanes_named(struct uccl_peer *p, uint64_t lanes)
 {
 	if (p->lanes.peers)

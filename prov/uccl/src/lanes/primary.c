@@ -8,6 +8,9 @@
 #include "msg/recv/msg_rx.h"
 #include "msg/recv/unexpected.h"
 
+/* A peer that does not want payload by lanes now may want it again: for that one message waits for CTS. */
+#define REFUSED_MOST UCCL_NS_PER_S
+
 void primary_init(struct uccl_msg_ep *m, const struct uccl_lanes_ops *ops, struct uccl_lanes *l,
 		  struct uccl_lane_channel *const *channel, uint8_t n)
 {
@@ -64,6 +67,15 @@ void primary_peer_del(struct uccl_peer *p)
 	p->lanes.peers = NULL;
 }
 
+/* There is payload for lanes. False: they are left now. */
+static bool lanes_wanted(struct uccl_lanes *l)
+{
+	if (lateness_uses(&l->lateness))
+		return true;
+	lateness_want(&l->lateness);
+	return false;
+}
+
 /* A write that goes to one lane whole, as many others are under way. PROTOCOL R407 */
 static bool rx_short_write(const struct uccl_msg_rx *rx)
 {
@@ -91,6 +103,8 @@ uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uin
 
 	if (limit <= from || limit - from < lanes_least(rx))
 		return 0;
+	if (!lanes_wanted(l))
+		return UCCL_CTS_LANES;
 	b = reassembly_new(to, from, limit, lanes_stripe_bytes(limit - from, p->short_stripes), rx->id,
 			   (uint32_t)rx->mseq, l->n);
 	if (!b)
@@ -129,6 +143,11 @@ uint16_t primary_of_peer(const struct uccl_peer *p)
 		if (p->lanes.peers[k] && p->lanes.peers[k]->worker_peer)
 			there |= (uint16_t)(1u << k);
 	return there;
+}
+
+uint64_t primary_offer(const struct uccl_peer *p)
+{
+	return UCCL_CTS_LANES | (lanes_wanted(p->msg_ep->lanes) ? primary_of_peer(p) : 0);
 }
 
 bool primary_rx_post_unsolicited(struct uccl_msg_rx *rx)
@@ -261,6 +280,28 @@ static uint16_t lanes_with_room(const struct uccl_lanes *l)
 	return room;
 }
 
+void primary_lateness(struct uccl_msg_ep *m, uint64_t now)
+{
+	struct uccl_lanes *l = m->lanes;
+	bool tried = true;
+	uint64_t late = 0;
+
+	l->now = now;
+	for (uint8_t k = 0; k < l->n; k++) {
+		/* A lane says how late it is before it says that it is up. */
+		tried = lane_channel_tried(l->channel[k]) && tried;
+		late += lane_channel_lateness(l->channel[k]);
+	}
+	if (late)
+		m->stats->lanes_left += lateness_late(&l->lateness, late, now);
+	else if (tried)
+		lateness_tried(&l->lateness, now);
+	if (!lateness_try(&l->lateness, now))
+		return;
+	for (uint8_t k = 0; k < l->n; k++)
+		lane_channel_try_wake(l->channel[k]);
+}
+
 void primary_more(struct uccl_msg_ep *m)
 {
 	uint16_t room = lanes_with_room(m->lanes);
@@ -285,14 +326,21 @@ bool primary_may(const struct uccl_op *op)
 	/* Direct writes cost less than packets, and the primary makes them. */
 	return p->short_stripes && op->tx.id && op->iov_count == 1 &&
 	       op->len >= (op->type == UCCL_OP_WRITE ? UCCL_LANES_WRITE : UCCL_LANES_FIRST) &&
-	       !op->device && !op->busy && !p->flow.cfg.write.bytes && lane_peers_any(p, UINT16_MAX);
+	       !op->device && !op->busy && !p->flow.cfg.write.bytes && lane_peers_any(p, UINT16_MAX) &&
+	       uccl_pause_over(&p->lanes.refused, p->msg_ep->lanes->now) && lanes_wanted(p->msg_ep->lanes);
 }
 
 void primary_named(struct uccl_peer *p, uint64_t lanes)
 {
-	for (uint8_t k = 0; lanes & UCCL_CTS_LANES && k < p->msg_ep->lanes->n; k++)
-		if (p->lanes.peers[k] && lanes & 1u << k)
-			p->lanes.peers[k]->named = true;
+	if (!(lanes & UCCL_CTS_LANES))
+		return;
+	if (!(uint16_t)lanes)
+		uccl_pause_begin(&p->lanes.refused, UCCL_LATENESS_PAUSE, REFUSED_MOST, p->msg_ep->lanes->now);
+	else
+		uccl_pause_forget(&p->lanes.refused);
+	for (uint8_t k = 0; k < p->msg_ep->lanes->n; k++)
+		if (p->lanes.peers[k])
+			p->lanes.peers[k]->named = (p->lanes.peers[k]->named && (uint16_t)lanes) || lanes & 1u << k;
 }
 
 uint16_t primary_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
@@ -326,7 +374,7 @@ bool primary_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, 
 	struct uccl_striped *s;
 
 	if (!(lanes & UCCL_CTS_LANES) || op->iov_count != 1 ||
-	    !lane_peers_any(p, lanes))
+	    !lane_peers_any(p, lanes) || !lanes_wanted(m->lanes))
 		return false;
 	s = calloc(1, sizeof(*s));
 	if (!s)

@@ -7,6 +7,7 @@
 #define UCCL_LANES_PRIMARY_H
 
 #include "lanes/lane_channel.h"
+#include "lanes/lateness.h"
 #include "lanes/lanes.h"
 
 /*
@@ -36,6 +37,8 @@ struct uccl_lanes {
 	uint8_t n;
 	struct uccl_lane_channel *channel[UCCL_LANES_MAX];
 	TAILQ_HEAD(, uccl_striped) striped; /* of which there is something to hand out */
+	struct uccl_lateness lateness;
+	uint64_t now;			/* of the latest turn */
 };
 
 /* The endpoint has these lanes from now on, by this table; `l` is made by the caller, and stays. */
@@ -52,6 +55,7 @@ void primary_peer_del(struct uccl_peer *p);
 
 /* What msg calls through the table; see lanes.h. Of peers that lanes reach. */
 uint16_t primary_of_peer(const struct uccl_peer *p);
+uint64_t primary_offer(const struct uccl_peer *p);
 uint64_t primary_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit);
 bool primary_rx_post_unsolicited(struct uccl_msg_rx *rx);
 /* Lanes may no longer write to one of these two buffers, which is not NULL. When this returns, none does. */
@@ -63,6 +67,8 @@ bool primary_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, 
 uint8_t primary_stop(struct uccl_op *op, uint64_t due);
 bool primary_reads(const struct uccl_op *op);
 
+/* How late lanes were: in each turn. */
+void primary_lateness(struct uccl_msg_ep *m, uint64_t now);
 /* Hand out what lanes have room for. */
 void primary_more(struct uccl_msg_ep *m);
 /* Nothing more of it is handed out. True: nothing of it is at a lane either, and it is shared no more. */

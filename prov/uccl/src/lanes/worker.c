@@ -271,6 +271,7 @@ int worker_poll(struct uccl_msg_ep *m, uint64_t now)
 	struct uccl_lane_cmd l;
 	int n = 0;
 
+	lane_channel_up(lane->channel);
 	for (; uccl_mailbox_take(&lane->channel->down, &l); n++)
 		switch (l.kind) {
 		case UCCL_LANE_PEER_ADD:

@@ -32,6 +32,7 @@
 #include <stdatomic.h>
 
 #include "base/ids.h"
+#include "base/pause.h"
 #include "base/pool.h"
 #include "base/buf_cache.h"
 #include "msg/recv/match.h"
@@ -115,6 +116,7 @@ struct uccl_peer_lanes {
 	struct uccl_lane_peer **peers;	/* by lane; NULL: no lane reaches it */
 	uint32_t nstriped;		/* sends whose payload is at lanes */
 	uint8_t next;			/* the lane that hears of the next message first */
+	struct uccl_pause refused;	/* it wants no payload from lanes, as its CTS has said */
 };
 
 /* At a lane: lanes/worker.c, lanes/unplaced_data.c. */

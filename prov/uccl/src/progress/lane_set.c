@@ -30,6 +30,9 @@ struct lane {
 	struct uccl_wait wait;
 	struct uccl_idle idle;
 	uint64_t worked_ns;	/* when there was something to do */
+	uint64_t up_ns;		/* the end of its latest turn, */
+	bool found_none;	/* and it had found nothing */
+	_Atomic uint64_t woken_ns; /* when the primary woke it for what it has not looked at yet; 0: there is nothing */
 	pthread_t thread;
 	bool running;
 	_Atomic bool stop;
@@ -37,6 +40,7 @@ struct lane {
 
 struct set {
 	struct uccl_lane_set set;
+	_Atomic bool keep;	/* nobody wants to know how late lanes are */
 	_Atomic bool said;	/* and its descriptor was made readable, or is about to be */
 	pthread_mutex_t opening; /* held until the primary knows its lanes: their threads wait for that */
 	struct lane lane[UCCL_LANES_MAX];
@@ -60,9 +64,13 @@ static void lane_wake(void *arg, bool primary)
 	struct lane *l = arg;
 	uint64_t one = 1;
 
-	if (!primary)
+	if (!primary) {
+		if (!atomic_load_explicit(&l->woken_ns, memory_order_relaxed))
+			atomic_store_explicit(&l->woken_ns, uccl_clock(), memory_order_relaxed);
 		uccl_wait_signal(&l->wait);
-	else if (!atomic_exchange(&l->set->said, true) && write(l->set->set.fd, &one, sizeof(one)) < 0)
+		return;
+	}
+	if (!atomic_exchange(&l->set->said, true) && write(l->set->set.fd, &one, sizeof(one)) < 0)
 		atomic_store(&l->set->said, false);
 }
 
@@ -77,14 +85,42 @@ static void lane_rest(uint32_t times)
 		nanosleep(&ts, NULL);
 }
 
+/*
+ * How late it is for what it was woken for, if that had not to wait for its own work. Asked before the commands are
+ * read: a wake-up that is seen too early, or whose command was read before, makes it seem on time.
+ */
+static uint64_t lane_late(struct lane *l, uint64_t now)
+{
+	uint64_t since = atomic_load_explicit(&l->woken_ns, memory_order_relaxed);
+
+	if (!since)
+		return 0;
+	atomic_store_explicit(&l->woken_ns, 0, memory_order_relaxed);
+	since = uccl_max(since, l->up_ns);
+	return now > since ? now - since : 0;
+}
+
+static void lane_tell_late(struct lane *l, uint64_t ns)
+{
+	if (!atomic_load_explicit(&l->set->keep, memory_order_relaxed))
+		uccl_lanes_ops.channel_late(l->channel, ns);
+}
+
 static int lane_poll(void *arg)
 {
 	struct lane *l = arg;
-	uint64_t now = uccl_clock();
-	int n = uccl_engine_poll(l->engine, now);
+	uint64_t now = uccl_clock(), late = lane_late(l, now);
+	int n;
 
+	lane_tell_late(l, late);
+	n = uccl_engine_poll(l->engine, now);
 	if (n > 0)
 		l->worked_ns = now;
+	/* A packet for a lane that had nothing to do has waited for its processor. */
+	if (l->found_none && !late)
+		lane_tell_late(l, uccl_engine_first_age(l->engine));
+	l->found_none = n <= 0;
+	l->up_ns = uccl_clock();
 	return n;
 }
 
@@ -180,6 +216,11 @@ static void set_bind(struct uccl_lane_set *set, const cpu_set_t *cpus, size_t by
 			pthread_setaffinity_np(s->lane[k].thread, bytes, cpus);
 }
 
+static void set_keep(struct uccl_lane_set *set)
+{
+	atomic_store(&set_of(set)->keep, true);
+}
+
 static void set_close(struct uccl_lane_set *set)
 {
 	struct set *s = set_of(set);
@@ -215,6 +256,7 @@ static void set_heard(struct uccl_lane_set *set)
 
 static const struct uccl_lane_set_ops set_ops = {
 	.bind = set_bind,
+	.keep = set_keep,
 	.heard = set_heard,
 	.close = set_close,
 	.free = set_free,

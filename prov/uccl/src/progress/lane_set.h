@@ -19,6 +19,7 @@ struct uccl_lane_set {
 
 struct uccl_lane_set_ops {
 	void (*bind)(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes);
+	void (*keep)(struct uccl_lane_set *s);
 	void (*heard)(struct uccl_lane_set *s);
 	void (*close)(struct uccl_lane_set *s);
 	void (*free)(struct uccl_lane_set *s);
@@ -54,6 +55,13 @@ static inline void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *
 {
 	if (s)
 		s->ops->bind(s, cpus, bytes);
+}
+
+/* They are used however late they come. `s` may be NULL. */
+static inline void uccl_lane_set_keep(struct uccl_lane_set *s)
+{
+	if (s)
+		s->ops->keep(s);
 }
 
 /* End the lanes' threads and engines. Then close the primary, then call uccl_lane_set_free(). `s` may be NULL. */

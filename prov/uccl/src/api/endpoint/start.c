@@ -260,6 +260,8 @@ static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 		return;
 	}
 	ep->driver.lanes = open(ep->driver.engine, attr, p->lanes, lane_nic, ep);
+	if (!p->lanes_leave)
+		uccl_lane_set_keep(ep->driver.lanes);
 	if (ep->driver.lanes)
 		lanes_near(ep, ep->driver.lanes->n);
 }

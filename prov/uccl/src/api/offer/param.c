@@ -45,6 +45,8 @@ static const struct uccl_param rest[] = {
 	{VAR("FI_UCCL_LANES", FORM_LANES, "0", lanes), RANGE(0, UCCL_LANES_MAX),
 	 .help = "threads of an endpoint that carry payload of large messages; auto: by the processors that the "
 		 "process may use"},
+	{PART("FI_UCCL_LANES", "leave", FORM_BOOL, "1", lanes_leave),
+	 .help = "0: use lanes however late they come, as tests need it"},
 	{VAR("FI_UCCL_EAGER", FORM_BYTES, "65536", eager_bytes), RANGE(0, 65536), .nearest = true,
 	 .help = "messages up to this size are sent without asking the receiver first"},
 	{VAR("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", unexpected_bytes), RANGE(1 << 16, UINT32_MAX),

@@ -61,6 +61,7 @@ struct uccl_params {
 	uint64_t paths, paths_window, paths_host;
 	char paths_order[UCCL_PARAM_NAME];
 	uint64_t lanes;				/* see uccl_lanes_count */
+	uint64_t lanes_leave;			/* 0: lanes are used however late they come */
 	uint64_t eager_bytes, unexpected_bytes;
 	char log[UCCL_PARAM_NAME];		/* checked here; uccl_notice_begin() reads it for itself */
 	char stats[UCCL_PARAM_TEXT];		/* empty: none */

@@ -408,6 +408,7 @@ struct rx_round {
 static void rx_begin(struct engine_rx *r)
 {
 	r->more = false;
+	r->first_age_ns = 0;
 	r->refused = 0;
 }
 
@@ -478,6 +479,8 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		n = rx_take(e, &r, places, v);
 		if (n <= 0)
 			return total;
+		if (!total)
+			e->rx.first_age_ns = v[0].age_ns;
 		batches = r.gro_batch ? batches + 1 : 0;
 		rx_compare(e, &r, places, v, n);
 		for (int i = 0; i < n; i++) {

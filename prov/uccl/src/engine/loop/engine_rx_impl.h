@@ -14,6 +14,7 @@ struct uccl_engine_attr;
 /* A part of struct uccl_engine. */
 struct engine_rx {
 	int refused;			/* packets of this poll that went to nobody */
+	uint64_t first_age_ns;		/* how old the first packet of the last poll was; 0: none came, or unknown */
 	bool more;			/* the last poll left something in the NIC's queue */
 	uint8_t *bounce;		/* mispredicted payloads, or rows, of one round */
 };

@@ -52,6 +52,7 @@ const char *uccl_drop_text(enum uccl_drop reason);
 	X(tx_packets) X(tx_bytes)	/* all that went to the NIC; bytes of payload of first transmissions */        \
 	X(rx_packets) X(rx_bytes)	/* accepted packets; bytes of payload delivered once */                        \
 	X(tx_lane_bytes) X(rx_lane_bytes) /* of payload that lanes carried; no other counter has it */                 \
+	X(lanes_left)			/* times that lanes were late, and not used for a while */                     \
 	X(rtx_packets) X(rtx_bytes)	/* retransmissions */                                                          \
 	X(spurious)			/* retransmissions that the peer said were not needed */                       \
 	X(probes) X(rtos)                                                                                              \

@@ -469,13 +469,13 @@ int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	cts.rx = rx->id;
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
 	if (p->lanes.peers && rx->place.niov == 1 && !rx->place.device && !cts.rkey && rx->id)
-		cts.raddr = lanes_rx_post(rx, (uint8_t *)rx->place.iov[0].iov_base + rx->arrived.eager,
-					  rx->arrived.eager, rx->place.limit);
+		cts.raddr |= lanes_rx_post(rx, (uint8_t *)rx->place.iov[0].iov_base + rx->arrived.eager,
+					   rx->arrived.eager, rx->place.limit);
 	if (rx->lanes.rest)
 		stream_end(rx);
 	/* Lanes that are known may bring the next unsolicited data. */
 	if (rx->lanes.senders && rx->place.limit <= rx->arrived.eager && !cts.rkey)
-		cts.raddr = UCCL_CTS_LANES | lanes_of_peer(p);
+		cts.raddr = lanes_offer(p);
 	/* What lanes bring is asked for there. */
 	if (!rx->lanes.rest && rx->place.limit > rx->arrived.eager)
 		uccl_flow_asked(&p->flow, rx->place.limit - rx->arrived.eager, now);

@@ -33,8 +33,8 @@ TEST(count__leaves_one_to_the_program)
 		uint8_t lanes;
 	} v[] = {
 		{0, 16, 0},	       {3, 1, 3},	      {16, 2, 16},	     {17, 64, 16},
-		{UCCL_LANES_AUTO, 0, 0}, {UCCL_LANES_AUTO, 1, 0}, {UCCL_LANES_AUTO, 2, 1}, {UCCL_LANES_AUTO, 4, 3},
-		{UCCL_LANES_AUTO, 64, 4},
+		{UCCL_LANES_AUTO, 0, 0}, {UCCL_LANES_AUTO, 1, 0}, {UCCL_LANES_AUTO, 2, 1}, {UCCL_LANES_AUTO, 3, 2},
+		{UCCL_LANES_AUTO, 4, 3}, {UCCL_LANES_AUTO, 64, 4},
 	};
 
 	for (size_t i = 0; i < uccl_array_len(v); i++)
@@ -86,7 +86,7 @@ TEST(set__carries)
 
 	for (size_t i = 0; i < BYTES; i++)
 		src[i] = (uint8_t)(i * 31 + i / 4096);
-	setenv("FI_UCCL_LANES", "2", 1);
+	setenv("FI_UCCL_LANES", "2,leave=0", 1);
 	for (size_t m = 0; m < uccl_array_len(modes); m++) {
 		uint64_t end = uccl_clock() + PATIENCE_NS, before;
 		struct fi_info *h = world_hints();
@@ -153,7 +153,7 @@ TEST(bind__threads_of_lanes)
 		if (CPU_ISSET((size_t)i, &may))
 			last = i;
 	CPU_SET((size_t)last, &one);
-	setenv("FI_UCCL_LANES", "3", 1);
+	setenv("FI_UCCL_LANES", "3,leave=0", 1);
 	world_open(&w);
 	node_open(&a, &w);
 	unsetenv("FI_UCCL_LANES");
@@ -194,7 +194,7 @@ TEST(set__closed_after_a_fork)
 	fi_addr_t to_b;
 	pid_t child;
 
-	setenv("FI_UCCL_LANES", "2", 1);
+	setenv("FI_UCCL_LANES", "2,leave=0", 1);
 	h->caps = FI_MSG | FI_RMA | FI_RMA_EVENT;
 	h->domain_attr->mr_mode = FI_MR_RMA_EVENT;
 	world_open_with(&w, h);
@@ -265,7 +265,7 @@ TEST(heard__while_it_is_said)
 	int fd;
 
 	world_rescue_off();
-	setenv("FI_UCCL_LANES", "1", 1);
+	setenv("FI_UCCL_LANES", "1,leave=0", 1);
 	world_open(&w);
 	node_open(&a, &w);
 	unsetenv("FI_UCCL_LANES");
@@ -385,7 +385,7 @@ TEST(set__without_threads)
 	struct node a;
 
 	world_rescue_off();
-	setenv("FI_UCCL_LANES", "3", 1);
+	setenv("FI_UCCL_LANES", "3,leave=0", 1);
 	for (int n = 0; n < 3; n++) {
 		const struct uccl_lanes *lanes;
 
@@ -451,6 +451,7 @@ static void r_side_open(struct side *s)
 	assert_int_equal(uccl_engine_open(&attr, uccl_clock(), &s->primary), 0);
 	s->lanes = uccl_lane_set_open(s->primary, &attr, 2, r_lane_nic, s);
 	assert_non_null(s->lanes);
+	uccl_lane_set_keep(s->lanes);
 }
 
 static void r_open(enum ibv_qp_type kind, uint8_t security)

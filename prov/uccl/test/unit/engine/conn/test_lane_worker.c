@@ -636,6 +636,98 @@ TEST(unsolicited__one_way)
 	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
 }
 
+#define SLICE (3 * MS)
+
+/* Bytes that lanes of the first side carry of one message. */
+static uint64_t one_by_lanes(struct lan *l)
+{
+	uint64_t before = by_lanes(l);
+
+	one_message(l);
+	return by_lanes(l) - before;
+}
+
+/* Messages until lanes carry one again; how many those were. */
+static int until_by_lanes(struct lan *l)
+{
+	for (int n = 1; n < 100; n++)
+		if (one_by_lanes(l))
+			return n;
+	fail();
+	return 0;
+}
+
+/* The sender's lanes are late: the primary sends what it begins then, and after a pause and trials lanes do. */
+LAN_TEST(late__sender, lanes_met(LANES, LANES))
+{
+	assert_true(one_by_lanes(l) > 0);
+	lan_channel[0][1]->late_ns = SLICE;
+	lan_round(l);
+	assert_int_equal(one_by_lanes(l), 0);
+	assert_int_equal(lan_stats(l, PRIMARY(0))->lanes_left, 1);
+	assert_in_range(until_by_lanes(l), 1, UCCL_LATENESS_TRIALS);
+	assert_int_equal(lan_stats(l, PRIMARY(0))->lanes_left, 1);
+}
+
+/* A trial ends only when all lanes are up. */
+LAN_TEST(late__trial_of_all, lanes_met(LANES, LANES))
+{
+	lan_channel[0][1]->late_ns = SLICE;
+	lan_round(l);
+	l->node[LANE(0, 1)].asleep = true;
+	for (int i = 0; i < 3 * UCCL_LATENESS_TRIALS; i++)
+		assert_int_equal(one_by_lanes(l), 0);
+	l->node[LANE(0, 1)].asleep = false;
+	until_by_lanes(l);
+}
+
+/*
+ * The receiver's lanes are late: it names none, and its peer sends it nothing over lanes that it has not asked for.
+ * Later the peer waits for a CTS, which names lanes again. PROTOCOL R418
+ */
+LAN_TEST(late__receiver, lanes_met(LANES, LANES))
+{
+	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+	uint64_t before = by_lanes(l);
+
+	lan_channel[1][0]->late_ns = SLICE;
+	/* The peer does not know it yet: what it has sent comes over lanes, and the rest does not. */
+	assert_int_equal(one_by_lanes(l), UCCL_STRIPE_SHARES * UCCL_STRIPE_FULL);
+	assert_int_equal(lan_stats(l, PRIMARY(1))->lanes_left, 1);
+	for (int k = 0; k < LANES; k++)
+		assert_false(p->lanes.peers[k]->named);
+	assert_int_equal(p->lanes.refused.ns, UCCL_LATENESS_PAUSE);
+	before = by_lanes(l);
+	while (p->lanes.refused.ns) {
+		uint64_t least = p->lanes.refused.ns;
+
+		assert_int_equal(by_lanes(l), before);
+		one_message(l);
+		assert_true(!p->lanes.refused.ns || p->lanes.refused.ns == least || p->lanes.refused.ns == 2 * least);
+	}
+	/* The rest of that one, and then all of the next. */
+	assert_true(by_lanes(l) > before);
+	for (int k = 0; k < LANES; k++)
+		assert_true(p->lanes.peers[k]->named);
+	before = carried(l, PRIMARY(0));
+	one_message(l);
+	assert_int_equal(carried(l, PRIMARY(0)), before);
+}
+
+/* The same where all of a message went ahead of CTS. PROTOCOL R418 */
+LAN_TEST(late__receiver_of_unsolicited, lanes_met(LANES, LANES))
+{
+	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+
+	lan_channel[1][0]->late_ns = SLICE;
+	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	arrives(l, UCCL_UNSOLICITED_MAX);
+	assert_int_equal(p->lanes.refused.ns, UCCL_LATENESS_PAUSE);
+	for (int k = 0; k < LANES; k++)
+		assert_false(p->lanes.peers[k]->named);
+}
+
 /* Of a message that goes ahead only its envelope comes: the sender's lanes sleep. */
 static void envelope_alone(struct lan *l)
 {
