@@ -506,6 +506,8 @@ uccl_sources = \
 	prov/uccl/src/progress/linkshare.h \
 	prov/uccl/src/progress/lock.c \
 	prov/uccl/src/progress/lock.h \
+	prov/uccl/src/progress/quota.c \
+	prov/uccl/src/progress/quota.h \
 	prov/uccl/src/progress/ranks.c \
 	prov/uccl/src/progress/ranks.h \
 	prov/uccl/src/progress/rescue.c \

@@ -277,6 +277,7 @@ uccl_unit_tests = \
 	prov/uccl/test/unit/progress/test_idle \
 	prov/uccl/test/unit/progress/test_linkshare \
 	prov/uccl/test/unit/progress/test_lock \
+	prov/uccl/test/unit/progress/test_quota \
 	prov/uccl/test/unit/progress/test_ranks \
 	prov/uccl/test/unit/progress/test_rescue \
 	prov/uccl/test/unit/progress/test_shm_dir \

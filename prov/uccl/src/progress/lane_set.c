@@ -17,6 +17,8 @@
 
 /* More than four share one NIC's queues badly, and the program has cores for itself. */
 #define AUTO_MOST 4
+/* One carries messages slower than the primary does by itself. */
+#define AUTO_LEAST 2
 /* One leaves a bad path for another. */
 #define LANE_PATHS 8
 /* Who has no processor gets one by so many yields, or is asleep: then we sleep, too. */
@@ -50,7 +52,7 @@ uint8_t uccl_lanes_count(uint64_t want, uint32_t processors)
 {
 	if (want != UCCL_LANES_AUTO)
 		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
-	return (uint8_t)(processors > 1 ? uccl_min(processors - 1, AUTO_MOST) : 0);
+	return (uint8_t)(processors > AUTO_LEAST ? uccl_min(processors - 1, AUTO_MOST) : 0);
 }
 
 uint16_t uccl_lane_paths(uint16_t paths, uint8_t n)

@@ -30,7 +30,7 @@ struct uccl_lane_set_ops {
 
 /*
  * The number of lanes of an endpoint: `want`, at most UCCL_LANES_MAX. UCCL_LANES_AUTO: one for each of the `processors`
- * of this process (uccl_ranks_processors()) but one, which the program keeps, and at most four.
+ * of this process (uccl_ranks_processors()) but one, which the program keeps, and at most four; none instead of one.
  */
 uint8_t uccl_lanes_count(uint64_t want, uint32_t processors);
 

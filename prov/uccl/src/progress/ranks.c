@@ -2,10 +2,12 @@
 #include "progress/ranks.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/units.h"
+#include "progress/quota.h"
 
 /* More on one host is a mistake of somebody. */
 #define RANKS_MOST 4096
@@ -41,11 +43,17 @@ uint32_t uccl_ranks_share(uint32_t ours, uint32_t all, uint32_t ranks)
 	return uccl_max(uccl_min(ours, uccl_max(all, ours) / uccl_max(ranks, 1)), 1);
 }
 
+/* Those that it (0: this thread) may run on, or fewer if its control groups have no time for so many. */
 static uint32_t processors_of(pid_t pid)
 {
+	char groups[64] = "/proc/self/cgroup";
 	cpu_set_t may;
 
-	return sched_getaffinity(pid, sizeof(may), &may) ? 0 : (uint32_t)CPU_COUNT(&may);
+	if (sched_getaffinity(pid, sizeof(may), &may))
+		return 0;
+	if (pid)
+		snprintf(groups, sizeof(groups), "/proc/%ld/cgroup", (long)pid);
+	return uccl_min((uint32_t)CPU_COUNT(&may), uccl_quota_processors(groups, UCCL_QUOTA_MOUNT));
 }
 
 uint32_t uccl_ranks_processors(void)

@@ -33,7 +33,7 @@ TEST(count__leaves_one_to_the_program)
 		uint8_t lanes;
 	} v[] = {
 		{0, 16, 0},	       {3, 1, 3},	      {16, 2, 16},	     {17, 64, 16},
-		{UCCL_LANES_AUTO, 0, 0}, {UCCL_LANES_AUTO, 1, 0}, {UCCL_LANES_AUTO, 2, 1}, {UCCL_LANES_AUTO, 3, 2},
+		{UCCL_LANES_AUTO, 0, 0}, {UCCL_LANES_AUTO, 1, 0}, {UCCL_LANES_AUTO, 2, 0}, {UCCL_LANES_AUTO, 3, 2},
 		{UCCL_LANES_AUTO, 4, 3}, {UCCL_LANES_AUTO, 64, 4},
 	};
 
