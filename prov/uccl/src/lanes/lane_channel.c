@@ -19,8 +19,12 @@ void uccl_lane_channel_fini(struct uccl_lane_channel *l)
 
 void lane_channel_late(struct uccl_lane_channel *l, uint64_t late_ns)
 {
-	if (late_ns > UCCL_LANE_ON_TIME_NS)
-		atomic_fetch_add(&l->late_ns, late_ns - UCCL_LANE_ON_TIME_NS);
+	bool trial = atomic_load_explicit(&l->trial, memory_order_relaxed) !=
+		     atomic_load_explicit(&l->tried, memory_order_relaxed);
+	uint64_t on_time = trial ? UCCL_LANE_ON_TIME_TRIAL_NS : UCCL_LANE_ON_TIME_NS;
+
+	if (late_ns > on_time)
+		atomic_fetch_add(&l->late_ns, late_ns - on_time);
 }
 
 void lane_channel_up(struct uccl_lane_channel *l)

@@ -16,7 +16,7 @@
 #define UCCL_LATENESS_PAUSE (10 * UCCL_NS_PER_MS)
 #define UCCL_LATENESS_PAUSE_MOST (4 * UCCL_NS_PER_S)
 /* Trials after which lanes are used again, and the time from one to the next: lanes are asleep again by then. */
-#define UCCL_LATENESS_TRIALS 4
+#define UCCL_LATENESS_TRIALS 8
 #define UCCL_LATENESS_TRIAL_NS UCCL_NS_PER_MS
 
 /* All zero: lanes are used. lateness.c writes it. */
