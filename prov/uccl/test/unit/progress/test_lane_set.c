@@ -118,6 +118,59 @@ TEST(set__carries)
 	unsetenv("FI_UCCL_LANES");
 }
 
+/* For this thread it is so much earlier, ns. */
+static _Thread_local uint64_t earlier_ns;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int (*get)(clockid_t id, struct timespec *ts) =
+		(int (*)(clockid_t id, struct timespec *ts))dlsym(RTLD_NEXT, "clock_gettime");
+	int rc = get(id, ts);
+
+	if (earlier_ns && id == CLOCK_MONOTONIC) {
+		uint64_t ns = (uint64_t)ts->tv_sec * UCCL_NS_PER_S + (uint64_t)ts->tv_nsec - earlier_ns;
+
+		ts->tv_sec = (time_t)(ns / UCCL_NS_PER_S);
+		ts->tv_nsec = (long)(ns % UCCL_NS_PER_S);
+	}
+	return rc;
+}
+
+/* Lanes that have slept see that they were woken some ms ago, and are left; with leave=0 nobody asks for that. */
+TEST(set__late)
+{
+	static const char *const lanes[] = {"2", "2,leave=0"};
+	const struct timespec asleep = {.tv_nsec = 10 * UCCL_NS_PER_MS};
+
+	for (size_t i = 0; i < uccl_array_len(lanes); i++) {
+		uint64_t end = uccl_clock() + PATIENCE_NS, left = 0;
+		struct node a, b;
+		fi_addr_t to_b;
+		struct world w;
+
+		setenv("FI_UCCL_LANES", lanes[i], 1);
+		world_open(&w);
+		to_b = node_pair(&a, &b, &w);
+		unsetenv("FI_UCCL_LANES");
+		earlier_ns = 5 * UCCL_NS_PER_MS;
+		for (int n = 0; i ? n < 20 : !left; n++) {
+			struct uccl_driver *d = &uccl_ep_fid_of(&a.ep->fid)->ep->driver;
+
+			one_message(&a, &b, to_b);
+			nanosleep(&asleep, NULL);
+			uccl_driver_lock(d);
+			left = uccl_engine_stats(d->engine)->lanes_left;
+			uccl_driver_unlock(d);
+			assert_true(uccl_clock() < end);
+		}
+		earlier_ns = 0;
+		assert_int_equal(left > 0, !i);
+		node_close(&a);
+		node_close(&b);
+		world_close(&w);
+	}
+}
+
 /* Threads of this process, other than the calling one, that may run on processor `cpu` alone. */
 static int threads_bound(int cpu)
 {
