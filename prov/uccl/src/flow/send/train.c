@@ -15,8 +15,12 @@
 /* So many trains wait in queues when they become short, or stay so when the flow has begun. */
 #define QUEUED_TRAINS 6
 #define QUEUED_AT_FIRST 1
-/* Such a part is left of them. */
+/*
+ * Such a part is left of them, and of those of a flow that begins. It knows nothing of its paths, so shares of routes
+ * are as uneven as a draw of so many trains. The fewer bytes a draw has, the less that is.
+ */
 #define SHORT_SHARE 4
+#define SHORT_SHARE_AT_FIRST 8
 /* Doublings of UCCL_TRAIN_OFF_NS that reach UCCL_TRAIN_OFF_MAX_NS. */
 #define STRIKES_MAX 6
 
@@ -222,7 +226,8 @@ void uccl_train_see(struct uccl_train *t, uint32_t most, const struct uccl_train
 
 uint32_t uccl_train_bytes(const struct uccl_train *t, uint32_t most, uint32_t each)
 {
-	uint32_t packets = (most / SHORT_SHARE + each - 1) / each;
+	uint32_t share = t->seen ? SHORT_SHARE : SHORT_SHARE_AT_FIRST;
+	uint32_t packets = (most / share + each - 1) / each;
 	uint32_t bytes = uccl_train_wait_bytes(&t->wait, most, each);
 
 	return t->brief ? (uint32_t)uccl_min(uccl_max(packets, 1) * each, bytes) : bytes;
