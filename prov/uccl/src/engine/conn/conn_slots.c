@@ -154,7 +154,8 @@ static void came_of_any(struct uccl_engine *e, uint32_t bytes)
 
 	s->longest = uccl_max(s->longest, bytes);
 	if (s->typical_len && bytes > s->typical_len)
-		usual_set_all(e, bytes);
+		/* Twice as long at least: packets that grow little by little are few changes for all peers. */
+		usual_set_all(e, uccl_max(bytes, 2 * s->typical_len));
 	else if (++s->came >= (s->typical_len ? uccl_max(USUAL_PACKETS, e->conns.n) : USUAL_PACKETS))
 		usual_set_all(e, s->longest);
 }
