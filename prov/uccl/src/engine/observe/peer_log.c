@@ -54,9 +54,10 @@ static const char *cause_text(const struct conn *c, enum silent_process process)
 		       "one in FI_UCCL_NIC there";
 	if (c->hs.state == UCCL_CONN_INIT)
 		return "it is there, and does not take the connection: its FI_UCCL_SECURITY or its authorization key "
-		       "differs, or it has too many connections";
+		       "differs, it has too many connections, or it is too busy to answer";
 	if (process == SILENT_ANSWERS)
-		return "its process answers by TCP at this port, so a firewall between the hosts drops UDP";
+		return "its process answers by TCP at this port, so a firewall between the hosts drops UDP, "
+		       "or it is too busy to answer";
 	return "it has not started or has ended, a firewall drops UDP, FI_UCCL_NIC names the wrong interface here "
 	       "or there, or it speaks another version; uccl_doctor between both hosts finds out";
 }
