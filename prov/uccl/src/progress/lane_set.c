@@ -19,6 +19,8 @@
 #define AUTO_MOST 4
 /* One carries messages slower than the primary does by itself. */
 #define AUTO_LEAST 2
+/* Such a part of the processors is for lanes and their primary: a lane finds an idle one only if many are idle. */
+#define AUTO_SHARE 2
 /* One leaves a bad path for another. */
 #define LANE_PATHS 8
 /* Who has no processor gets one by so many yields, or is asleep: then we sleep, too. */
@@ -42,17 +44,44 @@ struct lane {
 
 struct set {
 	struct uccl_lane_set set;
+	uint8_t taken;		/* lanes that count as the process's (auto_lanes) */
 	_Atomic bool keep;	/* nobody wants to know how late lanes are */
 	_Atomic bool said;	/* and its descriptor was made readable, or is about to be */
 	pthread_mutex_t opening; /* held until the primary knows its lanes: their threads wait for that */
 	struct lane lane[UCCL_LANES_MAX];
 };
 
-uint8_t uccl_lanes_count(uint64_t want, uint32_t processors)
+uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t others)
 {
+	uint32_t share = processors / AUTO_SHARE;
+
 	if (want != UCCL_LANES_AUTO)
 		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
-	return (uint8_t)(processors > AUTO_LEAST ? uccl_min(processors - 1, AUTO_MOST) : 0);
+	return (uint8_t)(share > others + AUTO_LEAST ? uccl_min(share - 1 - others, AUTO_MOST) : 0);
+}
+
+/* Lanes that endpoints of this process have by UCCL_LANES_AUTO. */
+static pthread_mutex_t auto_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t auto_lanes;
+
+/* As many as the endpoint is to have; they are counted. */
+static uint8_t lanes_take(uint64_t want)
+{
+	uint32_t processors = uccl_ranks_processors();
+	uint8_t n;
+
+	pthread_mutex_lock(&auto_lock);
+	n = uccl_lanes_count(want, processors, auto_lanes);
+	auto_lanes += want == UCCL_LANES_AUTO ? n : 0;
+	pthread_mutex_unlock(&auto_lock);
+	return n;
+}
+
+static void lanes_give(uint8_t n)
+{
+	pthread_mutex_lock(&auto_lock);
+	auto_lanes -= n;
+	pthread_mutex_unlock(&auto_lock);
 }
 
 uint16_t uccl_lane_paths(uint16_t paths, uint8_t n)
@@ -240,6 +269,7 @@ static void set_free(struct uccl_lane_set *set)
 	if (set->fd >= 0)
 		close(set->fd);
 	pthread_mutex_destroy(&s->opening);
+	lanes_give(s->taken);
 	free(s);
 }
 
@@ -267,7 +297,7 @@ static const struct uccl_lane_set_ops set_ops = {
 struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const struct uccl_engine_attr *attr,
 					 uint64_t want, int (*nic)(void *arg, struct uccl_nic **out), void *arg)
 {
-	uint8_t n = uccl_lanes_count(want, uccl_ranks_processors());
+	uint8_t n = lanes_take(want);
 	struct set *s = n ? calloc(1, sizeof(*s)) : NULL;
 	struct uccl_engine *engine[UCCL_LANES_MAX];
 	struct uccl_lane_channel *channel[UCCL_LANES_MAX];
@@ -276,8 +306,11 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const stru
 	struct uccl_config config = *attr->config;
 	int rc;
 
-	if (!s)
+	if (!s) {
+		lanes_give(want == UCCL_LANES_AUTO ? n : 0);
 		return NULL;
+	}
+	s->taken = want == UCCL_LANES_AUTO ? n : 0;
 	config.paths = uccl_lane_paths(config.paths, n);
 	with.config = &config;
 	pthread_mutex_init(&s->opening, NULL);

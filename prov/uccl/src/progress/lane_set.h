@@ -29,10 +29,11 @@ struct uccl_lane_set_ops {
 #define UCCL_LANES_AUTO UINT64_MAX
 
 /*
- * The number of lanes of an endpoint: `want`, at most UCCL_LANES_MAX. UCCL_LANES_AUTO: one for each of the `processors`
- * of this process (uccl_ranks_processors()) but one, which the program keeps, and at most four; none instead of one.
+ * The number of lanes of an endpoint: `want`, at most UCCL_LANES_MAX. UCCL_LANES_AUTO: half of the `processors` of this
+ * process (uccl_ranks_processors()), less one, which the program keeps, and less the `others`, lanes that its other
+ * endpoints have by UCCL_LANES_AUTO; at most four, and none instead of one.
  */
-uint8_t uccl_lanes_count(uint64_t want, uint32_t processors);
+uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t others);
 
 /*
  * Paths of each of n lanes, n > 0, of an endpoint that is to have `paths` in total. Each path takes a port and a

@@ -42,7 +42,7 @@ static const struct uccl_param rest[] = {
 	 .old = "FI_UCCL_WINDOW", .help = "most chunks in flight to a peer, on all paths together"},
 	{PART("FI_UCCL_PATHS", "host", FORM_NUMBER, UCCL_TEXT(UCCL_HOST_TUPLES), paths_host), RANGE(64, 1 << 24),
 	 .help = "UDP 5-tuples that the endpoints of this host may open, all ranks and peers together"},
-	{VAR("FI_UCCL_LANES", FORM_LANES, "0", lanes), RANGE(0, UCCL_LANES_MAX),
+	{VAR("FI_UCCL_LANES", FORM_LANES, "auto", lanes), RANGE(0, UCCL_LANES_MAX),
 	 .help = "threads of an endpoint that carry payload of large messages; auto: by the processors that the "
 		 "process may use"},
 	{PART("FI_UCCL_LANES", "leave", FORM_BOOL, "1", lanes_leave),

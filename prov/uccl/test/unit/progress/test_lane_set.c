@@ -25,20 +25,31 @@
 
 static uint8_t src[BYTES], dst[BYTES];
 
-TEST(count__leaves_one_to_the_program)
+TEST(count__half_of_the_processors)
 {
 	static const struct {
 		uint64_t want;
-		uint32_t processors;
+		uint32_t processors, others;
 		uint8_t lanes;
 	} v[] = {
-		{0, 16, 0},	       {3, 1, 3},	      {16, 2, 16},	     {17, 64, 16},
-		{UCCL_LANES_AUTO, 0, 0}, {UCCL_LANES_AUTO, 1, 0}, {UCCL_LANES_AUTO, 2, 0}, {UCCL_LANES_AUTO, 3, 2},
-		{UCCL_LANES_AUTO, 4, 3}, {UCCL_LANES_AUTO, 64, 4},
+		{0, 16, 0, 0},
+		{3, 1, 9, 3},
+		{16, 2, 0, 16},
+		{17, 64, 0, 16},
+		{UCCL_LANES_AUTO, 0, 0, 0},
+		{UCCL_LANES_AUTO, 5, 0, 0},
+		{UCCL_LANES_AUTO, 6, 0, 2},
+		{UCCL_LANES_AUTO, 9, 0, 3},
+		{UCCL_LANES_AUTO, 10, 0, 4},
+		{UCCL_LANES_AUTO, 64, 0, 4},
+		{UCCL_LANES_AUTO, 16, 4, 3},
+		{UCCL_LANES_AUTO, 16, 5, 2},
+		{UCCL_LANES_AUTO, 16, 6, 0},
+		{UCCL_LANES_AUTO, 16, 70, 0},
 	};
 
 	for (size_t i = 0; i < uccl_array_len(v); i++)
-		assert_int_equal(uccl_lanes_count(v[i].want, v[i].processors), v[i].lanes);
+		assert_int_equal(uccl_lanes_count(v[i].want, v[i].processors, v[i].others), v[i].lanes);
 }
 
 TEST(paths__shared)
