@@ -56,7 +56,6 @@ bool lateness_try(struct uccl_lateness *l, uint64_t now)
 	if (!l->left || l->trial || !l->wanted || now < l->trial_at)
 		return false;
 	l->trial_at = now + UCCL_LATENESS_TRIAL_NS;
-	l->wanted = false;
 	return l->trial = true;
 }
 

@@ -4,8 +4,8 @@
  * wait for a time slice of some ms before it runs. Then the primary would have carried the payload sooner.
  *
  * What lanes carry is weighed against how late they were. If they cost more than they save, the endpoint leaves them
- * for a pause. Then lanes are woken several times without work: that costs no message anything, and tells how late they
- * would be. If they are late the pause doubles, else the endpoint uses them again.
+ * for a pause. Then lanes are woken several times without work, which tells how late they would be. If they are late
+ * the pause doubles, else the endpoint uses them again.
  */
 #ifndef UCCL_LANES_LATENESS_H
 #define UCCL_LANES_LATENESS_H
@@ -27,7 +27,7 @@ struct uccl_lateness {
 	uint64_t trial_at;	/* the next trial is not before this time */
 	uint8_t trials;		/* that are over, since the pause */
 	bool left;		/* lanes are not used, */
-	bool wanted;		/* there was payload for them since they were looked at last, */
+	bool wanted;		/* there was payload for them since then, */
 	bool trial;		/* and they have been woken, to see how late they are */
 };
 

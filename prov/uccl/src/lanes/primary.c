@@ -334,7 +334,9 @@ void primary_named(struct uccl_peer *p, uint64_t lanes)
 {
 	if (!(lanes & UCCL_CTS_LANES))
 		return;
-	if (!(uint16_t)lanes)
+	if (!(uint16_t)lanes && !uccl_pause_over(&p->lanes.refused, p->msg_ep->lanes->now))
+		; /* More of what was under way when it began. */
+	else if (!(uint16_t)lanes)
 		uccl_pause_begin(&p->lanes.refused, UCCL_LATENESS_PAUSE, REFUSED_MOST, p->msg_ep->lanes->now);
 	else
 		uccl_pause_forget(&p->lanes.refused);

@@ -20,7 +20,7 @@ struct uccl_alarm {
 	bool stop, woken;	/* under the lock: told to end; told to wake */
 	_Atomic bool awake;	/* false: it sleeps in uccl_alarm_doze(), or is about to */
 	_Atomic uint64_t until;	/* if not awake: when it wakes by itself, ns */
-	_Atomic uint64_t looks;	/* when it looks for work next, ns; 0: soon; UCCL_NEVER: now, and it may miss some */
+	_Atomic uint64_t looks;	/* when it looks for work next, ns; 0: soon; UCCL_NEVER: now, or not by itself */
 	pthread_mutex_t lock;
 	pthread_cond_t cond;	/* uses CLOCK_MONOTONIC */
 };

@@ -99,7 +99,7 @@ static void *rescue_main(void *arg)
 		next = rescue_round(r, haste.pause_ns != 0, &found);
 
 		if (haste_goes_on(&haste, found, r->alarm.late_ns)) {
-			uccl_alarm_sleep(&r->alarm, uccl_clock() + haste.pause_ns);
+			uccl_alarm_sleep(&r->alarm, uccl_min(next, uccl_clock() + haste.pause_ns));
 			continue;
 		}
 		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;

@@ -118,15 +118,20 @@ static uint32_t usual_of(uint32_t bytes, uint32_t most)
 	return (uint32_t)uccl_min((bytes + USUAL_BYTES - 1) / USUAL_BYTES * USUAL_BYTES, most);
 }
 
-/* A packet that was longer than usual counts at once, shorter ones when there were some. */
-static void usual_set(struct conn *c, uint32_t bytes)
+static void usual_len(struct conn *c, uint32_t bytes)
 {
 	bytes = usual_of(bytes, conn_mtu(c));
-	c->slots.came = c->slots.longest = 0;
 	if (bytes == c->slots.typical_len)
 		return;
 	c->slots.typical_len = bytes;
 	conn_resize(c, conn_mtu(c));
+}
+
+/* A packet that was longer than usual counts at once, shorter ones when there were some. */
+static void usual_set(struct conn *c, uint32_t bytes)
+{
+	c->slots.came = c->slots.longest = 0;
+	usual_len(c, bytes);
 }
 
 /* Peers that sent too few packets to be known are taken to send such as others do. PROTOCOL R417 */
@@ -141,7 +146,7 @@ static void usual_set_all(struct uccl_engine *e, uint32_t bytes)
 	e->slots.typical_len = bytes;
 	TAILQ_FOREACH(c, &e->conns.live, state.all)
 		if (c->slots.grant.of && !c->slots.own_len)
-			usual_set(c, bytes);
+			usual_len(c, uccl_max(bytes, c->slots.longest));
 }
 
 /*

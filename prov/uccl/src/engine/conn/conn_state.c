@@ -218,11 +218,13 @@ void conn_asks(struct conn *c, bool asks)
 	c->state.asks = asks;
 }
 
-void conn_cookie_came(struct conn *c, uint64_t now)
+void conn_cookie_came(struct conn *c)
 {
-	uint64_t took = uccl_min(now - c->hs.started_ns, UCCL_CONN_PACE_MAX_NS), *mean = &c->e->conns.cookie_ns;
+	uint64_t *mean = &c->e->conns.cookie_ns;
 
-	*mean = *mean ? *mean - *mean / COOKIE_GAIN + took / COOKIE_GAIN : took;
+	/* It begins at 0: one late answer slows nobody. */
+	if (c->hs.took_ns < UCCL_CONN_PACE_MAX_NS)
+		*mean += c->hs.took_ns / COOKIE_GAIN - *mean / COOKIE_GAIN;
 }
 
 void conn_asks_again(struct conn *c, uint64_t now)

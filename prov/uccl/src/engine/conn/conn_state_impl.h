@@ -87,7 +87,7 @@ void conn_join(struct conn *c, struct conn *first, uint64_t now);
 /* This side asks for the connection from now on, or (false) no longer. */
 void conn_asks(struct conn *c, bool asks);
 /* COOKIE came. */
-void conn_cookie_came(struct conn *c, uint64_t now);
+void conn_cookie_came(struct conn *c);
 /* HELLO or INIT may be repeated now, unless answers of others show that it is too soon. PROTOCOL R416 */
 void conn_asks_again(struct conn *c, uint64_t now);
 /* The connection has a handshake packet to send, or waits for one. */

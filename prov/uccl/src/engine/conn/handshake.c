@@ -71,7 +71,7 @@ static void conn_named(struct conn *c, uint64_t now)
 {
 	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
 
-	conn_cookie_came(c, now);
+	conn_cookie_came(c);
 	/* Reports of the time before are of nobody there, and one with a name is given up sooner. */
 	conn_reached(c);
 	if (known && known != c && !known->peer.dead) {

@@ -195,8 +195,8 @@ static int call_end(struct uccl_engine *e, int rc, uint64_t now)
 }
 
 /*
- * A program that posts short messages to a peer without end, and hears nothing of it, is ahead of the peer. It posted
- * so many before this one, each so soon after the one before.
+ * A program that posts short messages to a peer without end, and hears nothing of anybody, is ahead of the peer. It
+ * posted so many before this one, each so soon after the one before.
  */
 #define STREAM_MESSAGES 16
 #define STREAM_GAP_NS (50 * UCCL_NS_PER_US)
@@ -211,11 +211,12 @@ static int call_end(struct uccl_engine *e, int rc, uint64_t now)
  */
 static bool send_streams(struct conn *c, uint32_t flags, uint64_t len, uint64_t now)
 {
-	const struct engine_poll *poll = &c->e->poll;
+	const struct uccl_engine *e = c->e;
 	struct uccl_flow *f = &c->peer.flow;
 
-	if (conn_tx_stream(&c->tx, STREAM_GAP_NS, now) < STREAM_MESSAGES || !poll->may_gather || poll->polling ||
-	    !c->peer.open || f->train.state != UCCL_TRAINS_ON || flags & (UCCL_OPF_FENCE | UCCL_OPF_CM))
+	if (conn_tx_stream(&c->tx, e->rx.chunks, STREAM_GAP_NS, now) < STREAM_MESSAGES || !e->poll.may_gather ||
+	    e->poll.polling || e->nic->watched || !c->peer.open || f->train.state != UCCL_TRAINS_ON ||
+	    flags & (UCCL_OPF_FENCE | UCCL_OPF_CM | UCCL_OPF_COLL))
 		return false;
 	len = uccl_max(len, STREAM_LEAST);
 	if (!c->tx.gathered)

@@ -15,6 +15,7 @@ struct uccl_engine_attr;
 struct engine_rx {
 	int refused;			/* packets of this poll that went to nobody */
 	uint64_t first_age_ns;		/* how old the first packet of the last poll was; 0: none came, or unknown */
+	uint32_t chunks;		/* packets with chunks that came, from any peer */
 	bool more;			/* the last poll left something in the NIC's queue */
 	uint8_t *bounce;		/* mispredicted payloads, or rows, of one round */
 };

@@ -12,6 +12,7 @@ struct conn_tx {
 	int32_t turn;			/* bytes left of its turn among peers; < 0: of the next one, taken already */
 	uint32_t gathered;		/* bytes of messages that wait for others to fill a train */
 	uint32_t streamed;		/* short messages that were posted in a row, and nothing came between them */
+	uint32_t streamed_chunks;	/* that had come then, */
 	uint64_t streamed_ns;		/* when the last of them was */
 	uint64_t waits_ns;		/* gathered > 0: when the first of these messages was posted */
 	uint8_t init_buf[UCCL_INIT_MAX];
@@ -29,17 +30,15 @@ static inline void conn_tx_waits(struct conn_tx *t, uint64_t now)
 	t->waits_ns = now;
 }
 
-/* Payload came from the peer: what is posted next may be an answer, and waits for nothing. */
-static inline void conn_tx_answers(struct conn_tx *t)
+/*
+ * A short message is posted. Returns how many were before it in a row: each at most `soon_ns` after the one before, and
+ * no chunk came between, of which `chunks` have come so far. Behind one it may be an answer, and waits for nothing.
+ */
+static inline uint32_t conn_tx_stream(struct conn_tx *t, uint32_t chunks, uint64_t soon_ns, uint64_t now)
 {
-	t->streamed = 0;
-}
+	uint32_t before = now - t->streamed_ns <= soon_ns && chunks == t->streamed_chunks ? t->streamed : 0;
 
-/* A short message is posted, and the one before was at most `soon_ns` ago. Returns how many were before it in a row. */
-static inline uint32_t conn_tx_stream(struct conn_tx *t, uint64_t soon_ns, uint64_t now)
-{
-	uint32_t before = now - t->streamed_ns <= soon_ns ? t->streamed : 0;
-
+	t->streamed_chunks = chunks;
 	t->streamed_ns = now;
 	t->streamed = before + (before < UINT32_MAX);
 	return before;

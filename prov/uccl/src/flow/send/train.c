@@ -17,7 +17,7 @@
 #define QUEUED_AT_FIRST 1
 /*
  * Such a part is left of them, and of those of a flow that begins. It knows nothing of its paths, so shares of routes
- * are as uneven as a draw of so many trains. The fewer bytes a draw has, the less that is.
+ * are as uneven as a draw of so many trains. The fewer bytes a draw has, the less uneven they are.
  */
 #define SHORT_SHARE 4
 #define SHORT_SHARE_AT_FIRST 8

@@ -19,6 +19,11 @@
 #define PLACE_SOON_NS (4 * UCCL_NS_PER_S)
 /* INIT is repeated this often before a new cookie is asked for. */
 #define INIT_TRIES 6
+/*
+ * After more repetitions than this the peer was not there, or packets were lost: the time says nothing of how long
+ * answers take (Karn and Partridge, 1987).
+ */
+#define TOOK_TRIES 6
 /* Of HELLOs one in so many is of the former version. */
 #define FORMER_TRIES 4
 /* One HELLO or INIT of this many leaves from our port, and so does the first. */
@@ -88,7 +93,7 @@ uint64_t uccl_conn_expiry(const struct uccl_conn *c)
 
 /*
  * HELLO is one of many under a flood, and only some are answered: the wait for its answer grows slowly, so that there
- * are some twenty tries in the first second.
+ * are some twenty tries in the first second, where R416 does not slow them.
  */
 static uint64_t retry_after(const struct uccl_conn *c, uint64_t now)
 {
@@ -112,6 +117,8 @@ void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
 		c->at = c->sent_ns + c->pace_ns;
 		return;
 	}
+	if (!c->sent_ns)
+		c->started_ns = now;
 	c->sent_ns = now;
 	if (c->tries < 1000000)
 		c->tries++;
@@ -359,6 +366,7 @@ enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, u
 	c->remote.incarnation = incarnation;
 	memcpy(c->cookie, h->rec + 16, UCCL_MAC_LEN);
 	c->asked_ns = now;
+	c->took_ns = c->tries <= TOOK_TRIES ? now - c->started_ns : UINT64_MAX;
 	conn_step(c, UCCL_CONN_INIT, now);
 	return UCCL_DROP_COUNT;
 }

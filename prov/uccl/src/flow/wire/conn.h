@@ -80,8 +80,9 @@ struct uccl_conn {
 	uint64_t token_remote;		/* 0: not known yet */
 	uint64_t nonce;
 	uint64_t at;			/* next retransmission; UCCL_NEVER */
-	uint64_t started_ns;
+	uint64_t started_ns;		/* when HELLO was first due */
 	uint64_t sent_ns;		/* when HELLO or INIT was last due; 0: the first one waits */
+	uint64_t took_ns;		/* how long HELLO took to be answered by COOKIE; UINT64_MAX: not known */
 	uint64_t asked_ns;		/* when the cookie of our INIT came */
 	uint64_t in_doubt_ns;		/* when somebody first said that another incarnation is there; 0: nobody did */
 	uint64_t opened_ns;

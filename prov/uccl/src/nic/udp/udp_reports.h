@@ -35,6 +35,12 @@ static inline void uccl_udp_reports_received(struct udp *u)
 	u->reports.sent_answered |= u->reports.sent;
 	u->reports.sent = u->reports.unanswered = false;
 }
+/* Packets were read at `now`, ns; 0: that is not known. However seldom rx() is called, what is due is polled. */
+static inline void uccl_udp_reports_read(struct udp *u, uint64_t now)
+{
+	if (now >= u->reports.polled_at + UDP_REPORTS_EVERY_NS)
+		uccl_udp_reports_poll_now(u);
+}
 /* rx() begins. Most calls poll nothing, and do not read the clock. */
 static inline void uccl_udp_reports_poll(struct udp *u)
 {

@@ -325,6 +325,7 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		return k;
 	if (got && u->rx.timestamps)
 		realtime = realtime_ns(u, &read_ns);
+	uccl_udp_reports_read(u, read_ns);
 	for (int i = 0; i < got; i++, k++) {
 		message_take(u->rx.bank, i, realtime, read_ns, &v[k]);
 		if (u->handshake.guard.version && !uccl_udp_guard_may(u, &v[k]))

@@ -36,7 +36,8 @@
 #define UDP_TX_FLAT 24576	  /* bytes for trains that are copied into one buffer */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_TX_NAMES 64		  /* addresses of latest packets; a power of two */
-#define UDP_CLOCK_EVERY 64	  /* calls of rx() without a tx(), after which the clock is read */
+#define UDP_CLOCK_EVERY 64	  /* one of so many calls of rx() reads the clock */
+#define UDP_REPORTS_EVERY_NS (10 * UCCL_NS_PER_MS) /* reports are polled as often while packets come */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
 #define UDP_HANDSHAKE_ROOM 64	  /* most packets read from a handshake socket by one rx() */
 #define UDP_HANDSHAKE_BYTES 256	  /* room for one packet; a longer one is no HELLO or INIT */

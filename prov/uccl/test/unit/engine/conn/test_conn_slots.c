@@ -346,9 +346,19 @@ TEST(slots__as_others_send)
 	for (int i = 0; i < 15; i++)
 		conn_slots_came(busy, 100);
 	assert_int_equal(fresh->slots.typical_len, 2048);
+	/* What others send meanwhile does not begin its count anew, nor make its longest packet short. */
+	for (int i = 0; i < 14; i++)
+		conn_slots_came(fresh, i ? 200 : 1000);
+	conn_slots_came(busy, 3000);
+	for (int i = 0; i < 40; i++)
+		conn_slots_came(busy, 100);
+	assert_false(fresh->slots.own_len);
+	assert_int_equal(fresh->slots.typical_len, 1024);
+	conn_slots_came(fresh, 200);
+	assert_true(fresh->slots.own_len);
+	assert_int_equal(fresh->slots.typical_len, 1024);
 	for (int i = 0; i < 16; i++)
 		conn_slots_came(fresh, 200);
-	assert_true(fresh->slots.own_len);
 	assert_int_equal(fresh->slots.typical_len, 256);
 	conn_slots_came(busy, 3000);
 	assert_int_equal(fresh->slots.typical_len, 256);
