@@ -321,7 +321,7 @@ static bool handshake_batch(struct udp *u, struct udp_handshake_socket *d, int f
 	int got;
 
 	most = uccl_min(most, (uint32_t)(n - *at));
-	got = most ? uccl_udp_recvmmsg(d->fd, &d->msg[first], most) : 0;
+	got = most ? recvmmsg(d->fd, &d->msg[first], most, MSG_DONTWAIT, NULL) : 0;
 	for (int i = first; i < first + got; i++) {
 		struct msghdr *h = &d->msg[i].msg_hdr;
 		struct uccl_rx *r = &v[*at];

@@ -272,8 +272,8 @@ static int messages_receive(const struct udp *u, struct mmsghdr *m, int n)
 	ssize_t len;
 
 	if (n > 1)
-		return uccl_udp_recvmmsg(u->rx_fd, m, (unsigned int)n);
-	len = uccl_udp_recvmsg(u->rx_fd, &m->msg_hdr);
+		return recvmmsg(u->rx_fd, m, (unsigned int)n, MSG_DONTWAIT, NULL);
+	len = recvmsg(u->rx_fd, &m->msg_hdr, MSG_DONTWAIT);
 	if (len < 0)
 		return -1;
 	m->msg_len = (unsigned int)len;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,24 +54,6 @@ uint64_t uccl_udp_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-int uccl_udp_recvmmsg(int fd, struct mmsghdr *m, unsigned int n)
-{
-#ifdef SYS_recvmmsg
-	return (int)syscall(SYS_recvmmsg, fd, m, n, MSG_DONTWAIT, NULL);
-#else
-	return recvmmsg(fd, m, n, MSG_DONTWAIT, NULL);
-#endif
-}
-
-ssize_t uccl_udp_recvmsg(int fd, struct msghdr *m)
-{
-#ifdef SYS_recvmsg
-	return syscall(SYS_recvmsg, fd, m, MSG_DONTWAIT);
-#else
-	return recvmsg(fd, m, MSG_DONTWAIT);
-#endif
 }
 
 int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside)

@@ -264,12 +264,6 @@ static inline uint8_t uccl_udp_tos(const struct udp *u, const struct uccl_tx *t)
 }
 /* CLOCK_MONOTONIC_COARSE in ns: cheap, and exact to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);
-/*
- * recvmmsg() and recvmsg() without waiting, but no cancellation point (pthread_cancel): a thread that ends in a call of
- * fi_cq_read would keep its locks. Nor do they pay for being one. udp_sock.c
- */
-int uccl_udp_recvmmsg(int fd, struct mmsghdr *m, unsigned int n);
-ssize_t uccl_udp_recvmsg(int fd, struct msghdr *m);
 /* Set a socket option. False: the kernel does not have it, or refuses. udp_sock.c */
 bool uccl_udp_option_set(int fd, int level, int name, int value);
 /* The receive socket sends the packets of label 0, and is the fallback for other labels. udp_sock.c */

@@ -7,7 +7,6 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -71,19 +70,6 @@ static uint32_t train_flatten(uint8_t *flat, uint32_t room, const struct iovec *
 		flat += v->iov_len;
 	}
 	return len;
-}
-
-/*
- * sendmsg(2), and not more: that of the C library is a point where a program may cancel its thread, which would leave
- * with locks of ours.
- */
-static inline long send_one(int fd, const struct msghdr *h)
-{
-#ifdef SYS_sendmsg
-	return syscall(SYS_sendmsg, fd, h, TX_FLAGS);
-#else
-	return sendmsg(fd, h, TX_FLAGS);
-#endif
 }
 
 /* Add a control message to those of h, which lie in `control`. */
@@ -336,7 +322,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int refused, int 
 		if (refused)
 			sent = -1;
 		else if (count - m == 1)
-			sent = send_one(s->fd, &b->msg[m].msg_hdr) < 0 ? -1 : 1;
+			sent = sendmsg(s->fd, &b->msg[m].msg_hdr, TX_FLAGS) < 0 ? -1 : 1;
 		else
 			sent = sendmmsg(s->fd, &b->msg[m], (unsigned int)(count - m), TX_FLAGS);
 		if (sent > 0) {
@@ -424,7 +410,7 @@ static bool lone_send(struct udp *u, struct uccl_tx *t, int *error)
 	l->msg.msg_name = (void *)(uintptr_t)&name->name;
 	l->msg.msg_namelen = name->len;
 	l->msg.msg_iovlen = (size_t)(packet_gather(l->iov, t) - l->iov);
-	if (send_one(uccl_udp_sock(u, t->label)->fd, &l->msg) < 0) {
+	if (sendmsg(uccl_udp_sock(u, t->label)->fd, &l->msg, TX_FLAGS) < 0) {
 		*error = errno;
 		return false;
 	}
