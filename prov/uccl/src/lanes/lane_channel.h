@@ -39,11 +39,12 @@ enum uccl_lane_cmd_type {
 };
 
 /*
- * A lane that is no later than this is on time: threads need some 10 us to wake up. In a trial processors may sleep
- * deeper than they do between messages, and long messages can wait for that.
+ * A lane that is no later than this is on time: threads need some 10 us to wake up, and more in a virtual machine whose
+ * processor sleeps. In a trial processors may sleep deeper than they do between messages, and long messages can wait
+ * for that; what is later waits for a time slice of another thread, of some ms.
  */
-#define UCCL_LANE_ON_TIME_NS (30 * UCCL_NS_PER_US)
-#define UCCL_LANE_ON_TIME_TRIAL_NS (100 * UCCL_NS_PER_US)
+#define UCCL_LANE_ON_TIME_NS (100 * UCCL_NS_PER_US)
+#define UCCL_LANE_ON_TIME_TRIAL_NS (500 * UCCL_NS_PER_US)
 /* Commands that a box holds. */
 #define UCCL_LANE_CHANNEL_CMDS 1024
 /* Commands that may lie there unread while the lane sleeps. */

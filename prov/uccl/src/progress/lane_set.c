@@ -53,11 +53,13 @@ struct set {
 
 uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t others)
 {
-	uint32_t share = processors / AUTO_SHARE;
+	uint32_t n = uccl_min(uccl_max(processors / AUTO_SHARE, 1) - 1, AUTO_MOST);
 
 	if (want != UCCL_LANES_AUTO)
 		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
-	return (uint8_t)(share > others + AUTO_LEAST ? uccl_min(share - 1 - others, AUTO_MOST) : 0);
+	/* Most endpoints beside others carry little: their lanes sleep. */
+	n = uccl_min(n, uccl_max(processors, others) - others);
+	return (uint8_t)(n < AUTO_LEAST ? 0 : n);
 }
 
 /* Lanes that endpoints of this process have by UCCL_LANES_AUTO. */

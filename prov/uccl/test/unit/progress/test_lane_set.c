@@ -42,9 +42,9 @@ TEST(count__half_of_the_processors)
 		{UCCL_LANES_AUTO, 9, 0, 3},
 		{UCCL_LANES_AUTO, 10, 0, 4},
 		{UCCL_LANES_AUTO, 64, 0, 4},
-		{UCCL_LANES_AUTO, 16, 4, 3},
-		{UCCL_LANES_AUTO, 16, 5, 2},
-		{UCCL_LANES_AUTO, 16, 6, 0},
+		{UCCL_LANES_AUTO, 16, 12, 4},
+		{UCCL_LANES_AUTO, 16, 13, 3},
+		{UCCL_LANES_AUTO, 16, 15, 0},
 		{UCCL_LANES_AUTO, 16, 70, 0},
 	};
 
