@@ -332,17 +332,18 @@ bool primary_may(const struct uccl_op *op)
 
 void primary_named(struct uccl_peer *p, uint64_t lanes)
 {
+	bool refused = !(uint16_t)lanes;
+
 	if (!(lanes & UCCL_CTS_LANES))
 		return;
-	if (!(uint16_t)lanes && !uccl_pause_over(&p->lanes.refused, p->msg_ep->lanes->now))
-		; /* More of what was under way when it began. */
-	else if (!(uint16_t)lanes)
+	/* What was under way when the pause began is refused, too, and says nothing new. */
+	if (refused && uccl_pause_over(&p->lanes.refused, p->msg_ep->lanes->now))
 		uccl_pause_begin(&p->lanes.refused, UCCL_LATENESS_PAUSE, REFUSED_MOST, p->msg_ep->lanes->now);
-	else
+	else if (!refused)
 		uccl_pause_forget(&p->lanes.refused);
 	for (uint8_t k = 0; k < p->msg_ep->lanes->n; k++)
 		if (p->lanes.peers[k])
-			p->lanes.peers[k]->named = (p->lanes.peers[k]->named && (uint16_t)lanes) || lanes & 1u << k;
+			p->lanes.peers[k]->named = (p->lanes.peers[k]->named && !refused) || lanes & 1u << k;
 }
 
 uint16_t primary_for_unsolicited(struct uccl_peer *p, uint64_t bytes)
