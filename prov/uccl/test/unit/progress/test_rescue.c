@@ -139,12 +139,13 @@ TEST(rescue__early_messages_to_a_slow_peer)
 TEST(rescue__gathered_messages)
 {
 	static char in[4096][8];
-	struct uccl_engine *e;
+	struct uccl_driver *d;
 	char out[8] = "x";
 	struct world wa, wb;
 	struct node a, b;
 	uint64_t start;
 	fi_addr_t to_b;
+	bool waits;
 	int sent = 0;
 
 	setenv_world(&wa, "4000", NULL, FI_PROGRESS_MANUAL);
@@ -160,11 +161,14 @@ TEST(rescue__gathered_messages)
 		reads(&a, 1, UCCL_NS_PER_MS);
 	}
 	/* A processor that others want may be away for so long that nothing is a stream. */
-	e = uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine;
+	d = &uccl_ep_fid_of(&a.ep->fid)->ep->driver;
 	do {
 		assert_true(++sent < (int)uccl_array_len(in));
 		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
-	} while (!uccl_engine_waits(e));
+		uccl_driver_lock(d);
+		waits = uccl_engine_waits(d->engine);
+		uccl_driver_unlock(d);
+	} while (!waits);
 	start = uccl_clock();
 	assert_int_equal(reads(&b, sent, PATIENCE_NS), sent);
 	assert_true(uccl_clock() - start < 2000 * UCCL_NS_PER_MS);

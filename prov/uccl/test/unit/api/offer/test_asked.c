@@ -23,6 +23,7 @@ static bool asked_by(const char *provider, const char *hint)
 TEST(asked__by_name)
 {
 	fi_prov_ini();
+	unsetenv("FI_UCCL_LANES");
 	assert_true(asked_by("uccl", NULL));
 	assert_true(asked_by("tcp,uccl", NULL));
 	assert_true(asked_by(NULL, "uccl"));
@@ -36,10 +37,12 @@ TEST(asked__by_name)
 
 TEST(asked__by_a_variable)
 {
+	/* The tests are run with this variable. */
+	unsetenv("FI_UCCL_LANES");
+	assert_false(uccl_asked(NULL));
 	setenv("FI_UCCL_LANES", "0", 1);
 	assert_true(uccl_asked(NULL));
 	unsetenv("FI_UCCL_LANES");
-	assert_false(uccl_asked(NULL));
 }
 
 TESTS_MAIN
