@@ -47,38 +47,61 @@ static int reads(struct node *n, int want, uint64_t ns)
 	return got;
 }
 
+/* Two endpoints in domains of their own, so that nobody else drives `a`. Nothing but calls drives `b`. */
+struct pair {
+	struct world wa, wb;
+	struct node a, b;
+	fi_addr_t to_b;
+};
+
+static void pair_open(struct pair *p, const char *rescue, const char *fault)
+{
+	setenv_world(&p->wa, rescue, fault, FI_PROGRESS_MANUAL);
+	setenv_world(&p->wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&p->a, &p->wa);
+	node_open(&p->b, &p->wb);
+	p->to_b = node_insert(&p->a, &p->b);
+}
+
+static void pair_close(struct pair *p)
+{
+	node_close(&p->a);
+	node_close(&p->b);
+	world_close(&p->wa);
+	world_close(&p->wb);
+}
+
+/* A message from `a`, for which `b` has a receive, connects them. */
+static void pair_meet(struct pair *p)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+
+	assert_int_equal(fi_tinject(p->a.ep, "x", 1, p->to_b, 1), 0);
+	while (!reads(&p->b, 1, UCCL_NS_PER_MS)) {
+		assert_true(uccl_clock() < end);
+		reads(&p->a, 1, UCCL_NS_PER_MS);
+	}
+}
+
 /*
  * A third of all packets is lost, and the sender never calls again: everything arrives all the same, unless there is no
- * thread. The two are in domains of their own, so that nobody else drives the sender.
+ * thread.
  */
 static int stranded(const char *rescue, uint64_t patience)
 {
 	char in[40][8], out[8] = "x";
-	struct world wa, wb;
-	struct node a, b;
-	fi_addr_t to_b;
+	struct pair p;
 	int got;
 
-	setenv_world(&wa, rescue, "drop=0.33,seed=5", FI_PROGRESS_MANUAL);
-	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
-	node_open(&a, &wa);
-	node_open(&b, &wb);
-	to_b = node_insert(&a, &b);
+	pair_open(&p, rescue, "drop=0.33,seed=5");
 	for (int i = 0; i < 40; i++)
-		assert_int_equal(fi_trecv(b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
+		assert_int_equal(fi_trecv(p.b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
 	/* The first one connects them. */
-	assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
-	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, 1000000);) {
-		assert_true(uccl_clock() < end);
-		reads(&a, 1, 1000000);
-	}
+	pair_meet(&p);
 	for (int i = 1; i < 40; i++)
-		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
-	got = reads(&b, 39, patience);
-	node_close(&a);
-	node_close(&b);
-	world_close(&wa);
-	world_close(&wb);
+		assert_int_equal(fi_tinject(p.a.ep, out, 8, p.to_b, 1), 0);
+	got = reads(&p.b, 39, patience);
+	pair_close(&p);
 	return got;
 }
 
@@ -96,33 +119,24 @@ static void early(unsigned int peer_ms)
 {
 	const struct timespec pause = { .tv_nsec = peer_ms * 1000 * 1000 };
 	char in[40][8], out[8] = "x";
-	struct world wa, wb;
-	struct node a, b;
+	struct pair p;
 	uint64_t start;
-	fi_addr_t to_b;
 	int got = 0;
 
-	setenv_world(&wa, "2000", NULL, FI_PROGRESS_MANUAL);
-	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
-	node_open(&a, &wa);
-	node_open(&b, &wb);
-	to_b = node_insert(&a, &b);
+	pair_open(&p, "2000", NULL);
 	for (int i = 0; i < 40; i++)
-		assert_int_equal(fi_trecv(b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
+		assert_int_equal(fi_trecv(p.b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
 	start = uccl_clock();
 	for (int i = 0; i < 40; i++)
-		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+		assert_int_equal(fi_tinject(p.a.ep, out, 8, p.to_b, 1), 0);
 	while (got < 40 && uccl_clock() - start < PATIENCE_NS) {
-		got += reads(&b, 40 - got, UCCL_NS_PER_MS);
+		got += reads(&p.b, 40 - got, UCCL_NS_PER_MS);
 		nanosleep(&pause, NULL);
 	}
 	assert_int_equal(got, 40);
 	/* Less than two of its looks, of 2 s. */
 	assert_true(uccl_clock() - start < 3900 * UCCL_NS_PER_MS);
-	node_close(&a);
-	node_close(&b);
-	world_close(&wa);
-	world_close(&wb);
+	pair_close(&p);
 }
 
 TEST(rescue__early_messages)
@@ -141,41 +155,28 @@ TEST(rescue__gathered_messages)
 	static char in[4096][8];
 	struct uccl_driver *d;
 	char out[8] = "x";
-	struct world wa, wb;
-	struct node a, b;
+	struct pair p;
 	uint64_t start;
-	fi_addr_t to_b;
 	bool waits;
 	int sent = 0;
 
-	setenv_world(&wa, "4000", NULL, FI_PROGRESS_MANUAL);
-	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
-	node_open(&a, &wa);
-	node_open(&b, &wb);
-	to_b = node_insert(&a, &b);
+	pair_open(&p, "4000", NULL);
 	for (size_t i = 0; i < uccl_array_len(in); i++)
-		assert_int_equal(fi_trecv(b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
-	assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
-	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, UCCL_NS_PER_MS);) {
-		assert_true(uccl_clock() < end);
-		reads(&a, 1, UCCL_NS_PER_MS);
-	}
+		assert_int_equal(fi_trecv(p.b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
+	pair_meet(&p);
 	/* A processor that others want may be away for so long that nothing is a stream. */
-	d = &uccl_ep_fid_of(&a.ep->fid)->ep->driver;
+	d = &uccl_ep_fid_of(&p.a.ep->fid)->ep->driver;
 	do {
 		assert_true(++sent < (int)uccl_array_len(in));
-		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+		assert_int_equal(fi_tinject(p.a.ep, out, 8, p.to_b, 1), 0);
 		uccl_driver_lock(d);
 		waits = uccl_engine_waits(d->engine);
 		uccl_driver_unlock(d);
 	} while (!waits);
 	start = uccl_clock();
-	assert_int_equal(reads(&b, sent, PATIENCE_NS), sent);
+	assert_int_equal(reads(&p.b, sent, PATIENCE_NS), sent);
 	assert_true(uccl_clock() - start < 2000 * UCCL_NS_PER_MS);
-	node_close(&a);
-	node_close(&b);
-	world_close(&wa);
-	world_close(&wb);
+	pair_close(&p);
 }
 
 TEST(rescue__none)
@@ -203,33 +204,24 @@ TEST(rescue__threads)
 TEST(rescue__sleeps_and_wakes)
 {
 	char in[8], out[8] = "x";
-	struct world wa, wb;
-	struct node a, b;
-	fi_addr_t to_b;
+	struct pair p;
 
-	setenv_world(&wa, "1", "drop=0.5,seed=9", FI_PROGRESS_MANUAL);
-	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
-	node_open(&a, &wa);
-	node_open(&b, &wb);
-	to_b = node_insert(&a, &b);
+	pair_open(&p, "1", "drop=0.5,seed=9");
 	for (int i = 0; i < 3; i++) {
 		const struct timespec pause = { .tv_nsec = 300 * 1000 * 1000 };
 		uint64_t before;
 
-		assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
-		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
-		assert_int_equal(reads(&b, 1, PATIENCE_NS), 1);
+		assert_int_equal(fi_trecv(p.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+		assert_int_equal(fi_tinject(p.a.ep, out, 8, p.to_b, 1), 0);
+		assert_int_equal(reads(&p.b, 1, PATIENCE_NS), 1);
 		/* Until the acknowledgement has come through, and the thread has had its last look. */
-		reads(&b, 1, 100 * UCCL_NS_PER_MS);
+		reads(&p.b, 1, 100 * UCCL_NS_PER_MS);
 		nanosleep(&pause, NULL);
 		before = cpu_ns();
 		nanosleep(&pause, NULL);
 		assert_true(cpu_ns() - before < 10 * UCCL_NS_PER_MS);
 	}
-	node_close(&a);
-	node_close(&b);
-	world_close(&wa);
-	world_close(&wb);
+	pair_close(&p);
 }
 
 /*
@@ -239,35 +231,22 @@ TEST(rescue__sleeps_and_wakes)
 TEST(rescue__sleeps_with_peers)
 {
 	struct rusage use[2];
-	struct world wa, wb;
-	struct node a, b;
+	struct pair p;
 	struct fi_cq_tagged_entry e;
-	fi_addr_t to_b;
 	char in[8];
 
-	setenv_world(&wa, "10", NULL, FI_PROGRESS_MANUAL);
-	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
-	node_open(&a, &wa);
-	node_open(&b, &wb);
-	to_b = node_insert(&a, &b);
-	assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
-	assert_int_equal(fi_trecv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
-	assert_int_equal(fi_tinject(a.ep, "x", 1, to_b, 1), 0);
-	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, 1000000);) {
-		assert_true(uccl_clock() < end);
-		reads(&a, 1, 1000000);
-	}
+	pair_open(&p, "10", NULL);
+	assert_int_equal(fi_trecv(p.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_trecv(p.a.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	pair_meet(&p);
 	/* Its rounds after the last thing in flight. */
-	assert_int_equal(fi_cq_sread(a.cq, &e, 1, NULL, 1200), -FI_EAGAIN);
+	assert_int_equal(fi_cq_sread(p.a.cq, &e, 1, NULL, 1200), -FI_EAGAIN);
 	getrusage(RUSAGE_SELF, &use[0]);
-	assert_int_equal(fi_cq_sread(a.cq, &e, 1, NULL, 1000), -FI_EAGAIN);
+	assert_int_equal(fi_cq_sread(p.a.cq, &e, 1, NULL, 1000), -FI_EAGAIN);
 	getrusage(RUSAGE_SELF, &use[1]);
 	/* Rounds of 10 ms would be a hundred. */
 	assert_true(use[1].ru_nvcsw - use[0].ru_nvcsw < 50);
-	node_close(&a);
-	node_close(&b);
-	world_close(&wa);
-	world_close(&wb);
+	pair_close(&p);
 }
 
 TESTS_MAIN
