@@ -21,7 +21,6 @@
 #define ERRORS_ASKED_NS (5 * UCCL_NS_PER_MS)
 #define ERRORS_LINGER_NS UCCL_NS_PER_S /* an ICMP answer comes sooner or is not waited for */
 #define ERRORS_AT_ONCE 64	       /* read from one queue at a time */
-#define LIVE_EVERY_NS (10 * UCCL_NS_PER_MS)
 #define LIVE_EVERY_SLEEPER_NS UCCL_NS_PER_MS /* the owner sleeps on wait_fd: do not keep it awake for nothing */
 
 /* Events. */
@@ -205,7 +204,7 @@ void uccl_udp_reports_poll_now(struct udp *u)
 	if (u->reports.errors_due && now >= u->reports.errors_at + ERRORS_ANYWAY_NS)
 		errors_poll(u);
 	u->reports.errors_due = u->reports.errors_due && now >= u->reports.asked_at + ERRORS_ASKED_NS;
-	if (u->live && now >= u->reports.live_at + LIVE_EVERY_NS)
+	if (u->live && now >= u->reports.live_at + UDP_REPORTS_EVERY_NS)
 		live_poll(u, now);
 	u->reports.polled_at = now;
 }
@@ -244,7 +243,7 @@ uint64_t uccl_udp_reports_expiry(const struct udp *u)
 	uint64_t at = u->live ? uccl_udp_live_expiry(u->live) : UCCL_NEVER;
 
 	/* Before that rx() does not look. */
-	return at == UCCL_NEVER ? at : uccl_max(at, u->reports.live_at + LIVE_EVERY_NS);
+	return at == UCCL_NEVER ? at : uccl_max(at, u->reports.live_at + UDP_REPORTS_EVERY_NS);
 }
 
 void uccl_udp_reports_live_soon(struct udp *u)
