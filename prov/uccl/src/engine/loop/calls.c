@@ -165,16 +165,16 @@ static inline void engine_push(struct uccl_engine *e, uint64_t now)
 		engine_tx(e, now);
 }
 
+bool uccl_engine_waits(const struct uccl_engine *e)
+{
+	return !TAILQ_EMPTY(&e->out.ready) && !e->poll.polling;
+}
+
 /*
  * A program that sends for long without a round hears of no loss meanwhile, and what is behind it waits at the peer. A
  * round costs some us, so it is worth as much as a message of so many bytes. PROTOCOL R245
  */
 #define UNREAD_BYTES (1u << 20)
-
-bool uccl_engine_waits(const struct uccl_engine *e)
-{
-	return !TAILQ_EMPTY(&e->out.ready) && !e->poll.polling;
-}
 
 bool uccl_engine_unread(const struct uccl_engine *e)
 {
@@ -195,12 +195,12 @@ static int call_end(struct uccl_engine *e, int rc, uint64_t now)
 }
 
 /*
- * A program that posts short messages to a peer without end, and hears nothing of anybody, is ahead of the peer. It
- * posted so many before this one, each so soon after the one before.
+ * A stream: the program has posted this many short messages to a peer in a row, with at most this time between two of
+ * them, and received nothing. It is ahead of its peer.
  */
 #define STREAM_MESSAGES 16
 #define STREAM_GAP_NS (50 * UCCL_NS_PER_US)
-/* Then so many bytes wait together, each message as long as this at least, and no message longer while others come. */
+/* Most bytes that wait together; what a shorter message counts; and the longest wait while more messages are posted. */
 #define STREAM_BYTES 32768
 #define STREAM_LEAST 2048
 #define STREAM_WAIT_NS (20 * UCCL_NS_PER_US)
@@ -219,9 +219,7 @@ static bool send_streams(struct conn *c, uint32_t flags, uint64_t len, uint64_t 
 	    flags & (UCCL_OPF_FENCE | UCCL_OPF_CM | UCCL_OPF_COLL))
 		return false;
 	len = uccl_max(len, STREAM_LEAST);
-	if (!c->tx.gathered)
-		conn_tx_waits(&c->tx, now);
-	if (conn_tx_gather(&c->tx, len) + len <= STREAM_BYTES && now - c->tx.waits_ns <= STREAM_WAIT_NS)
+	if (conn_tx_gather(&c->tx, len, now) + len <= STREAM_BYTES && now - c->tx.waits_ns <= STREAM_WAIT_NS)
 		return true;
 	uccl_flow_gathered(f);
 	return false;
@@ -250,7 +248,7 @@ static bool send_gathers(struct conn *c, uint32_t flags, uint64_t len, uint64_t 
 	if (len > c->e->msg_ep.eager_max || !uccl_flow_even(f, len))
 		return false;
 	/* One more like it fits. */
-	if (conn_tx_gather(&c->tx, len) + len <= f->train_bytes)
+	if (conn_tx_gather(&c->tx, len, now) + len <= f->train_bytes)
 		return true;
 	uccl_flow_gathered(f);
 	return false;
@@ -298,7 +296,7 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
  * A request was submitted. Many are under way to this peer, so it has enough to do: may this one wait for others to
  * fill a train? PROTOCOL R392
  */
-static bool rma_gathers(struct conn *c, uint64_t payload, bool fence)
+static bool rma_gathers(struct conn *c, uint64_t payload, bool fence, uint64_t now)
 {
 	struct uccl_flow *f = &c->peer.flow;
 	uint64_t bytes = payload + GATHER_LEAST;
@@ -306,7 +304,7 @@ static bool rma_gathers(struct conn *c, uint64_t payload, bool fence)
 	if (fence || !c->e->nic->caps.train_bytes || msg_tx_under_way(&c->peer) < GATHER_OPS ||
 	    f->train.state != UCCL_TRAINS_ON)
 		return false;
-	if (conn_tx_gather(&c->tx, bytes) + bytes <= uccl_flow_burst_least(f))
+	if (conn_tx_gather(&c->tx, bytes, now) + bytes <= uccl_flow_burst_least(f))
 		return true;
 	uccl_flow_gathered(f);
 	return false;
@@ -326,7 +324,7 @@ int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	/* Of a short write that waits for CTS only the request leaves. One to ourselves may be done. */
 	if (!rc && !c->peer.self && payload <= UCCL_ORDER_MAX && op->tx.wait & MSG_WAIT_CTS)
 		payload = 0;
-	if (rc || !rma_gathers(c, payload, fence))
+	if (rc || !rma_gathers(c, payload, fence, now))
 		engine_push(e, now);
 	return rc;
 }

@@ -19,20 +19,17 @@ struct conn_tx {
 };
 
 /* A message of `len` bytes waits for others to join it. Returns the bytes of all that wait. */
-static inline uint32_t conn_tx_gather(struct conn_tx *t, uint64_t len)
+static inline uint32_t conn_tx_gather(struct conn_tx *t, uint64_t len, uint64_t now)
 {
+	if (!t->gathered)
+		t->waits_ns = now;
 	return t->gathered += (uint32_t)len;
 }
 
-/* A message is the first that waits for others. */
-static inline void conn_tx_waits(struct conn_tx *t, uint64_t now)
-{
-	t->waits_ns = now;
-}
-
 /*
- * A short message is posted. Returns how many were before it in a row: each at most `soon_ns` after the one before, and
- * no chunk came between, of which `chunks` have come so far. Behind one it may be an answer, and waits for nothing.
+ * A short message is posted. Returns how many short messages were posted before it in a row, each at most `soon_ns`
+ * after the one before. `chunks`: how many chunks the endpoint has received. A chunk ends the row, because the next
+ * message may be an answer to it.
  */
 static inline uint32_t conn_tx_stream(struct conn_tx *t, uint32_t chunks, uint64_t soon_ns, uint64_t now)
 {
