@@ -186,8 +186,8 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 
 /* received.c */
 /*
- * So many bytes of a chunk came for the first time, `whole`: and with them all of it, in packets that take so many
- * slots, with these flags: UCCL_FLAG_AR, UCCL_FLAG_DELAY, UCCL_FLAG_RTX.
+ * `bytes` bytes of a chunk came for the first time; `whole`: the chunk is complete with them. Their packets take
+ * `slots` slots and have these `flags`: UCCL_FLAG_AR, UCCL_FLAG_DELAY, UCCL_FLAG_RTX.
  */
 void flow_taken(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, uint32_t slots, uint8_t flags,
 		uint64_t now);

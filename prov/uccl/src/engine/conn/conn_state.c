@@ -15,7 +15,7 @@
 #define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
 /* To answer one HELLO takes a peer about so long: so long is the answer under way for each peer that is asked. */
 #define ASKED_NS (50 * UCCL_NS_PER_US)
-/* A COOKIE that came changes the mean by one of so many. */
+/* A COOKIE moves the mean by this part of the difference: one eighth. */
 #define COOKIE_GAIN 8
 /* A peer that goes on after our CLOSE is sent it again, no more often than this. */
 #define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)

@@ -13,7 +13,7 @@
 #include "flow/recv/subsegments.h"
 #include "flow/write/write_rx.h"
 
-/* Of the longest packets, so many that were received before an acknowledgement is owed at once, at most. */
+/* An acknowledgement is owed at once after this many packets of the longest length, at the latest. */
 #define UCCL_ACK_EVERY_MAX 128
 
 struct uccl_flow_rx {

@@ -16,8 +16,8 @@
 #define QUEUED_TRAINS 6
 #define QUEUED_AT_FIRST 1
 /*
- * Such a part is left of them, and of those of a flow that begins. It knows nothing of its paths, so shares of routes
- * are as uneven as a draw of so many trains. The fewer bytes a draw has, the less uneven they are.
+ * Short trains are this part of the longest, and those of a flow that begins are shorter. It knows nothing of its paths
+ * and chooses them at random. With more and shorter trains the routes are shared more evenly.
  */
 #define SHORT_SHARE 4
 #define SHORT_SHARE_AT_FIRST 8
