@@ -6,9 +6,14 @@
  * but then a message waits for the latest of more.
  */
 #define BYTES_PER_NS 8
-/* A good past excuses one late time slice. Without it, one is too many. */
-#define BALANCE_MOST ((int64_t)(2 * UCCL_NS_PER_MS))
-#define BALANCE_LEAST (-(int64_t)UCCL_NS_PER_MS)
+/*
+ * One late time slice of some ms says little: a host that is idle but for its lanes has some, too. Two soon after each
+ * other are too many, unless the lanes had carried much in time before.
+ */
+#define BALANCE_MOST ((int64_t)(8 * UCCL_NS_PER_MS))
+#define BALANCE_LEAST (-(int64_t)(4 * UCCL_NS_PER_MS))
+/* In trials one is too many: nothing waits for them, so there are few. */
+#define TRIALS_LEAST (-(int64_t)UCCL_NS_PER_MS)
 /* Lanes that were used for so many times the latest pause begin with a short one. */
 #define USED_WELL 8
 
@@ -37,13 +42,14 @@ static void pause_begin(struct uccl_lateness *l, uint64_t now)
 
 bool lateness_late(struct uccl_lateness *l, uint64_t late_ns, uint64_t now)
 {
+	int64_t least = l->left ? TRIALS_LEAST : BALANCE_LEAST;
 	bool used = !l->left;
 
 	/* Without a trial they finish what they still have. */
 	if (!used && !l->trial)
 		return false;
-	l->balance -= (int64_t)uccl_min(late_ns, (uint64_t)(l->balance - BALANCE_LEAST));
-	if (l->balance > BALANCE_LEAST)
+	l->balance -= (int64_t)uccl_min(late_ns, (uint64_t)(l->balance - least));
+	if (l->balance > least)
 		return false;
 	if (used && now - l->used_since >= USED_WELL * l->pause.ns)
 		uccl_pause_forget(&l->pause);

@@ -45,12 +45,19 @@ static void taken_back(void)
 	assert_true(lateness_uses(&l));
 }
 
-/* One time slice is more than what a message of 64 KiB is worth. */
-TEST_IN(late__left_at_once, begin, NULL)
+/* Late by two time slices: more than what messages of 64 KiB are worth. True: the lanes were left with this. */
+static bool late_twice(void)
+{
+	return !lateness_late(&l, SLICE, now) && lateness_late(&l, SLICE, now);
+}
+
+TEST_IN(late__second_time_slice, begin, NULL)
 {
 	assert_true(lateness_uses(&l));
-	lateness_carried(&l, 65536);
-	assert_true(lateness_late(&l, SLICE, now));
+	for (int n = 0; n < 2; n++) {
+		lateness_carried(&l, 65536);
+		assert_int_equal(lateness_late(&l, SLICE, now), n == 1);
+	}
 	assert_false(lateness_uses(&l));
 }
 
@@ -62,7 +69,7 @@ TEST_IN(late__weighed, begin, NULL)
 		bool left;
 	} v[] = {
 		{1 << 20, 50 * US, false}, {1 << 20, 200 * US, true}, {16 << 20, 1 * MS, false},
-		{16 << 20, SLICE, true},   {64 << 20, SLICE, true},   {65536, 5 * US, false},
+		{16 << 20, SLICE, true},   {64 << 20, SLICE, false},  {65536, 5 * US, false},
 		{65536, 20 * US, true},
 	};
 
@@ -89,7 +96,7 @@ TEST_IN(late__now_and_then, begin, NULL)
 
 TEST_IN(trial__taken_back, begin, NULL)
 {
-	assert_true(lateness_late(&l, SLICE, now));
+	assert_true(late_twice());
 	assert_false(trial(0));
 	/* Nobody wants them. */
 	now = l.pause.until;
@@ -101,7 +108,7 @@ TEST_IN(trial__taken_back, begin, NULL)
 /* From one trial to the next lanes go to sleep; while one is under way there is no other. */
 TEST_IN(trial__one_by_one, begin, NULL)
 {
-	lateness_late(&l, SLICE, now);
+	late_twice();
 	now = l.pause.until;
 	lateness_want(&l);
 	assert_true(lateness_try(&l, now));
@@ -117,7 +124,7 @@ TEST_IN(trial__only_in_time, begin, NULL)
 {
 	uint64_t until;
 
-	lateness_late(&l, SLICE, now);
+	late_twice();
 	until = l.pause.until;
 	assert_false(lateness_late(&l, SLICE, now + MS));
 	lateness_tried(&l, now);
@@ -129,7 +136,7 @@ TEST_IN(trial__pause_doubles, begin, NULL)
 {
 	uint64_t pause = UCCL_LATENESS_PAUSE;
 
-	lateness_late(&l, SLICE, now);
+	late_twice();
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(l.pause.ns, pause);
 		now = l.pause.until;
@@ -143,12 +150,12 @@ TEST_IN(trial__pause_doubles, begin, NULL)
 	taken_back();
 	/* Soon late again: the pause is no shorter. */
 	now += MS;
-	assert_true(lateness_late(&l, SLICE, now));
+	assert_true(late_twice());
 	assert_int_equal(l.pause.ns, UCCL_LATENESS_PAUSE_MOST);
 	taken_back();
 	/* A long good time. */
 	now += 8 * UCCL_LATENESS_PAUSE_MOST;
-	assert_true(lateness_late(&l, SLICE, now));
+	assert_true(late_twice());
 	assert_int_equal(l.pause.ns, UCCL_LATENESS_PAUSE);
 }
 

@@ -636,7 +636,7 @@ TEST(unsolicited__one_way)
 	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
 }
 
-#define SLICE (3 * MS)
+#define SLICE (3 * MS) /* of time, for which a lane waits */
 
 /* Bytes that lanes of the first side carry of one message. */
 static uint64_t one_by_lanes(struct lan *l)
@@ -661,7 +661,7 @@ static int until_by_lanes(struct lan *l)
 LAN_TEST(late__sender, lanes_met(LANES, LANES))
 {
 	assert_true(one_by_lanes(l) > 0);
-	lan_channel[0][1]->late_ns = SLICE;
+	lan_channel[0][1]->late_ns = 2 * SLICE;
 	lan_round(l);
 	assert_int_equal(one_by_lanes(l), 0);
 	assert_int_equal(lan_stats(l, PRIMARY(0))->lanes_left, 1);
@@ -669,10 +669,20 @@ LAN_TEST(late__sender, lanes_met(LANES, LANES))
 	assert_int_equal(lan_stats(l, PRIMARY(0))->lanes_left, 1);
 }
 
+/* Lanes are late side by side: all of them by one time slice is no more than one of them. */
+LAN_TEST(late__side_by_side, lanes_met(LANES, LANES))
+{
+	for (int k = 0; k < LANES; k++)
+		lan_channel[0][k]->late_ns = SLICE;
+	lan_round(l);
+	assert_true(one_by_lanes(l) > 0);
+	assert_int_equal(lan_stats(l, PRIMARY(0))->lanes_left, 0);
+}
+
 /* A trial ends only when all lanes are up. */
 LAN_TEST(late__trial_of_all, lanes_met(LANES, LANES))
 {
-	lan_channel[0][1]->late_ns = SLICE;
+	lan_channel[0][1]->late_ns = 2 * SLICE;
 	lan_round(l);
 	l->node[LANE(0, 1)].asleep = true;
 	for (int i = 0; i < 3 * UCCL_LATENESS_TRIALS; i++)
@@ -690,7 +700,7 @@ LAN_TEST(late__receiver, lanes_met(LANES, LANES))
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 	uint64_t before = by_lanes(l);
 
-	lan_channel[1][0]->late_ns = SLICE;
+	lan_channel[1][0]->late_ns = 2 * SLICE;
 	/* The peer does not know it yet: what it has sent comes over lanes, and the rest does not. */
 	assert_int_equal(one_by_lanes(l), UCCL_STRIPE_SHARES * UCCL_STRIPE_FULL);
 	assert_int_equal(lan_stats(l, PRIMARY(1))->lanes_left, 1);
@@ -720,7 +730,7 @@ LAN_TEST(late__receiver_of_unsolicited, lanes_met(LANES, LANES))
 {
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 
-	lan_channel[1][0]->late_ns = SLICE;
+	lan_channel[1][0]->late_ns = 2 * SLICE;
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
 	arrives(l, UCCL_UNSOLICITED_MAX);
