@@ -15,12 +15,14 @@
 #include "progress/thread.h"
 #include "progress/wait.h"
 
-/* More than four share one NIC's queues badly, and the program has cores for itself. */
+/* More than four share one NIC's queues badly. */
 #define AUTO_MOST 4
 /* One carries messages slower than the primary does by itself. */
 #define AUTO_LEAST 2
 /* Such a part of the processors is for lanes and their primary: a lane finds an idle one only if many are idle. */
 #define AUTO_SHARE 2
+/* So many for each processor: most endpoints beside others carry little, and their lanes sleep. */
+#define AUTO_OTHERS 2
 /* One leaves a bad path for another. */
 #define LANE_PATHS 8
 /* Who has no processor gets one by so many yields, or is asleep: then we sleep, too. */
@@ -53,12 +55,11 @@ struct set {
 
 uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t others)
 {
-	uint32_t n = uccl_min(uccl_max(processors / AUTO_SHARE, 1) - 1, AUTO_MOST);
+	uint32_t n = uccl_min(processors / AUTO_SHARE, AUTO_MOST), most = AUTO_OTHERS * processors;
 
 	if (want != UCCL_LANES_AUTO)
 		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
-	/* Most endpoints beside others carry little: their lanes sleep. */
-	n = uccl_min(n, uccl_max(processors, others) - others);
+	n = uccl_min(n, uccl_max(most, others) - others);
 	return (uint8_t)(n < AUTO_LEAST ? 0 : n);
 }
 
