@@ -15,8 +15,8 @@
 #include "progress/thread.h"
 #include "progress/wait.h"
 
-/* More than four share one NIC's queues badly. */
-#define AUTO_MOST 4
+/* More than eight share one NIC's queues badly. */
+#define AUTO_MOST 8
 /* One carries messages slower than the primary does by itself. */
 #define AUTO_LEAST 2
 /* Such a part of the processors is for lanes and their primary: a lane finds an idle one only if many are idle. */

@@ -30,7 +30,7 @@ struct uccl_lane_set_ops {
 
 /*
  * The number of lanes of an endpoint: `want`, at most UCCL_LANES_MAX. UCCL_LANES_AUTO: half of the `processors` of this
- * process (uccl_ranks_processors()), at most four; with the `others`, lanes that its other endpoints have by
+ * process (uccl_ranks_processors()), at most eight; with the `others`, lanes that its other endpoints have by
  * UCCL_LANES_AUTO, at most two for each processor; and none instead of one.
  */
 uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t others);

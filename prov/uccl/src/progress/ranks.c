@@ -11,6 +11,8 @@
 
 /* More on one host is a mistake of somebody. */
 #define RANKS_MOST 4096
+/* Processes of this host if no launcher tells: a server may run beside its client. */
+#define RANKS_UNTOLD 2
 
 /* The first number: in Slurm's "4(x2),3" that may be another host's. */
 static uint32_t ranks_said(const char *name)
@@ -21,7 +23,8 @@ static uint32_t ranks_said(const char *name)
 	return n <= RANKS_MOST ? (uint32_t)n : 0;
 }
 
-uint32_t uccl_ranks_here(void)
+/* Processes of this job on this host, by the launcher's environment; 0: it has no number. */
+static uint32_t ranks_told(void)
 {
 	/* Of Open MPI, MPICH and Intel MPI, MVAPICH, Cray PALS, torchrun; of Slurm, a step before its job. */
 	static const char *const names[] = {
@@ -35,7 +38,12 @@ uint32_t uccl_ranks_here(void)
 		if (n)
 			return n;
 	}
-	return 1;
+	return 0;
+}
+
+uint32_t uccl_ranks_here(void)
+{
+	return uccl_max(ranks_told(), 1);
 }
 
 uint32_t uccl_ranks_share(uint32_t ours, uint32_t all, uint32_t ranks)
@@ -58,5 +66,7 @@ static uint32_t processors_of(pid_t pid)
 
 uint32_t uccl_ranks_processors(void)
 {
-	return uccl_ranks_share(processors_of(0), processors_of(getppid()), uccl_ranks_here());
+	uint32_t ranks = ranks_told();
+
+	return uccl_ranks_share(processors_of(0), processors_of(getppid()), ranks ? ranks : RANKS_UNTOLD);
 }

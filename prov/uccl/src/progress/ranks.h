@@ -15,7 +15,10 @@ uint32_t uccl_ranks_here(void);
  */
 uint32_t uccl_ranks_share(uint32_t ours, uint32_t all, uint32_t ranks);
 
-/* uccl_ranks_share() for this process, with quotas of control groups; its parent counts as the launcher. */
+/*
+ * uccl_ranks_share() for this process, with quotas of control groups; its parent counts as the launcher. If no launcher
+ * tells how many processes there are, two.
+ */
 uint32_t uccl_ranks_processors(void);
 
 #endif
