@@ -282,10 +282,10 @@ void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now);
  * the answer to the first one carries its acknowledgement, and comes after the second has left. PROTOCOL R340
  */
 #define UCCL_RIDE_BYTES (2 * UCCL_LITTLE_BYTES)
-/* Nothing waits to be sent, and with `len` bytes more no more than UCCL_RIDE_BYTES are in flight. */
-static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t len)
+/* Nothing waits to be sent, and no more than so many bytes are in flight. */
+static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t most)
 {
-	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes + len <= UCCL_RIDE_BYTES;
+	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes <= most;
 }
 
 /* What congestion control allows in flight, bytes, of all rails together. */

@@ -316,8 +316,10 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 
 /* Most messages of one peer that may be under way before the first of them came in order. */
 #define UCCL_MSG_LIMIT 32768
-/* UCCL_OPF_EARLY: up to this size a copy costs less than waiting for the acknowledgement. */
-#define UCCL_COPY_MAX 16384
+/* UCCL_OPF_EARLY: up to this size a copy costs less than waiting for the acknowledgement, */
+#define UCCL_COPY_MAX 65536
+/* while no more than this is in flight with it: two of them, as NCCL has two channels to a peer. */
+#define UCCL_COPY_IN_FLIGHT (2u * UCCL_COPY_MAX)
 /* Most bytes of such copies, and of injected messages, of one endpoint. */
 #define UCCL_COPIED_MAX (16u << 20)
 /* Memory of them that is kept for the next time. */

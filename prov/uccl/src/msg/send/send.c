@@ -70,13 +70,15 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 
 /*
  * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while little else is
- * under way, when the sender waits for just this completion: among many, one acknowledgement completes several.
+ * under way, when the sender waits for just this completion: among many, one acknowledgement completes several. Nobody
+ * asks for that of a copy, so it rides on what the peer sends.
  */
 static bool copy_pays(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
 
-	return op->len <= COPY_ALWAYS || (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_little(&p->flow, op->len));
+	return op->len <= COPY_ALWAYS ||
+	       (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_little(&p->flow, UCCL_COPY_IN_FLIGHT - op->len));
 }
 
 /* It is complete at once: copied, and nobody asked to wait for more than that. */
@@ -109,14 +111,31 @@ static bool must_copy(const struct uccl_msg_ep *m, const struct uccl_op *op)
 	return op->flags & UCCL_OPF_INJECT || (op->device && !op->peer->self && is_short(m, op));
 }
 
+/* While others that lanes could carry are under way the primary has enough to do. */
+static bool primary_is_busy(const struct uccl_peer *p)
+{
+	return p->lanes.nstriped > 1 || p->send.unsolicited >= UCCL_LANES_UNSOLICITED;
+}
+
+/* The primary carries it although lanes could. */
+static void unsolicited_count(struct uccl_op *op)
+{
+	op->send.unsolicited = true;
+	op->peer->send.unsolicited += op->len;
+}
+
 /*
  * May the program hear of it before the peer has it? Who hears may make no call for long, and what the peer has to ask
  * for would lie here until somebody answers.
  */
 static bool may_be_early(const struct uccl_msg_ep *m, const struct uccl_op *op)
 {
-	return op->flags & UCCL_OPF_EARLY && !op->device &&
-	       (op->peer->self || (is_short(m, op) && !op->peer->flow.limits.envelopes_only));
+	const struct uccl_peer *p = op->peer;
+
+	if (!(op->flags & UCCL_OPF_EARLY) || op->device)
+		return false;
+	return p->self || (is_short(m, op) && !p->flow.limits.envelopes_only &&
+			   !(primary_is_busy(p) && lanes_may(op)));
 }
 
 /*
@@ -150,15 +169,13 @@ static void send_loaded(struct uccl_op *op)
 
 /*
  * A message that lanes may carry: how much of it goes without an answer, and in *first how much its envelope holds.
- * While others are under way the primary has enough to do, and the fewer bytes it carries the sooner it is at the next
- * one.
+ * The fewer bytes the primary carries while others are under way the sooner it is at the next one.
  */
 static uint32_t eager_beside_lanes(const struct uccl_op *op, uint64_t *first)
 {
 	const struct uccl_peer *p = op->peer;
-	bool busy = p->lanes.nstriped > 1 || p->send.unsolicited >= UCCL_LANES_UNSOLICITED;
 
-	if (op->len <= p->msg_ep->eager_max && !busy)
+	if (op->len <= p->msg_ep->eager_max && !primary_is_busy(p))
 		return (uint32_t)p->msg_ep->eager_max;
 	*first = uccl_flow_idle(&p->flow) && !p->lanes.nstriped ? uccl_min(*first, UCCL_LANES_FIRST) : 0;
 	return 0;
@@ -325,12 +342,10 @@ static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint
 	envelope_send(op, env, wait, first, more, each);
 }
 
-/* While the primary carries it, it counts as what lanes could carry. */
 static void send_count(struct uccl_op *op, const struct send_plan *plan)
 {
-	op->send.unsolicited = plan->for_lanes;
 	if (plan->for_lanes)
-		op->peer->send.unsolicited += op->len;
+		unsolicited_count(op);
 }
 
 static void send_all_in_envelope(struct uccl_op *op, const struct send_plan *plan)
@@ -629,6 +644,9 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		return copied;
 	}
 	early = !op->tx.loading && send_is_early(op, copied);
+	/* Lanes do not carry what is copied. */
+	if (early && lanes_may(op))
+		unsolicited_count(op);
 	msg_tx_keep(op, early);
 	if (op->tx.loading)
 		msg_tx_load(m, op);

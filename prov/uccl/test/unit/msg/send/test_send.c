@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../duo.h"
 
+#include "lanes/lanes.h"
 #include "msg/send/msg_tx.h"
 #include "../../tests.h"
 
@@ -406,7 +407,7 @@ static void early(struct duo *d, int s, const void *buf, uint64_t n, void *conte
 
 /*
  * No level of completion, or FI_INJECT_COMPLETE: complete at once where a copy pays, which is for a small message, and
- * for a larger one if nothing else is under way. The buffer is the caller's then.
+ * for a larger one if little else is under way. The buffer is the caller's then.
  */
 DUO_TEST(send__early, duo_open())
 {
@@ -443,6 +444,90 @@ DUO_TEST(send__early, duo_open())
 	duo_expect_from(d, 0, DUO_CTX(4), 0, 0);
 	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
+}
+
+/* Two long ones at a time are copied; among more one acknowledgement completes several. A short one always is. */
+TEST(send__early_beside_others)
+{
+	static const struct { uint64_t len, beside; bool at_once; } sent[] = {
+		{UCCL_COPY_MAX, 0, true}, {UCCL_COPY_MAX, UCCL_COPY_IN_FLIGHT - UCCL_COPY_MAX, true},
+		{UCCL_COPY_MAX, UCCL_COPY_IN_FLIGHT - UCCL_COPY_MAX + 1, false},
+		{1025, UCCL_COPY_IN_FLIGHT - 1025, true}, {1025, UCCL_COPY_IN_FLIGHT - 1024, false},
+		{1024, UCCL_COPY_IN_FLIGHT, true},
+	};
+
+	for (size_t i = 0; i < uccl_array_len(sent); i++) {
+		struct duo *d = duo_open();
+		struct uccl_flow *f = &d->side[0].peer.flow;
+		uint64_t flying = f->sent.inflight_bytes;
+
+		d->side[0].m.eager_max = UCCL_EAGER_MAX;
+		duo_fill(src, sent[i].len, i);
+		f->sent.inflight_bytes = sent[i].beside;
+		early(d, 0, src, sent[i].len, DUO_CTX(1), sent[i].at_once);
+		f->sent.inflight_bytes = flying;
+		assert_int_equal(d->side[0].m.tx.copied_bytes, sent[i].at_once ? sent[i].len : 0);
+		if (sent[i].at_once)
+			memset(src, 0, sent[i].len);
+		assert_int_equal(duo_recv(d, 1, 0, dst, sent[i].len, 0, 0, DUO_CTX(2)), 0);
+		duo_run(d, SECOND);
+		if (!sent[i].at_once)
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, sent[i].len);
+		duo_check(dst, sent[i].len, i);
+		assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
+		duo_free(d);
+	}
+}
+
+static bool lanes_want(const struct uccl_op *op)
+{
+	return op->len >= UCCL_LANES_FIRST && !op->busy;
+}
+
+static void lanes_hear(struct uccl_peer *p, uint64_t lanes)
+{
+	(void)p;
+	(void)lanes;
+}
+
+static bool lanes_refuse(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait)
+{
+	(void)op;
+	(void)at;
+	(void)limit;
+	(void)rx;
+	(void)lanes;
+	(void)wait;
+	return false;
+}
+
+/* What is copied counts for the primary as any other that lanes could carry; while it is busy they do better. */
+DUO_TEST(send__early_beside_lanes, duo_open())
+{
+	static const struct uccl_lanes_ops ops = {.may = lanes_want, .named = lanes_hear, .send = lanes_refuse};
+	static uint8_t any;
+	struct uccl_peer *p = &d->side[0].peer;
+
+	d->side[0].m.eager_max = UCCL_EAGER_MAX;
+	d->side[0].m.lanes_ops = &ops;
+	p->lanes.peers = (void *)&any;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(duo_recv(d, 1, 0, dst, UCCL_COPY_MAX, 0, 0, DUO_CTX(4)), 0);
+	early(d, 0, src, UCCL_LANES_FIRST - 1, DUO_CTX(1), true);
+	assert_int_equal(p->send.unsolicited, 0);
+	duo_run(d, SECOND);
+	early(d, 0, src, UCCL_LANES_FIRST, DUO_CTX(2), true);
+	assert_int_equal(p->send.unsolicited, UCCL_LANES_FIRST);
+	duo_run(d, SECOND);
+	assert_int_equal(p->send.unsolicited, 0);
+	p->send.unsolicited = UCCL_LANES_UNSOLICITED;
+	early(d, 0, src, UCCL_LANES_FIRST, DUO_CTX(3), false);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(3), 0, 0);
+	p->send.unsolicited = 0;
+	p->lanes.peers = NULL;
+	d->side[0].m.lanes_ops = NULL;
 }
 
 /*
