@@ -17,6 +17,7 @@ struct engine_rx {
 	uint64_t first_age_ns;		/* how old the first packet of the last poll was; 0: none came, or unknown */
 	uint32_t chunks;		/* packets with chunks that came, from any peer */
 	bool more;			/* the last poll left something in the NIC's queue */
+	uint64_t empty_ns;		/* when the last poll was, if it found nothing; else 0 */
 	uint8_t *bounce;		/* mispredicted payloads, or rows, of one round */
 };
 

@@ -181,6 +181,7 @@ static void udp_close(struct uccl_nic *nic)
 static const struct uccl_nic_ops udp_ops = {
 	.name = "udp",
 	.tx_rows = true,
+	.rx_one = true,
 	.tx = uccl_udp_tx,
 	.rx = uccl_udp_rx,
 	.path_mtu = udp_path_mtu,

@@ -670,4 +670,41 @@ TEST(rx__garbage)
 	}
 }
 
+/*
+ * The first packet soon after a poll that found nothing is taken alone, where the NIC takes less for that. The next
+ * poll takes the others.
+ */
+LAN_TEST(rx__one_after_an_empty_poll, lan_new_open(2))
+{
+	struct uccl_engine *e = l->node[1].e;
+	const struct uccl_nic_ops *was = e->nic->ops;
+	struct uccl_nic_ops ops = *was;
+	int n;
+
+	lan_talk(l);
+	e->nic->ops = &ops;
+	for (int i = 0; i < 4; i++) {
+		bool cheap = i & 1, close = i & 2, one = cheap && close;
+
+		for (int k = 0; k < 2; k++)
+			lan_recv(l, 1, dst, 64, LAN_CTX(1));
+		l->node[1].asleep = true;
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(2)), 0);
+		lan_pass(l, 50 * UCCL_NS_PER_US);
+		ops.rx_one = cheap;
+		e->rx.empty_ns = l->now - (close ? 9 : 10) * UCCL_NS_PER_US;
+		n = uccl_engine_poll(e, l->now);
+		assert_true(one ? n == 1 : n > 1);
+		assert_int_equal(e->rx.more, one);
+		n = uccl_engine_poll(e, l->now);
+		assert_int_equal(n > 0, one);
+		assert_false(e->rx.more);
+		assert_int_equal(e->rx.empty_ns, one ? 0 : l->now);
+		l->node[1].asleep = false;
+		lan_run(l, SECOND);
+	}
+	e->nic->ops = was;
+}
+
 TESTS_MAIN
