@@ -678,11 +678,12 @@ static uint64_t sent_ceil(const struct uccl_sent *e, uint64_t wait_ns)
 static struct uccl_rack_waits sent_waits(const struct uccl_flow *f, const struct uccl_sent *e, bool ends)
 {
 	const struct uccl_times *t = &f->loss.times;
-	uint64_t way = uccl_rack_wait(&f->loss.rack, &f->paths.list[e->path], t);
+	const struct uccl_path *p = &f->paths.list[e->path];
+	uint64_t way = uccl_rack_wait(&f->loss.rack, p, t);
 	bool last = !uccl_sendq_waits(&f->sendq);
 	struct uccl_rack_waits w = {
 		.way_ns = way,
-		.proof_ns = sent_ceil(e, ends ? uccl_rack_proof_wait(t, way) : way),
+		.proof_ns = sent_ceil(e, ends ? uccl_rack_end_wait(&f->loss.rack, p, t) : way),
 	};
 
 	w.ask_ns = last ? w.proof_ns : sent_ceil(e, way);

@@ -29,6 +29,8 @@
 #define UCCL_RACK_PERIOD_CHUNKS 64
 /* Less than this is no order: clocks and queues of a host are not finer. */
 #define UCCL_RACK_LEAST_NS UCCL_NS_PER_US
+/* Queues are short if the RTT is less than so many times the least one. Long queues may grow by as much in one RTT. */
+#define UCCL_RACK_SHORT 2
 
 struct uccl_rack {
 	uint64_t reported_ns;	/* when the latest of the packets left that the peer has reported; 0: none */
@@ -135,21 +137,35 @@ static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct 
 }
 
 /*
- * How long a chunk may take on this path before it counts as late: the RTT and variation of the path, or of the flow if
- * that is longer, and the reordering that was learnt. The variation of a path with few samples is a guess, so no more
- * of it counts than the flow's. PROTOCOL R402
+ * The RTT and variation of the path, or of the flow if that is longer, and the reordering that was learnt. The
+ * variation of a path with few samples is a guess, so no more of it counts than the flow's. `vars`: so many variations
+ * of the path, and twice as many of the flow.
  */
-static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t)
+static inline uint64_t uccl_rack_way(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t,
+				     uint32_t vars)
 {
 	uint64_t var = uccl_min(p->rttvar_ns, t->rttvar_ns);
 
-	return uccl_max(p->srtt_ns + 2 * var, t->srtt_ns + 4 * t->rttvar_ns) + uccl_rack_margin(r, t);
+	return uccl_max(p->srtt_ns + vars * var, t->srtt_ns + 2 * vars * t->rttvar_ns) + uccl_rack_margin(r, t);
 }
 
-/* The same less the least RTT, which a packet that left later and has arrived took itself. PROTOCOL R53 */
-static inline uint64_t uccl_rack_proof_wait(const struct uccl_times *t, uint64_t wait_ns)
+/* How long a chunk may take on this path before it counts as late. PROTOCOL R402 */
+static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t)
 {
-	return wait_ns - uccl_min(wait_ns, t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns);
+	return uccl_rack_way(r, p, t, 2);
+}
+
+/*
+ * At the end of a transfer a chunk is lost if something arrived that left so much later. What arrived took the least
+ * RTT itself, and half of the variations are enough: the end waits for what is found later. PROTOCOL R53
+ */
+static inline uint64_t uccl_rack_end_wait(const struct uccl_rack *r, const struct uccl_path *p,
+					  const struct uccl_times *t)
+{
+	uint64_t least = t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns;
+	uint64_t way = uccl_rack_way(r, p, t, t->srtt_ns < UCCL_RACK_SHORT * least ? 1 : 2);
+
+	return way - uccl_min(way, least);
 }
 
 /*

@@ -304,17 +304,33 @@ TEST_IN(wait__one_sample, setup, NULL)
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 23 * US);
 }
 
-/* What arrived took the least RTT itself. PROTOCOL R53 */
-TEST_IN(proof_wait__less_the_least, setup, NULL)
+/* What arrived took the least RTT itself, and variations count half while queues are short. PROTOCOL R53 */
+TEST_IN(end_wait__less_the_least, setup, NULL)
 {
+	struct uccl_path p;
 	struct uccl_times t;
 
+	uccl_path_init(&p, 0);
 	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
-	assert_int_equal(uccl_rack_proof_wait(&t, WAIT), WAIT);
-	t.min_rtt_ns = WAIT / 4;
-	assert_int_equal(uccl_rack_proof_wait(&t, WAIT), WAIT - WAIT / 4);
-	t.min_rtt_ns = WAIT + 1;
-	assert_int_equal(uccl_rack_proof_wait(&t, WAIT), 0);
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 0);
+	p.srtt_ns = 1200;
+	p.rttvar_ns = 100;
+	t.srtt_ns = 1000;
+	t.rttvar_ns = 99;
+	/* If the least is not known, nor are the queues. */
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1398);
+	t.min_rtt_ns = 500;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1398 + 125 - 500);
+	t.min_rtt_ns = 501;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1299 + 125 - 501);
+	t.rttvar_ns = 101;
+	p.srtt_ns = 1001;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1202 + 125 - 501);
+	r.reorder_ns = 126;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1202 + 126 - 501);
+	r.reorder_ns = 0;
+	t.min_rtt_ns = 4000;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 0);
 }
 
 /* The path of a chunk is asked after so long, if not after WAIT. */
