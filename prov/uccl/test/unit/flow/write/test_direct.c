@@ -148,6 +148,21 @@ TEST_IN(rx_write__tells_by_bytes, NULL, end)
 	assert_true(f->rx.ack_tracker.now);
 }
 
+/* Short ones may come on a path each, of which a block tells few. */
+TEST_IN(rx_write__tells_by_writes, NULL, end)
+{
+	struct uccl_flow *f;
+
+	f = raw(pair_direct());
+	feed_desc(base(), 0, 16, 4096, 16 * 4096);
+	/* The descriptor is the first of eight chunks. */
+	for (uint64_t i = 1; i < 7; i++)
+		feed_write(base() + i, 4096, (uint16_t)(i % 4));
+	assert_false(f->rx.ack_tracker.now);
+	feed_write(base() + 7, 4096, 0);
+	assert_true(f->rx.ack_tracker.now);
+}
+
 /* The last one announced asks, also if it came first. PROTOCOL R273 */
 TEST_IN(rx_write__last_one_is_told_at_once, NULL, end)
 {
