@@ -26,7 +26,7 @@
 #define UCCL_UDP_RTO_MIN_US 4000
 
 /* RDMA NICs with RoCE v2 in hardware. */
-#define UCCL_VERBS_CC "nscc:start=8"
+#define UCCL_VERBS_CC "nscc:start=4"
 #define UCCL_VERBS_PATH "reps:draws=12"
 #define UCCL_VERBS_CREDIT "auto"
 #define UCCL_VERBS_PATHS 64	 /* each may take a queue pair */

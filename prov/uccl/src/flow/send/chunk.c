@@ -23,8 +23,9 @@
  */
 #define SLOTS_SHARE 8
 /*
- * As much waits in queues when chunks get smaller. In a full network some chunks of each flow do, and what decides how
- * long queues are is the size of what meets in them.
+ * Chunks are half as large if as many of the largest wait in queues, and a quarter if twice as many do. In a full
+ * network some chunks of each flow wait, and what decides how long queues are is the size of what meets in them. A
+ * processor that cannot keep up with small ones makes no queues.
  */
 #define QUEUED_CHUNKS 2
 /*
@@ -82,16 +83,26 @@ void uccl_chunk_fate(struct uccl_chunk *c, bool lost)
 		chunk_set(c, c->lost * GROW_ONE_OF <= c->sent && c->bytes < c->most ? c->bytes * 2 : c->bytes);
 }
 
+/* The largest that the beginning of the flow and its queues allow. PROTOCOL R277 */
+static uint32_t chunk_queues(const struct uccl_chunk *c, uint64_t queued)
+{
+	uint64_t many = (uint64_t)QUEUED_CHUNKS * c->most;
+	uint32_t bytes = c->most;
+
+	if (c->begins || queued > 2 * many)
+		bytes /= 4;
+	else if (queued > many)
+		bytes /= 2;
+	return uccl_max(bytes, c->least);
+}
+
 uint32_t uccl_chunk_bytes(const struct uccl_chunk *c, uint64_t window, uint64_t inflight, uint32_t slots,
 			  uint64_t quick, uint64_t queued)
 {
 	/* A window that all slots cannot fill limits nothing. */
 	uint64_t need = SLOTS_SHARE * (window < (uint64_t)c->most * slots ? window : inflight);
-	uint32_t bytes = c->bytes;
+	uint32_t bytes = c->clean ? c->bytes : uccl_min(c->bytes, chunk_queues(c, queued));
 
-	if (!c->clean && bytes == c->most && bytes > c->least &&
-	    (c->begins || queued > (uint64_t)QUEUED_CHUNKS * c->most))
-		bytes /= 2;
 	while (!c->clean && bytes < c->most && (uint64_t)bytes * slots < need)
 		bytes *= 2;
 	while (bytes > c->least && (window / WINDOW_CHUNKS < bytes || (c->clean && quick < bytes)))

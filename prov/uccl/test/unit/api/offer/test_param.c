@@ -299,7 +299,7 @@ TEST(read__defaults_of_rdma)
 {
 	setenv("FI_UCCL_BACKEND", "verbs-uc", 1);
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
-	assert_string_equal(p.cc, "nscc:start=8");
+	assert_string_equal(p.cc, "nscc:start=4");
 	assert_string_equal(p.path, "reps:draws=12");
 	assert_string_equal(p.credit, "auto");
 	assert_int_equal(p.paths, 64);

@@ -179,19 +179,21 @@ TEST(bytes__few_slots)
 	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 0, 4, 0, 0), 16 * KIB);
 }
 
-/* Half as large while more than two of the largest wait in queues. PROTOCOL R277 */
+/* Half as large while more than two of the largest wait in queues, a quarter from four on. PROTOCOL R277 */
 TEST(bytes__queues)
 {
 	begun(32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 64 * KIB), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 64 * KIB + 1), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 128 * KIB), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 128 * KIB + 1), 8 * KIB);
 	/* Slots that are few make them larger again, a window that holds few smaller yet. */
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 511, 0, 1 << 30), 32 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB - 1, 0, 1024, 0, 1 << 30), 8 * KIB);
 	/* Losses have made them so already. */
 	for (int i = 0; i < 8; i++)
 		uccl_chunk_fate(&c, true);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 1 << 30), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 128 * KIB), 16 * KIB);
 	/* One packet stays one. */
 	begun(4 * KIB);
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 4096, 0, 1 << 30), 4 * KIB);
@@ -206,7 +208,7 @@ TEST(bytes__begin)
 {
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	for (uint32_t i = 0; i < UCCL_CHUNK_BEGIN; i++) {
-		assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 0), 16 * KIB);
+		assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 0), 8 * KIB);
 		uccl_chunk_fate(&c, i == 1);
 	}
 	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 0), 32 * KIB);

@@ -170,7 +170,7 @@ TEST_IN(tx_write__begins, NULL, end)
 	c.write_bytes = 8 * KIB;
 	c.write_begins = true;
 	start(c);
-	assert_int_equal(write_size(), 4 * KIB);
+	assert_int_equal(write_size(), 2 * KIB);
 	for (int i = 0; i < 8; i++)
 		write_size();
 	assert_int_equal(write_size(), 8 * KIB);
