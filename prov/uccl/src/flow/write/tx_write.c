@@ -4,6 +4,11 @@
 
 /* Direct writes from this size on have a choice each. */
 #define WRITE_CHOICE_BYTES 8192
+/*
+ * A descriptor is about the window divided by this, at most. If one is lost, nothing that it describes is reported, so
+ * writes of another one must be in flight, or all is silent until a time-out. PROTOCOL R421
+ */
+#define DESC_WINDOW_SHARE 2
 
 int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now)
 {
@@ -17,7 +22,7 @@ int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_sent *e;
 
-	run = uccl_min(run, item->len - item->off);
+	run = uccl_min(uccl_min(run, item->len - item->off), uccl_max(uccl_event_window(f) / DESC_WINDOW_SHARE, chunk));
 	if (!room)
 		return 0;
 	uccl_write_tx_cut(&d, run, chunk, uccl_min(room, most));

@@ -71,6 +71,26 @@ TEST_IN(tx_desc__window, NULL, end)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 0);
 }
 
+/* Nor more than half of the congestion window, but one. PROTOCOL R421 */
+TEST_IN(tx_desc__half_the_window, NULL, end)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_desc d;
+
+	c.cc = &cc_set;
+	for (uint32_t count = 8; count; count /= 8) {
+		cc_bytes = count > 1 ? 64 * KIB : KIB;
+		start(c);
+		pair_bulk(&p, 0, 400 * KIB);
+		pair_pump_one(&p, 0);
+		assert_int_equal(uccl_desc_decode(&d, p.wire[pair_find(&p, 1, UCCL_PKT_DESC)]->h.rec), UCCL_DROP_COUNT);
+		assert_int_equal(d.count, count);
+		assert_true(pair_finish(&p, 50 * MS));
+		end(NULL);
+	}
+	start(c);
+}
+
 /* More than 4 GiB in one piece: sums of 32 bits would wrap. */
 TEST_IN(tx_desc__huge, NULL, end)
 {
