@@ -117,13 +117,6 @@ static bool primary_is_busy(const struct uccl_peer *p)
 	return p->lanes.nstriped > 1 || p->send.unsolicited >= UCCL_LANES_UNSOLICITED;
 }
 
-/* The primary carries it although lanes could. */
-static void unsolicited_count(struct uccl_op *op)
-{
-	op->send.unsolicited = true;
-	op->peer->send.unsolicited += op->len;
-}
-
 /*
  * May the program hear of it before the peer has it? Who hears may make no call for long, and what the peer has to ask
  * for would lie here until somebody answers.
@@ -342,10 +335,15 @@ static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint
 	envelope_send(op, env, wait, first, more, each);
 }
 
+/*
+ * While the primary carries it, it counts as what lanes could carry. Not so a copy: its acknowledgement may come late,
+ * and little of them is in flight.
+ */
 static void send_count(struct uccl_op *op, const struct send_plan *plan)
 {
+	op->send.unsolicited = plan->for_lanes;
 	if (plan->for_lanes)
-		unsolicited_count(op);
+		op->peer->send.unsolicited += op->len;
 }
 
 static void send_all_in_envelope(struct uccl_op *op, const struct send_plan *plan)
@@ -644,9 +642,6 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		return copied;
 	}
 	early = !op->tx.loading && send_is_early(op, copied);
-	/* Lanes do not carry what is copied. */
-	if (early && lanes_may(op))
-		unsolicited_count(op);
 	msg_tx_keep(op, early);
 	if (op->tx.loading)
 		msg_tx_load(m, op);

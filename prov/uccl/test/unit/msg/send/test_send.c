@@ -502,7 +502,7 @@ static bool lanes_refuse(struct uccl_op *op, uint64_t at, uint64_t limit, uint32
 	return false;
 }
 
-/* What is copied counts for the primary as any other that lanes could carry; while it is busy they do better. */
+/* What is copied does not make the primary seem busy; while it is busy lanes do better. */
 DUO_TEST(send__early_beside_lanes, duo_open())
 {
 	static const struct uccl_lanes_ops ops = {.may = lanes_want, .named = lanes_hear, .send = lanes_refuse};
@@ -515,12 +515,10 @@ DUO_TEST(send__early_beside_lanes, duo_open())
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(duo_recv(d, 1, 0, dst, UCCL_COPY_MAX, 0, 0, DUO_CTX(4)), 0);
 	early(d, 0, src, UCCL_LANES_FIRST - 1, DUO_CTX(1), true);
-	assert_int_equal(p->send.unsolicited, 0);
 	duo_run(d, SECOND);
 	early(d, 0, src, UCCL_LANES_FIRST, DUO_CTX(2), true);
-	assert_int_equal(p->send.unsolicited, UCCL_LANES_FIRST);
-	duo_run(d, SECOND);
 	assert_int_equal(p->send.unsolicited, 0);
+	duo_run(d, SECOND);
 	p->send.unsolicited = UCCL_LANES_UNSOLICITED;
 	early(d, 0, src, UCCL_LANES_FIRST, DUO_CTX(3), false);
 	duo_run(d, SECOND);
