@@ -13,9 +13,11 @@
  * begins when queues are full has never seen a round trip without them. Were all of it the target, the queues would
  * stay as they are, so of a longer round trip only a part is.
  *
- * The delay is that of a path, and a flow has many. While some of them have short queues, others will get less of its
- * chunks, and a smaller window would be the wrong answer: without marks it shrinks only if in a whole round trip no
- * sample was below the target. Flows that meet two queues, both made by others, would shrink alone otherwise.
+ * The delay is that of a path, and a flow has many. If the least delay of a round trip is near the average, all paths
+ * meet one queue, and the target holds for everybody. Else the paths meet several queues, as behind uplinks that carry
+ * less than the hosts. There flows that meet two queues, and flows that yielded once too often, would go on yielding to
+ * those with large windows. So the target grows as the window shrinks (Swift's flow scaling does the same): equal flows
+ * come to equal windows, and two queues take less from a flow than all it has.
  *
  * The reference knows the rate of its links, and queues that are long enough for its target. Behind a NIC there may be
  * a link that is a hundred times slower than the NIC says, with queues that overflow before their delay reaches the
@@ -81,8 +83,8 @@
 	X(eta, 0.15, 0, 1000, "packets",									\
 	  "gain of the steady increase (reference)")								\
 	X(gamma, 0.8, 0.01, 1, "",										\
-	  "decrease: factor of the relative excess of the delay (reference), times the ratio of the "		\
-	  "window to the largest window (ours)")								\
+	  "decrease: factor of the relative excess of the delay (reference), times the square of the "		\
+	  "ratio of the window to the largest window (ours)")						\
 	X(md_floor, 0.5, 0.01, 0.99, "share",									\
 	  "a decrease leaves at least this share of the window (reference)")					\
 	X(ewma, 0.0125, 0.0001, 1, "share",									\
@@ -121,6 +123,17 @@
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
+/*
+ * A flow meets several queues if its least delay is a smaller part of the average than this. The part is 0.83 to 0.93
+ * where three senders share the link of their receiver, and mostly 0.1 to 0.83 behind uplinks that have a quarter of
+ * the rate of the hosts.
+ */
+#define NSCC_ONE_QUEUE 0.8
+/* That least delay is the least of this many samples or more, however few samples a round trip has. */
+#define NSCC_LEAST_OF 8
+/* The target of a flow that meets several queues is at most this many times as long. */
+#define NSCC_TARGET_MOST 4
+
 /* A base round trip that is this many times longer than the link takes for normal_bytes is that of a long way. */
 #define NSCC_LONG_WAY 4
 
@@ -146,6 +159,9 @@ struct nscc_least {
 	double now_ns;	  /* of the present one, */
 	double before_ns; /* and of the last one */
 	uint64_t end;	  /* delivered, when the present one ends */
+	double some_ns;	  /* of the samples since many_ns was set, */
+	double many_ns;	  /* and of NSCC_LEAST_OF or more before them */
+	uint32_t samples; /* number of those in some_ns */
 	double room;	  /* chunks in the largest window beyond the bandwidth-delay product */
 };
 
@@ -205,7 +221,7 @@ static double net_best(const struct nscc_net *r)
 
 static void least_init(struct nscc_least *l, double room)
 {
-	l->now_ns = INFINITY;
+	l->now_ns = l->some_ns = l->many_ns = INFINITY;
 	l->room = room;
 }
 
@@ -376,6 +392,22 @@ static double least_delay(const struct nscc_least *l)
 	return fmin(l->now_ns, l->before_ns);
 }
 
+/* Of NSCC_LEAST_OF samples or more, the latest that there were; of all, if there were fewer. */
+static double least_of_many(const struct nscc_least *l)
+{
+	return fmin(l->some_ns, l->many_ns);
+}
+
+/* The queueing delay that this flow aims at: longer for a small window that meets several queues. */
+static double nscc_aim(const struct nscc *n)
+{
+	double part = n->window_max / n->window;
+
+	if (least_of_many(&n->least) >= NSCC_ONE_QUEUE * n->avg_ns)
+		return n->target_ns;
+	return n->target_ns * fmin(part * part, NSCC_TARGET_MOST);
+}
+
 /*
  * Did the network lose what did not arrive? A few losses may be those of one path: while the least delay of the round
  * trip is below the target, others have room.
@@ -423,17 +455,17 @@ static void nscc_adjust(struct nscc *n, uint64_t now)
 		n->inc.at = now + (uint64_t)n->base_ns;
 }
 
-static void nscc_decrease(struct nscc *n, uint64_t now)
+static void nscc_decrease(struct nscc *n, double aim, uint64_t now)
 {
-	double late;
+	double part = n->window / n->window_max, late;
 
 	if (n->decreased_ns != UCCL_NEVER && now - n->decreased_ns < (uint64_t)(n->base_ns + n->target_ns))
 		return;
 	n->decreased_ns = now;
 	n->inc.sum = 0;
-	/* Large windows make the queues: who has little yields little, or flows with two queues starve. */
-	late = (n->avg_ns - n->target_ns) / n->avg_ns;
-	nscc_set(n, n->window * fmax(1 - n->k->gamma * n->window / n->window_max * late, n->k->md_floor));
+	/* Large windows make the queues. A small window yields little, or flows with two queues starve. */
+	late = (n->avg_ns - aim) / n->avg_ns;
+	nscc_set(n, n->window * fmax(1 - n->k->gamma * part * part * late, n->k->md_floor));
 }
 
 /* Would the network have marked what waits too long? */
@@ -481,8 +513,15 @@ static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 static bool least_add(struct nscc_least *l, const struct uccl_ack_info *ack, double delay)
 {
 	l->now_ns = fmin(l->now_ns, delay);
+	l->some_ns = fmin(l->some_ns, delay);
+	l->samples++;
 	if (ack->rate.prior < l->end)
 		return false;
+	if (l->samples >= NSCC_LEAST_OF) {
+		l->many_ns = l->some_ns;
+		l->some_ns = INFINITY;
+		l->samples = 0;
+	}
 	l->before_ns = l->now_ns;
 	l->now_ns = INFINITY;
 	l->end = ack->delivered;
@@ -498,18 +537,16 @@ static void least_step(struct nscc_least *l, const struct nscc_k *k, double targ
 		l->room = fmin(k->max_chunks, l->room + 1);
 }
 
-/* Are packets late, and is less in flight the answer? A mark says so of its packet; else no path may be better. */
-static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
+/* Are packets late, and is less in flight the answer? Where the network marks, only what is marked is late. */
+static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, double aim, uint64_t now)
 {
-	if (delay < n->target_ns || n->avg_ns <= n->target_ns)
-		return false;
-	return ack->marked || (least_delay(&n->least) >= n->target_ns && !nscc_marked_lately(n, now));
+	return delay >= aim && n->avg_ns > aim && (ack->marked || !nscc_marked_lately(n, now));
 }
 
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct nscc *n = cc;
-	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay;
+	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay, aim;
 
 	n->achieved += bytes;
 	n->blind = fmin(n->window_cap, n->blind + bytes);
@@ -541,8 +578,9 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	if (now >= n->round_at && nscc_quick_adapt(n, ack, delay, now))
 		return;
 	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US && !ack->marked ? n->fast + bytes : 0;
-	if (nscc_late(n, ack, delay, now))
-		nscc_decrease(n, now);
+	aim = nscc_aim(n);
+	if (nscc_late(n, ack, delay, aim, now))
+		nscc_decrease(n, aim, now);
 	else if (ack->app_limited)
 		n->inc.acked = 0;
 	else if (net_lossy(&n->net))
@@ -550,8 +588,9 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	else if (n->fast > n->window)
 		/* What grows by a part of itself makes all together grow by that part. */
 		nscc_set(n, n->window + n->k->fast * (n->gain / n->most) * bytes);
-	else if (delay < n->target_ns)
-		n->inc.sum += clean * nscc_alpha(n) * (n->target_ns - delay);
+	else if (delay < aim)
+		/* As much at no delay whatever the target: a small window grows for longer, but not faster. */
+		n->inc.sum += clean * nscc_alpha(n) * n->target_ns * (1 - delay / aim);
 	else
 		n->inc.sum += clean * nscc_fair(n);
 	nscc_adjust(n, now);

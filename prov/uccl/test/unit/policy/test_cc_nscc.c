@@ -208,19 +208,21 @@ TEST_IN(on_ack__fast, setup, NULL)
 }
 
 /*
- * Above the target now and on average: by 0.8 of the relative excess, times what the window is of the largest, once per
- * round trip.
+ * Above the target now and on average: by 0.8 of the relative excess, times the square of what the window is of the
+ * largest, once per round trip.
  */
 TEST_IN(on_ack__decrease, setup, NULL)
 {
-	double w = WINDOW, avg = 0;
+	double w = WINDOW, avg = 0, part;
 
 	now += US;
 	/* 200 KiB are 50 packets: they weigh 1 - (1 - 0.0125)^50. */
 	ack(50 * 4096, 48000);
 	avg += (1 - pow(1 - 0.0125, 50)) * (48000 - avg);
 	assert_true(avg > TARGET);
-	w *= 1 - 0.8 * w / WINDOW_MAX * (avg - TARGET) / avg;
+	part = w / WINDOW_MAX;
+	w *= 1 - 0.8 * part * part * (avg - TARGET) / avg;
+	part = w / WINDOW_MAX;
 	near(w);
 	ack(CHUNK, 48000);
 	near(w);
@@ -228,63 +230,68 @@ TEST_IN(on_ack__decrease, setup, NULL)
 	for (int i = 0; i < 20; i++)
 		ack(50 * 4096, 48000);
 	/* Once. */
-	assert_true((double)uccl_cc_nscc.window(cc) < w * (1 - 0.8 * w / WINDOW_MAX * 0.4));
-	assert_true((double)uccl_cc_nscc.window(cc) > w * (1 - 0.8 * w / WINDOW_MAX));
+	assert_true((double)uccl_cc_nscc.window(cc) < w * (1 - 0.8 * part * part * 0.4));
+	assert_true((double)uccl_cc_nscc.window(cc) > w * (1 - 0.8 * part * part));
 }
 
-/*
- * Late on average, but in each round trip one sample was below the target: some path is better, so it does not shrink
- * until a whole round trip was late.
- */
-TEST_IN(on_ack__one_path_late, setup, NULL)
+/* Round trips of eight chunks with such a delay, on one path with another one. The window after the last of them. */
+static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
 {
-	uint64_t delivered = 0;
-	double before;
+	static uint64_t delivered;
 
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < n; i++) {
+		const uint64_t prior = delivered;
+
 		for (int j = 0; j < 8; j++) {
-			const struct uccl_ack_info info = {
-				.bytes = CHUNK,
-				.rtt_ns = 12 * US + (j == 3 ? (uint64_t)TARGET - 1000 : 90 * US),
-				.delivered = delivered + (uint64_t)(j + 1) * CHUNK,
-				.rate = {.prior = delivered},
-			};
-
+			delivered += CHUNK;
 			now += 10 * US;
-			before = (double)uccl_cc_nscc.window(cc);
-			uccl_cc_nscc.on_ack(cc, &info, now);
-			assert_true(i < 1 || (double)uccl_cc_nscc.window(cc) >= before);
+			uccl_cc_nscc.on_ack(cc,
+					    &(struct uccl_ack_info){
+						    .bytes = CHUNK,
+						    .rtt_ns = 12 * US + (j == 3 ? one_ns : delay_ns),
+						    .delivered = delivered,
+						    .rate = {.prior = prior},
+					    },
+					    now);
 		}
-		delivered += 8ull * CHUNK;
 	}
-	before = (double)uccl_cc_nscc.window(cc);
-	for (int j = 0; j < 16; j++) {
-		const struct uccl_ack_info info = {
-			.bytes = CHUNK,
-			.rtt_ns = 102 * US,
-			.delivered = delivered + (uint64_t)(j + 1) * CHUNK,
-			.rate = {.prior = delivered - (j < 8 ? CHUNK : 0) + (uint64_t)(j / 8) * 8 * CHUNK},
-		};
+	return (double)uccl_cc_nscc.window(cc);
+}
 
-		now += 10 * US;
-		uccl_cc_nscc.on_ack(cc, &info, now);
-		/* What is left of the round trip before was better. */
-		assert_true(j > 7 || (double)uccl_cc_nscc.window(cc) >= before);
-	}
-	assert_true((double)uccl_cc_nscc.window(cc) < before);
-	/* The round trip before was late, but the present one has a better path. */
-	for (int j = 0; j < 4; j++) {
-		const struct uccl_ack_info info = {
-			.bytes = CHUNK,
-			.rtt_ns = 12 * US + (j ? 90 * US : (uint64_t)TARGET - 1000),
-			.delivered = delivered + 17ull * CHUNK,
-		};
+/* Where all paths are late the window shrinks on and on; where one is not, only until the delay is what it may be. */
+TEST_IN(on_ack__decrease_several_queues, setup, NULL)
+{
+	double one, several;
 
-		now += 100 * US;
-		before = (double)uccl_cc_nscc.window(cc);
-		uccl_cc_nscc.on_ack(cc, &info, now);
-		assert_true((double)uccl_cc_nscc.window(cc) >= before);
-	}
+	one = rounds(200, 40 * US, 40 * US);
+	setup(state);
+	several = rounds(200, 40 * US, US);
+	assert_true(one < WINDOW_MAX / 3);
+	/* The average is 35 us, twice the target: that of seven tenths of the largest window. */
+	assert_true(several > 0.6 * WINDOW_MAX && several < 0.8 * WINDOW_MAX);
+	/* The target is four times as long at most: an average of 15 targets would let a quarter of the window stay. */
+	setup(state);
+	assert_true(rounds(200, 300 * US, US) < 0.22 * WINDOW_MAX);
+}
+
+/* A small window grows among several queues that make a large one shrink, so both come to be equal. */
+TEST_IN(on_ack__small_grows_several_queues, setup, NULL)
+{
+	double small, large;
+
+	for (int i = 0; i < 3; i++)
+		lose(UCCL_LOSS_RTO);
+	small = (double)uccl_cc_nscc.window(cc);
+	assert_true(small < WINDOW_MAX / 6);
+	small = rounds(400, 40 * US, US);
+	setup(state);
+	large = rounds(400, 40 * US, US);
+	assert_true(small > 0.9 * large && small < 1.1 * large);
+	/* In a single queue it does not. */
+	setup(state);
+	for (int i = 0; i < 3; i++)
+		lose(UCCL_LOSS_RTO);
+	assert_true(rounds(400, 40 * US, 40 * US) < WINDOW_MAX / 5);
 }
 
 /* So much is in flight when a round trip begins, of which two pieces arrive; the rest may be lost. */
