@@ -7,8 +7,8 @@
  */
 #define BYTES_PER_NS 8
 /*
- * One late time slice of some ms says little: a host that is idle but for its lanes has some, too. Two soon after each
- * other are too many, unless the lanes had carried much in time before.
+ * One late time slice of some ms says little: a host that is idle but for its lanes has some, too. Two are too many,
+ * unless the lanes have carried enough between them.
  */
 #define BALANCE_MOST ((int64_t)(8 * UCCL_NS_PER_MS))
 #define BALANCE_LEAST (-(int64_t)(4 * UCCL_NS_PER_MS))
@@ -24,9 +24,9 @@ void lateness_want(struct uccl_lateness *l)
 
 void lateness_carried(struct uccl_lateness *l, uint64_t bytes)
 {
-	uint64_t saved = uccl_min(bytes / BYTES_PER_NS, (uint64_t)(BALANCE_MOST - l->balance));
-
-	l->balance += (int64_t)saved;
+	/* What they still finish excuses nothing that a trial finds. */
+	if (!l->left)
+		l->balance += (int64_t)uccl_min(bytes / BYTES_PER_NS, (uint64_t)(BALANCE_MOST - l->balance));
 }
 
 static void pause_begin(struct uccl_lateness *l, uint64_t now)
@@ -45,6 +45,9 @@ bool lateness_late(struct uccl_lateness *l, uint64_t late_ns, uint64_t now)
 	int64_t least = l->left ? TRIALS_LEAST : BALANCE_LEAST;
 	bool used = !l->left;
 
+	/* They are late side by side, and each tells of it when it is up: the same time counts once. */
+	late_ns = uccl_min(late_ns, now - uccl_min(l->counted_until, now));
+	l->counted_until = now;
 	/* Without a trial they finish what they still have. */
 	if (!used && !l->trial)
 		return false;

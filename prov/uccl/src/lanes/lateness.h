@@ -24,6 +24,7 @@ struct uccl_lateness {
 	int64_t balance;	/* ns that lanes saved, less those that they were late; within bounds */
 	struct uccl_pause pause; /* the latest one */
 	uint64_t used_since;	/* the end of the latest pause */
+	uint64_t counted_until;	/* lateness before this time has been counted */
 	uint64_t trial_at;	/* the next trial is not before this time */
 	uint8_t trials;		/* that are over, since the pause */
 	bool left;		/* lanes are not used, */
@@ -41,7 +42,7 @@ static inline bool lateness_uses(const struct uccl_lateness *l)
 void lateness_want(struct uccl_lateness *l);
 /* They have carried so many bytes. */
 void lateness_carried(struct uccl_lateness *l, uint64_t bytes);
-/* They were late by this sum. True: they are left with this. */
+/* The latest of them was late by this time until now. True: they are left with this. */
 bool lateness_late(struct uccl_lateness *l, uint64_t late_ns, uint64_t now);
 /* True: a trial begins, so the caller wakes all lanes. */
 bool lateness_try(struct uccl_lateness *l, uint64_t now);

@@ -290,7 +290,6 @@ void primary_lateness(struct uccl_msg_ep *m, uint64_t now)
 	for (uint8_t k = 0; k < l->n; k++) {
 		/* A lane says how late it is before it says that it is up. */
 		tried = lane_channel_tried(l->channel[k]) && tried;
-		/* They are late side by side: who waits for all of them waits for the latest. */
 		late = uccl_max(late, lane_channel_lateness(l->channel[k]));
 	}
 	if (late)

@@ -25,7 +25,7 @@ static bool trial(uint64_t late_ns)
 	lateness_want(&l);
 	if (!lateness_try(&l, now))
 		return false;
-	now += MS / 2;
+	now += uccl_max(MS / 2, late_ns);
 	if (late_ns)
 		lateness_late(&l, late_ns, now);
 	else
@@ -48,7 +48,11 @@ static void taken_back(void)
 /* Late by two time slices: more than what messages of 64 KiB are worth. True: the lanes were left with this. */
 static bool late_twice(void)
 {
-	return !lateness_late(&l, SLICE, now) && lateness_late(&l, SLICE, now);
+	now += SLICE;
+	if (lateness_late(&l, SLICE, now))
+		return false;
+	now += SLICE;
+	return lateness_late(&l, SLICE, now);
 }
 
 TEST_IN(late__second_time_slice, begin, NULL)
@@ -56,9 +60,34 @@ TEST_IN(late__second_time_slice, begin, NULL)
 	assert_true(lateness_uses(&l));
 	for (int n = 0; n < 2; n++) {
 		lateness_carried(&l, 65536);
+		now += SLICE;
 		assert_int_equal(lateness_late(&l, SLICE, now), n == 1);
 	}
 	assert_false(lateness_uses(&l));
+}
+
+/* Eight lanes that a pause of the host has stopped tell of it in one poll after the other. */
+TEST_IN(late__side_by_side, begin, NULL)
+{
+	for (int k = 0; k < 8; k++) {
+		now += US;
+		assert_false(lateness_late(&l, SLICE, now));
+	}
+	now += SLICE;
+	assert_true(lateness_late(&l, SLICE, now));
+}
+
+/* What they finish after they were left excuses nothing: one late time slice in a trial is too many. */
+TEST_IN(late__finish_what_they_have, begin, NULL)
+{
+	uint64_t pause;
+
+	assert_true(late_twice());
+	lateness_carried(&l, 1 << 30);
+	pause = l.pause.ns;
+	now = l.pause.until;
+	assert_true(trial(SLICE));
+	assert_int_equal(l.pause.ns, 2 * pause);
 }
 
 /* Lanes that save more than they cost are used, late or not; others are left. */
@@ -75,7 +104,7 @@ TEST_IN(late__weighed, begin, NULL)
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		begin(NULL);
-		for (int n = 0; n < 500; n++, now += 100 * US) {
+		for (int n = 0; n < 500; n++, now += 10 * MS) {
 			lateness_carried(&l, v[i].bytes);
 			lateness_late(&l, v[i].late_ns, now);
 		}

@@ -672,9 +672,11 @@ LAN_TEST(late__sender, lanes_met(LANES, LANES))
 /* Lanes are late side by side: all of them by one time slice is no more than one of them. */
 LAN_TEST(late__side_by_side, lanes_met(LANES, LANES))
 {
-	for (int k = 0; k < LANES; k++)
+	for (int k = 0; k < LANES; k++) {
 		lan_channel[0][k]->late_ns = SLICE;
-	lan_round(l);
+		if (k)
+			lan_round(l);
+	}
 	assert_true(one_by_lanes(l) > 0);
 	assert_int_equal(lan_stats(l, PRIMARY(0))->lanes_left, 0);
 }
