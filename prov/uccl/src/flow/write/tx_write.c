@@ -10,6 +10,12 @@
  */
 #define DESC_WINDOW_SHARE 2
 
+/* So many writes of `chunk` bytes; whole ones, so that all but the last of a run end on 8 bytes. PROTOCOL R216 R421 */
+static uint64_t desc_most(const struct uccl_flow *f, uint32_t chunk)
+{
+	return uccl_max(uccl_event_window(f) / DESC_WINDOW_SHARE / chunk, 1);
+}
+
 int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now)
 {
 	const uint8_t *ptr;
@@ -22,10 +28,10 @@ int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_sent *e;
 
-	run = uccl_min(uccl_min(run, item->len - item->off), uccl_max(uccl_event_window(f) / DESC_WINDOW_SHARE, chunk));
+	run = uccl_min(run, item->len - item->off);
 	if (!room)
 		return 0;
-	uccl_write_tx_cut(&d, run, chunk, uccl_min(room, most));
+	uccl_write_tx_cut(&d, run, chunk, uccl_min(uccl_min(room, most), desc_most(f, chunk)));
 	d.id = uccl_get32(item->rec);
 	d.gen = uccl_get32(item->rec + 4);
 	d.offset = uccl_get64(item->rec + 8) + item->off;

@@ -71,24 +71,60 @@ TEST_IN(tx_desc__window, NULL, end)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 0);
 }
 
-/* Nor more than half of the congestion window, but one. PROTOCOL R421 */
+/*
+ * Nor more whole writes than half of the congestion window has, but one: all but the last write end on 8 bytes.
+ * PROTOCOL R216 R421
+ */
 TEST_IN(tx_desc__half_the_window, NULL, end)
 {
+	static const struct {
+		uint64_t window;
+		uint32_t count;
+	} t[] = {{128 * KIB, 16}, {64 * KIB + 4101, 8}, {64 * KIB - 1, 7}, {16 * KIB, 2}, {KIB, 1}, {1, 1}};
 	struct pair_cfg c = pair_direct();
 	struct uccl_desc d;
 
 	c.cc = &cc_set;
-	for (uint32_t count = 8; count; count /= 8) {
-		cc_bytes = count > 1 ? 64 * KIB : KIB;
+	for (size_t i = 0; i < uccl_array_len(t); i++) {
+		cc_bytes = t[i].window;
 		start(c);
 		pair_bulk(&p, 0, 400 * KIB);
 		pair_pump_one(&p, 0);
 		assert_int_equal(uccl_desc_decode(&d, p.wire[pair_find(&p, 1, UCCL_PKT_DESC)]->h.rec), UCCL_DROP_COUNT);
-		assert_int_equal(d.count, count);
+		assert_int_equal(d.count, t[i].count);
+		assert_int_equal(d.len, (uint64_t)d.count * d.chunk);
 		assert_true(pair_finish(&p, 50 * MS));
 		end(NULL);
 	}
 	start(c);
+}
+
+/* Wherever descriptors end, only what ends the message is shorter than the others. PROTOCOL R216 */
+TEST_IN(tx_desc__whole_writes, NULL, end)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_desc d = {0};
+	int n = 0, at;
+
+	c.cc = &cc_set;
+	cc_bytes = 40 * KIB + 4093;
+	start(c);
+	pair_bulk(&p, 0, 400 * KIB + 5);
+	while (d.offset + d.len < 400 * KIB + 5) {
+		pair_pump_one(&p, 0);
+		while ((at = pair_find(&p, 1, UCCL_PKT_DESC)) >= 0) {
+			assert_int_equal(uccl_desc_decode(&d, p.wire[at]->h.rec), UCCL_DROP_COUNT);
+			assert_true(d.len % d.chunk == 0 || d.offset + d.len == 400 * KIB + 5);
+			pair_arrive(&p, (uint32_t)at);
+			n++;
+		}
+		pair_arrive_all(&p, 1);
+		pair_pump_one(&p, 1);
+		pair_arrive_all(&p, 0);
+		p.now += 10 * US;
+	}
+	assert_true(n > 10);
+	assert_true(pair_finish(&p, 50 * MS));
 }
 
 /* More than 4 GiB in one piece: sums of 32 bits would wrap. */
