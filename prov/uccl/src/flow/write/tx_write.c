@@ -5,15 +5,19 @@
 /* Direct writes from this size on have a choice each. */
 #define WRITE_CHOICE_BYTES 8192
 /*
- * A descriptor is about the window divided by this, at most. If one is lost, nothing that it describes is reported, so
- * writes of another one must be in flight, or all is silent until a time-out. PROTOCOL R421
+ * A descriptor is about what may be in flight divided by this, at most. If one is lost, nothing that it describes is
+ * reported, so writes of another one must be in flight, or all is silent until a time-out. PROTOCOL R421
  */
-#define DESC_WINDOW_SHARE 2
+#define DESC_SHARE 2
+/* So many may be announced by a window that has room for few: each would cost a descriptor and an answer. */
+#define DESC_LEAST 2
 
 /* So many writes of `chunk` bytes; whole ones, so that all but the last of a run end on 8 bytes. PROTOCOL R216 R421 */
 static uint64_t desc_most(const struct uccl_flow *f, uint32_t chunk)
 {
-	return uccl_max(uccl_event_window(f) / DESC_WINDOW_SHARE / chunk, 1);
+	uint64_t fit = uccl_max(uccl_event_window(f) / DESC_SHARE / chunk, DESC_LEAST);
+
+	return uccl_max(uccl_min(fit, f->limits.slots / DESC_SHARE), 1);
 }
 
 int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now)

@@ -213,9 +213,9 @@ TEST_IN(tx_rewrite__within_slots, NULL, end)
 	struct pair_cfg c = pair_direct();
 	uint32_t most = 0;
 
-	c.slots = 3;
+	c.slots = 4;
 	start(c);
-	p.side[1].f.cfg.slots_rx = 3;
+	p.side[1].f.cfg.slots_rx = 4;
 	p.filter = count_segments;
 	pair_bulk(&p, 0, 8 * KIB);
 	pair_pump_one(&p, 0);
@@ -231,7 +231,7 @@ TEST_IN(tx_rewrite__within_slots, NULL, end)
 				 p.wire[i]->h.type == UCCL_PKT_SEGMENT;
 		most = (uint32_t)uccl_max(most, there);
 	}
-	assert_int_equal(most, 3);
+	assert_int_equal(most, 4);
 	assert_int_equal(p.count, 8);
 	/* None but that about the writes. */
 	assert_int_equal(p.side[0].stats.probes, 1);

@@ -36,7 +36,7 @@ TEST_IN(tx_desc__then_its_writes, NULL, end)
 	assert_true(pair_finish(&p, 50 * MS));
 }
 
-/* No more than there are slots for. */
+/* No more than there are slots for, and half of all: another descriptor tells of those that are left. PROTOCOL R421 */
 TEST_IN(tx_desc__slots, NULL, end)
 {
 	struct pair_cfg c = pair_direct();
@@ -47,9 +47,32 @@ TEST_IN(tx_desc__slots, NULL, end)
 	pair_bulk(&p, 0, 200 * KIB);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_desc_decode(&d, p.wire[pair_find(&p, 1, UCCL_PKT_DESC)]->h.rec), UCCL_DROP_COUNT);
-	assert_int_equal(d.count, 7);
-	assert_int_equal(writes_on_wire(1), 7);
+	assert_int_equal(d.count, 4);
+	assert_int_equal(on_wire(1, UCCL_PKT_DESC), 2);
+	assert_int_equal(writes_on_wire(1), 6);
+	/* The second one proves that the first one is lost: no timer is waited for. */
+	pair_lose(&p, (uint32_t)pair_find(&p, 1, UCCL_PKT_DESC));
 	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(stats(0)->rtos, 0);
+}
+
+/* One slot is for a descriptor, and one for its write. */
+TEST_IN(tx_desc__few_slots, NULL, end)
+{
+	for (uint16_t slots = 1; slots <= 3; slots++) {
+		struct pair_cfg c = pair_direct();
+		struct uccl_desc d;
+
+		c.slots = slots;
+		start(c);
+		pair_bulk(&p, 0, 40 * KIB);
+		pair_pump_one(&p, 0);
+		assert_int_equal(uccl_desc_decode(&d, p.wire[pair_find(&p, 1, UCCL_PKT_DESC)]->h.rec), UCCL_DROP_COUNT);
+		assert_int_equal(d.count, 1);
+		assert_true(pair_finish(&p, 50 * MS));
+		end(NULL);
+	}
+	start(pair_direct());
 }
 
 /* Nor more than the receiver can hold. */
@@ -72,7 +95,7 @@ TEST_IN(tx_desc__window, NULL, end)
 }
 
 /*
- * Nor more whole writes than half of the congestion window has, but one: all but the last write end on 8 bytes.
+ * Nor more whole writes than half of the congestion window has, but two: all but the last write end on 8 bytes.
  * PROTOCOL R216 R421
  */
 TEST_IN(tx_desc__half_the_window, NULL, end)
@@ -80,7 +103,7 @@ TEST_IN(tx_desc__half_the_window, NULL, end)
 	static const struct {
 		uint64_t window;
 		uint32_t count;
-	} t[] = {{128 * KIB, 16}, {64 * KIB + 4101, 8}, {64 * KIB - 1, 7}, {16 * KIB, 2}, {KIB, 1}, {1, 1}};
+	} t[] = {{128 * KIB, 16}, {64 * KIB + 4101, 8}, {64 * KIB - 1, 7}, {24 * KIB, 3}, {4 * KIB - 1, 2}, {1, 2}};
 	struct pair_cfg c = pair_direct();
 	struct uccl_desc d;
 
