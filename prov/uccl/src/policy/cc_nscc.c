@@ -98,7 +98,7 @@
 	  "(reference)")											\
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
 	  "quick adapt: and the delay was above this, or much was lost, or anything while all delays were "	\
-	  "above the target (reference, ours)")									\
+	  "above the target of such a window (reference, ours)")						\
 	X(loss_share, 1, 0, 1, "share",										\
 	  "if more than this share is lost in a round trip, the network drops the excess, and the "		\
 	  "window becomes what arrived; 1: never, for writes of several packets: one lost packet loses "	\
@@ -410,11 +410,11 @@ static double nscc_aim(const struct nscc *n)
 
 /*
  * Did the network lose what did not arrive? A few losses may be those of one path: while the least delay of the round
- * trip is below the target, others have room.
+ * trip is below what the flow aims at, others have room.
  */
-static bool nscc_lost(const struct nscc *n, double arrived, double lost)
+static bool nscc_lost(const struct nscc *n, double aim, double arrived, double lost)
 {
-	return lost > arrived / 2 || (lost > 0 && least_delay(&n->least) > n->target_ns);
+	return lost > arrived / 2 || (lost > 0 && least_delay(&n->least) > aim);
 }
 
 /*
@@ -425,16 +425,16 @@ static bool nscc_lost(const struct nscc *n, double arrived, double lost)
 static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
 {
 	double little = n->window_max / n->k->quick_share, arrived = n->achieved;
-	double lost = net_round(&n->net);
+	double lost = net_round(&n->net), aim = nscc_aim(n);
 	/* One chunk of a few is a large share, and may be chance. */
 	bool much = lost > n->far.cfg.chunk && lost > n->k->loss_share * (arrived + lost);
 	bool few = arrived < little && n->expected >= little &&
-		   (delay > n->k->quick_targets * n->target_ns || nscc_lost(n, arrived, lost));
+		   (delay > n->k->quick_targets * aim || nscc_lost(n, aim, arrived, lost));
 
 	n->achieved = 0;
 	n->expected = (double)ack->inflight;
 	n->round_at = now + (net_lossy_next(&n->net, much, n->k->loss_rtts) ? ack->rtt_ns
-									    : (uint64_t)(n->base_ns + n->target_ns));
+									    : (uint64_t)(n->base_ns + aim));
 	if (arrived >= n->window || !(few || much))
 		return false;
 	nscc_set(n, few ? arrived : fmax(arrived, n->k->md_floor * n->window));

@@ -234,7 +234,10 @@ TEST_IN(on_ack__decrease, setup, NULL)
 	assert_true((double)uccl_cc_nscc.window(cc) > w * (1 - 0.8 * part * part));
 }
 
-/* Round trips of eight chunks with such a delay, on one path with another one. The window after the last of them. */
+/*
+ * Round trips of eight chunks with such a delay, on one path with another one, while the window is full. The window
+ * after the last of them.
+ */
 static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
 {
 	static uint64_t delivered;
@@ -249,6 +252,7 @@ static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
 					    &(struct uccl_ack_info){
 						    .bytes = CHUNK,
 						    .rtt_ns = 12 * US + (j == 3 ? one_ns : delay_ns),
+						    .inflight = uccl_cc_nscc.window(cc),
 						    .delivered = delivered,
 						    .rate = {.prior = prior},
 					    },
@@ -292,6 +296,42 @@ TEST_IN(on_ack__small_grows_several_queues, setup, NULL)
 	for (int i = 0; i < 3; i++)
 		lose(UCCL_LOSS_RTO);
 	assert_true(rounds(400, 40 * US, 40 * US) < WINDOW_MAX / 5);
+}
+
+/*
+ * What a small window aims at is late for a large one. That is no reason to take only what arrived: not in the time of
+ * a large one, nor before it is several times as late, nor for a few that are lost.
+ */
+TEST_IN(on_ack__small_adapts_late, setup, NULL)
+{
+	const struct uccl_loss_info few = {.kind = UCCL_LOSS_RACK, .bytes = 4096, .last_rtt_ns = 20 * US};
+	double small;
+
+	for (int late = 0; late < 2; late++) {
+		setup(state);
+		for (int i = 0; i < 3; i++)
+			lose(UCCL_LOSS_RTO);
+		/* Of 66 us on average, which is 3.8 targets; all are late for a large window. */
+		small = rounds(400, 72 * US, 20 * US);
+		assert_true(small > 0.48 * WINDOW_MAX && small < 0.56 * WINDOW_MAX);
+		/* Four times that are 262 us. */
+		for (int i = 0; i < 2; i++) {
+			if (!late)
+				uccl_cc_nscc.on_loss(cc, &few, now);
+			now += 200 * US;
+			uccl_cc_nscc.on_ack(cc,
+					    &(struct uccl_ack_info){
+						    .bytes = CHUNK,
+						    .rtt_ns = 12 * US + (late ? 280 : 220) * US,
+						    .inflight = (uint64_t)small,
+					    },
+					    now);
+		}
+		if (late)
+			near(CHUNK);
+		else
+			assert_true((double)uccl_cc_nscc.window(cc) > small / 2);
+	}
 }
 
 /* So much is in flight when a round trip begins, of which two pieces arrive; the rest may be lost. */
