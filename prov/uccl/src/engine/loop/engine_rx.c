@@ -400,7 +400,7 @@ static int rx_other(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 struct rx_round {
 	int nplaces;			/* predicted places of payloads, */
 	int most;			/* so many packets are taken, */
-	bool alone;			/* only one, as what it asks for leaves before it is copied, */
+	bool alone;			/* only one: what it asks for leaves before it is copied, or it is rx_one(), */
 	bool gro_batch;			/* or those that the kernel merged, as they lie where they belong */
 };
 
