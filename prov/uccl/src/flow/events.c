@@ -20,7 +20,8 @@ static uint64_t event_limit(const struct uccl_flow *f)
 	return uccl_max(f->cfg.policy.credit->limit(f->policy.credit), f->credit.renewed);
 }
 
-uint64_t uccl_event_credit_left(const struct uccl_flow *f)
+/* The same with `more` bytes behind those that wait. */
+static uint64_t event_credit_left(const struct uccl_flow *f, uint64_t more)
 {
 	uint64_t limit = event_limit(f), used = f->credit.used;
 	uint64_t left = limit > used ? limit - used : 0,
@@ -32,9 +33,19 @@ uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 	end = limit + f->cfg.policy.credit->whole(f->policy.credit);
 	if (end <= used)
 		return left;
-	waits = uccl_event_credit_backlog(f);
+	waits = uccl_event_credit_backlog(f) + more;
 	/* Any credit lets one chunk go, so the last one has to begin there. PROTOCOL R290 */
 	return waits > left && (waits - 1) / chunk * chunk < end - used ? waits : left;
+}
+
+uint64_t uccl_event_credit_left(const struct uccl_flow *f)
+{
+	return event_credit_left(f, 0);
+}
+
+bool uccl_event_credit_covers(const struct uccl_flow *f, uint64_t bytes)
+{
+	return event_credit_left(f, bytes) >= bytes;
 }
 
 bool uccl_event_credit_free(const struct uccl_flow *f)

@@ -288,6 +288,11 @@ static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t most)
 	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes <= most;
 }
 
+/*
+ * So many bytes more would leave with those that wait: window, credit and receive slots have room for them. Pacing may
+ * still hold them back.
+ */
+bool uccl_flow_has_room(const struct uccl_flow *f, uint64_t bytes);
 /* What congestion control allows in flight, bytes, of all rails together. */
 uint64_t uccl_flow_cc_window(const struct uccl_flow *f);
 /* Everything submitted was acknowledged. */

@@ -322,6 +322,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPY_IN_FLIGHT (2u * UCCL_COPY_MAX)
 /* Most bytes of such copies, and of injected messages, of one endpoint. */
 #define UCCL_COPIED_MAX (16u << 20)
+/* A send that need not be copied is, while there are no more than these. */
+#define UCCL_COPIED_OPTIONAL (UCCL_COPIED_MAX / 2)
 /* Memory of them that is kept for the next time. */
 #define UCCL_COPIED_CACHED (12u << 20)
 /* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */

@@ -153,6 +153,12 @@ void flow_tx_paced(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t 
 		      uccl_event_pacing_chunk(f, path, bytes, now), bytes, now);
 }
 
+bool uccl_flow_has_room(const struct uccl_flow *f, uint64_t bytes)
+{
+	return f->sent.inflight_bytes + bytes <= uccl_event_window(f) && uccl_event_credit_covers(f, bytes) &&
+	       flow_tx_packets_room(f) * (uint64_t)f->chunk_bytes >= bytes;
+}
+
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
 {
 	uint64_t train;

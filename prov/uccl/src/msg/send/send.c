@@ -69,16 +69,32 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 }
 
 /*
- * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while little else is
- * under way, when the sender waits for just this completion: among many, one acknowledgement completes several. Nobody
- * asks for that of a copy, so it rides on what the peer sends.
+ * Does all of it leave with this call? The program may make no other one for long when it hears that the message is
+ * complete.
  */
-static bool copy_pays(const struct uccl_op *op)
+static bool leaves_at_once(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
 
+	return TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op) && uccl_flow_has_room(&p->flow, op->len);
+}
+
+/*
+ * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while little else is
+ * under way, when the sender waits for just this completion: among many, one acknowledgement completes several. With no
+ * more than UCCL_RIDE_BYTES in flight nobody asks for that of a copy, and it rides on what the peer sends.
+ */
+static bool copy_pays(const struct uccl_op *op)
+{
 	return op->len <= COPY_ALWAYS ||
-	       (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_little(&p->flow, UCCL_COPY_IN_FLIGHT - op->len));
+	       (op->len <= UCCL_COPY_MAX && op->peer->open &&
+		uccl_flow_little(&op->peer->flow, UCCL_COPY_IN_FLIGHT - op->len) && leaves_at_once(op));
+}
+
+/* Peers that do not answer hold their copies for long: what has to be copied still finds memory. */
+static bool copy_has_room(const struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	return op->len <= sizeof(op->tx.small) || m->tx.copied_bytes + op->len <= UCCL_COPIED_OPTIONAL;
 }
 
 /* It is complete at once: copied, and nobody asked to wait for more than that. */
@@ -140,7 +156,7 @@ static uccl_inline int send_may_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 	bool must = must_copy(m, op);
 	int rc;
 
-	if (!must && (!may_be_early(m, op) || !copy_pays(op)))
+	if (!must && (!may_be_early(m, op) || !copy_pays(op) || !copy_has_room(m, op)))
 		return 0;
 	rc = send_copy(m, op);
 	return !rc ? 1 : must ? rc : 0;

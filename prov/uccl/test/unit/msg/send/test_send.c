@@ -480,6 +480,96 @@ TEST(send__early_beside_others)
 	}
 }
 
+static uint64_t window, credit;
+
+static uint64_t small_window(const void *cc)
+{
+	(void)cc;
+	return window;
+}
+
+static uint64_t small_credit(const void *cs)
+{
+	(void)cs;
+	return credit;
+}
+
+static void held_back(struct duo *d, uint64_t more_window, uint64_t more_credit, uint32_t more_slots, bool at_once)
+{
+	struct uccl_flow *f = &d->side[0].peer.flow;
+	struct uccl_policies was = f->cfg.policy;
+	struct uccl_cc_ops cc = *was.cc;
+	struct uccl_credit_ops cr = *was.credit;
+	uint32_t slots = f->limits.slots;
+
+	window = f->sent.inflight_bytes + more_window;
+	credit = f->credit.used + more_credit;
+	cc.window = small_window;
+	cr.limit = small_credit;
+	f->cfg.policy.cc = &cc;
+	f->cfg.policy.credit = &cr;
+	f->limits.slots = uccl_sent_slots(&f->sent) + more_slots;
+	/* A short one always is, whatever holds it back. */
+	early(d, 0, src, 40000, DUO_CTX(1), at_once);
+	early(d, 0, src, 1024, DUO_CTX(2), true);
+	f->limits.slots = slots;
+	f->cfg.policy = was;
+	duo_run(d, SECOND);
+	if (!at_once)
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+}
+
+/* A long one is complete at once only if all of it leaves at once: nothing may call again for long. */
+DUO_TEST(send__early_leaves_at_once, duo_open())
+{
+	static const uint64_t all = UINT32_MAX;
+
+	d->side[0].m.eager_max = UCCL_EAGER_MAX;
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(3)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst, 1024, 0, 0, DUO_CTX(3)), 0);
+	}
+	held_back(d, 40000, all, 200, true);
+	held_back(d, 39999, all, 200, false);
+	held_back(d, 8192, all, 200, false);
+	held_back(d, all, 40000, 200, true);
+	held_back(d, all, 39999, 200, false);
+	held_back(d, all, 0, 200, false);
+	held_back(d, all, all, 40, true);
+	held_back(d, all, all, 39, false);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
+}
+
+/* Nor is one that waits for its turn: it leaves later. */
+DUO_TEST(send__early_waits_its_turn, duo_open())
+{
+	struct uccl_peer *p = &d->side[0].peer;
+	uint32_t limit = p->flow.limits.msg_limit;
+
+	d->filter = duo_hold_all;
+	d->side[0].m.eager_max = UCCL_EAGER_MAX;
+	early(d, 0, src, 100, DUO_CTX(1), true);
+	duo_run(d, 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY | UCCL_OPF_FENCE, src, 1025, 0, DUO_CTX(2)), 0);
+	assert_null(duo_next(d, 0));
+	early(d, 0, src, 1025, DUO_CTX(3), false);
+	early(d, 0, src, 1024, DUO_CTX(4), true);
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	assert_true(TAILQ_EMPTY(&p->tx.pending));
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(3), 0, 0);
+	p->flow.limits.msg_limit = (uint32_t)p->tx.mseq;
+	early(d, 0, src, 1025, DUO_CTX(5), false);
+	p->flow.limits.msg_limit = limit;
+	early(d, 0, src, 1025, DUO_CTX(6), false);
+	early(d, 0, src, 1024, DUO_CTX(7), true);
+	uccl_msg_kick(p, d->now);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), 2);
+}
+
 static bool lanes_want(const struct uccl_op *op)
 {
 	return op->len >= UCCL_LANES_FIRST && !op->busy;
@@ -595,6 +685,28 @@ DUO_TEST(send__inject_memory, duo_open())
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
 	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
+}
+
+/* What need not be copied leaves memory for what is injected, which would have to be tried again without. */
+DUO_TEST(send__early_memory, duo_new(false, 1 << 15))
+{
+	uint64_t sent = 0;
+
+	duo_connect(d);
+	for (; sent < UCCL_COPIED_MAX; sent += 1024) {
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 1024, 0, DUO_CTX(1)), 0);
+		if (!duo_waiting(d, 0))
+			break;
+		d->side[0].ncomp = d->side[0].seen = 0;
+	}
+	assert_int_equal(sent, UCCL_COPIED_OPTIONAL);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 4096, 0, DUO_CTX(2)), 0);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	/* One that needs no memory goes on. */
+	early(d, 0, src, 128, DUO_CTX(3), true);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, UCCL_COPIED_OPTIONAL + 4096);
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 }
 
 /* An injected message completes when its level of completion says, not when it was copied. */
