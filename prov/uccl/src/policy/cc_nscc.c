@@ -17,7 +17,8 @@
  * meet one queue, and the target holds for everybody. Else the paths meet several queues, as behind uplinks that carry
  * less than the hosts. There flows that meet two queues, and flows that yielded once too often, would go on yielding to
  * those with large windows. So the target grows as the window shrinks (Swift's flow scaling does the same): equal flows
- * come to equal windows, and two queues take less from a flow than all it has.
+ * come to equal windows, and two queues take less from a flow than all it has. Delays of hosts are no queues: they
+ * differ from sample to sample, and the least of some samples has next to nothing of them.
  *
  * The reference knows the rate of its links, and queues that are long enough for its target. Behind a NIC there may be
  * a link that is a hundred times slower than the NIC says, with queues that overflow before their delay reaches the
@@ -129,6 +130,13 @@ UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
  * the rate of the hosts.
  */
 #define NSCC_ONE_QUEUE 0.8
+/*
+ * And if the average is longer than the least by this part of the target. Less is what hosts add, each time another
+ * delay: behind a single queue the least of some samples is about the queue, and the average is longer.
+ */
+#define NSCC_JITTER 0.25
+/* If the least delay is below this part of the target, hosts are late, not queues: to send less is no cure. */
+#define NSCC_NO_QUEUE 0.125
 /* That least delay is the least of this many samples or more, however few samples a round trip has. */
 #define NSCC_LEAST_OF 8
 /* The target of a flow that meets several queues is at most this many times as long. */
@@ -401,9 +409,9 @@ static double least_of_many(const struct nscc_least *l)
 /* The queueing delay that this flow aims at: longer for a small window that meets several queues. */
 static double nscc_aim(const struct nscc *n)
 {
-	double part = n->window_max / n->window;
+	double part = n->window_max / n->window, least = least_of_many(&n->least);
 
-	if (least_of_many(&n->least) >= NSCC_ONE_QUEUE * n->avg_ns)
+	if (least >= NSCC_ONE_QUEUE * n->avg_ns || n->avg_ns - least <= NSCC_JITTER * n->target_ns)
 		return n->target_ns;
 	return n->target_ns * fmin(part * part, NSCC_TARGET_MOST);
 }
@@ -540,7 +548,10 @@ static void least_step(struct nscc_least *l, const struct nscc_k *k, double targ
 /* Are packets late, and is less in flight the answer? Where the network marks, only what is marked is late. */
 static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, double aim, uint64_t now)
 {
-	return delay >= aim && n->avg_ns > aim && (ack->marked || !nscc_marked_lately(n, now));
+	if (ack->marked)
+		return delay >= aim && n->avg_ns > aim;
+	return delay >= aim && n->avg_ns > aim && least_delay(&n->least) >= NSCC_NO_QUEUE * n->target_ns &&
+	       !nscc_marked_lately(n, now);
 }
 
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)

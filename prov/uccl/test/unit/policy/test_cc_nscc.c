@@ -234,11 +234,8 @@ TEST_IN(on_ack__decrease, setup, NULL)
 	assert_true((double)uccl_cc_nscc.window(cc) > w * (1 - 0.8 * part * part));
 }
 
-/*
- * Round trips of eight chunks with such a delay, on one path with another one, while the window is full. The window
- * after the last of them.
- */
-static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
+/* Round trips of eight chunks with these delays, while the window is full. The window after the last of them. */
+static double rounds_of(int n, const uint64_t delay_ns[8])
 {
 	static uint64_t delivered;
 
@@ -251,7 +248,7 @@ static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
 			uccl_cc_nscc.on_ack(cc,
 					    &(struct uccl_ack_info){
 						    .bytes = CHUNK,
-						    .rtt_ns = 12 * US + (j == 3 ? one_ns : delay_ns),
+						    .rtt_ns = 12 * US + delay_ns[j],
 						    .inflight = uccl_cc_nscc.window(cc),
 						    .delivered = delivered,
 						    .rate = {.prior = prior},
@@ -262,6 +259,16 @@ static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
 	return (double)uccl_cc_nscc.window(cc);
 }
 
+/* With this delay, on one path with another one. */
+static double rounds(int n, uint64_t delay_ns, uint64_t one_ns)
+{
+	uint64_t delays_ns[8];
+
+	for (int j = 0; j < 8; j++)
+		delays_ns[j] = j == 3 ? one_ns : delay_ns;
+	return rounds_of(n, delays_ns);
+}
+
 /* Where all paths are late the window shrinks on and on; where one is not, only until the delay is what it may be. */
 TEST_IN(on_ack__decrease_several_queues, setup, NULL)
 {
@@ -269,13 +276,13 @@ TEST_IN(on_ack__decrease_several_queues, setup, NULL)
 
 	one = rounds(200, 40 * US, 40 * US);
 	setup(state);
-	several = rounds(200, 40 * US, US);
+	several = rounds(200, 40 * US, 3 * US);
 	assert_true(one < WINDOW_MAX / 3);
 	/* The average is 35 us, twice the target: that of seven tenths of the largest window. */
 	assert_true(several > 0.6 * WINDOW_MAX && several < 0.8 * WINDOW_MAX);
 	/* The target is four times as long at most: an average of 15 targets would let a quarter of the window stay. */
 	setup(state);
-	assert_true(rounds(200, 300 * US, US) < 0.22 * WINDOW_MAX);
+	assert_true(rounds(200, 300 * US, 3 * US) < 0.22 * WINDOW_MAX);
 }
 
 /* A small window grows among several queues that make a large one shrink, so both come to be equal. */
@@ -287,9 +294,9 @@ TEST_IN(on_ack__small_grows_several_queues, setup, NULL)
 		lose(UCCL_LOSS_RTO);
 	small = (double)uccl_cc_nscc.window(cc);
 	assert_true(small < WINDOW_MAX / 6);
-	small = rounds(400, 40 * US, US);
+	small = rounds(400, 40 * US, 3 * US);
 	setup(state);
-	large = rounds(400, 40 * US, US);
+	large = rounds(400, 40 * US, 3 * US);
 	assert_true(small > 0.9 * large && small < 1.1 * large);
 	/* In a single queue it does not. */
 	setup(state);
@@ -332,6 +339,47 @@ TEST_IN(on_ack__small_adapts_late, setup, NULL)
 		else
 			assert_true((double)uccl_cc_nscc.window(cc) > small / 2);
 	}
+}
+
+/* In one queue, whose samples have as much more as a host delays them; of that `mean_ns` on average. */
+static double jitter(int n, uint64_t queue_ns, double mean_ns)
+{
+	/* The middles of the eighths of an exponential distribution. */
+	static const double of_mean[] = {0.575, 0.065, 2.77, 0.208, 1.16, 0.375, 1.67, 0.827};
+	uint64_t delays_ns[8];
+
+	for (int j = 0; j < 8; j++)
+		delays_ns[j] = queue_ns + (uint64_t)(of_mean[j] * mean_ns);
+	return rounds_of(n, delays_ns);
+}
+
+/* What a host adds to the delay is no queue that a smaller window makes shorter. */
+TEST_IN(on_ack__jitter_alone, setup, NULL)
+{
+	assert_true(rounds(100, 0, 0) > 0.99 * WINDOW_MAX);
+	/* The average is 1.15 targets, and the least delay 0.08. */
+	assert_true(jitter(200, 0, 1.2 * TARGET) > 0.99 * WINDOW_MAX);
+	/* Where the least of them waits, too, there may be a queue. */
+	assert_true(jitter(200, (uint64_t)TARGET / 4, 1.2 * TARGET) < 0.9 * WINDOW_MAX);
+}
+
+/* Nor does it make several queues of one, where a small window would grow more quickly. */
+TEST_IN(on_ack__jitter_one_queue, setup, NULL)
+{
+	const uint64_t mean = (uint64_t)(0.69 * TARGET);
+	double w[2], before;
+
+	for (int jitters = 0; jitters < 2; jitters++) {
+		setup(state);
+		for (int late = 0; late < 2; late++) {
+			for (int i = 0; i < 3; i++)
+				lose(UCCL_LOSS_RTO);
+			before = (double)uccl_cc_nscc.window(cc);
+			w[jitters] = jitters ? jitter(4, (uint64_t)TARGET / 2, 0.2 * TARGET) : rounds(4, mean, mean);
+			w[jitters] -= before;
+		}
+	}
+	assert_true(w[1] < 1.2 * w[0]);
 }
 
 /* So much is in flight when a round trip begins, of which two pieces arrive; the rest may be lost. */
