@@ -29,7 +29,10 @@
 #define UCCL_RACK_PERIOD_CHUNKS 64
 /* Less than this is no order: clocks and queues of a host are not finer. */
 #define UCCL_RACK_LEAST_NS UCCL_NS_PER_US
-/* Queues are short if the RTT is less than so many times the least one. Long queues may grow by as much in one RTT. */
+/*
+ * Queues are short if the RTT, of the path or of the flow, is less than so many times the least one. Long queues may
+ * grow by as much in one RTT.
+ */
 #define UCCL_RACK_SHORT 2
 
 struct uccl_rack {
@@ -163,9 +166,10 @@ static inline uint64_t uccl_rack_end_wait(const struct uccl_rack *r, const struc
 					  const struct uccl_times *t)
 {
 	uint64_t least = t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns;
-	uint64_t way = uccl_rack_way(r, p, t, t->srtt_ns < UCCL_RACK_SHORT * least ? 1 : 2);
+	uint64_t rtt = uccl_max(p->srtt_ns, t->srtt_ns);
+	uint64_t way = uccl_rack_way(r, p, t, rtt < UCCL_RACK_SHORT * least ? 1 : 2);
 
-	return way - uccl_min(way, least);
+	return uccl_max(way - uccl_min(way, least), UCCL_RACK_LEAST_NS);
 }
 
 /*

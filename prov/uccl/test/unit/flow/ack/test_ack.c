@@ -1230,7 +1230,8 @@ static uint64_t rack_when(const struct uccl_sent *e, uint64_t margin)
 {
 	const struct uccl_path *path = &tx()->paths.list[e->path];
 	const struct uccl_times *t = &tx()->loss.times;
-	uint64_t var = uccl_min(path->rttvar_ns, t->rttvar_ns), vars = t->srtt_ns < 2 * t->min_rtt_ns ? 1 : 2;
+	uint64_t var = uccl_min(path->rttvar_ns, t->rttvar_ns);
+	uint64_t vars = uccl_max(path->srtt_ns, t->srtt_ns) < 2 * t->min_rtt_ns ? 1 : 2;
 	uint64_t way = uccl_max(path->srtt_ns + vars * var, t->srtt_ns + 2 * vars * t->rttvar_ns);
 
 	return uccl_ts_ceil(e->sent_ns + way + margin - t->min_rtt_ns) -

@@ -312,25 +312,31 @@ TEST_IN(end_wait__less_the_least, setup, NULL)
 
 	uccl_path_init(&p, 0);
 	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 0);
-	p.srtt_ns = 1200;
-	p.rttvar_ns = 100;
-	t.srtt_ns = 1000;
-	t.rttvar_ns = 99;
+	/* Less than a microsecond is no order. */
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), US);
+	p.srtt_ns = 12000;
+	p.rttvar_ns = 1000;
+	t.srtt_ns = 10000;
+	t.rttvar_ns = 990;
 	/* If the least is not known, nor are the queues. */
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1398);
-	t.min_rtt_ns = 500;
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1398 + 125 - 500);
-	t.min_rtt_ns = 501;
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1299 + 125 - 501);
-	t.rttvar_ns = 101;
-	p.srtt_ns = 1001;
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1202 + 125 - 501);
-	r.reorder_ns = 126;
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 1202 + 126 - 501);
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 13980);
+	/* Nor are they short where one of the two RTTs is twice the least one. */
+	t.min_rtt_ns = 5100;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 13980 + 1275 - 5100);
+	t.min_rtt_ns = 6000;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 13980 + 1500 - 6000);
+	t.min_rtt_ns = 6004;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 12990 + 1501 - 6004);
+	t.rttvar_ns = 1010;
+	p.srtt_ns = 10010;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 12020 + 1501 - 6004);
+	r.reorder_ns = 1502;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 12020 + 1502 - 6004);
+	t.srtt_ns = 12008;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 12008 + 4040 + 1502 - 6004);
 	r.reorder_ns = 0;
-	t.min_rtt_ns = 4000;
-	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), 0);
+	t.min_rtt_ns = 40000;
+	assert_int_equal(uccl_rack_end_wait(&r, &p, &t), US);
 }
 
 /* The path of a chunk is asked after so long, if not after WAIT. */
