@@ -242,7 +242,7 @@ static bool right(void)
 	const struct uccl_stats *s = uccl_engine_stats(lab.engine[0]);
 
 	/* Nothing is lost here, but while it learns the sender guesses wrong now and then. */
-	return (delay || s->rtx_packets <= s->tx_packets / 1000) &&
+	return (delay || s->rtx_packets <= s->tx_packets / 500) &&
 	       !memcmp(lab.memory[0], lab.memory[1], (size_t)WINDOW * MESSAGE);
 }
 
