@@ -124,7 +124,7 @@ struct uccl_nic;
 struct uccl_nic_ops {
 	const char *name;
 	bool tx_rows; /* tx() makes the packets of a row (uccl_tx.row) */
-	bool rx_one;  /* rx() takes less for one event than for several of which only one is there */
+	bool rx_one;  /* rx() of one event takes less than rx() of several that finds one */
 	/*
 	 * Send v[0..n). Returns how many the NIC took: the first k; they may still be lost. May reorder v. 0: the queue
 	 * is full, try again after rx(). -FI_EFAULT: the payload of v[0] is not readable; v[0] never leaves. Of a row

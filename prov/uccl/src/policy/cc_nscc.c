@@ -548,10 +548,9 @@ static void least_step(struct nscc_least *l, const struct nscc_k *k, double targ
 /* Are packets late, and is less in flight the answer? Where the network marks, only what is marked is late. */
 static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, double aim, uint64_t now)
 {
-	if (ack->marked)
-		return delay >= aim && n->avg_ns > aim;
-	return delay >= aim && n->avg_ns > aim && least_delay(&n->least) >= NSCC_NO_QUEUE * n->target_ns &&
-	       !nscc_marked_lately(n, now);
+	bool queue = least_delay(&n->least) >= NSCC_NO_QUEUE * n->target_ns;
+
+	return delay >= aim && n->avg_ns > aim && (ack->marked || (queue && !nscc_marked_lately(n, now)));
 }
 
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
