@@ -440,15 +440,12 @@ static bool rx_goes_on(const struct engine_rx *r, int total, int batches)
 /* What will come, and so how much of it is taken at once? */
 static void rx_predict(struct uccl_engine *e, struct rx_round *r, bool one, struct uccl_rx_placement places[RX_BATCH])
 {
-	*r = (struct rx_round){.most = RX_BATCH};
-	if (!e->rx.bounce || !uccl_msg_foresees(&e->msg_ep)) {
-		r->alone = one;
-		r->most = one ? 1 : RX_BATCH;
-		return;
+	*r = (struct rx_round){.most = RX_BATCH, .alone = one};
+	if (e->rx.bounce && uccl_msg_foresees(&e->msg_ep)) {
+		r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
+		r->alone = !r->nplaces && uccl_msg_alone(&e->msg_ep);
+		r->gro_batch = r->nplaces ? places[0].each != 0 : uccl_msg_runs(&e->msg_ep);
 	}
-	r->nplaces = uccl_msg_predict(&e->msg_ep, places, RX_BATCH);
-	r->alone = !r->nplaces && uccl_msg_alone(&e->msg_ep);
-	r->gro_batch = r->nplaces ? places[0].each != 0 : uccl_msg_runs(&e->msg_ep);
 	if (r->alone || r->gro_batch)
 		r->most = 1;
 }
