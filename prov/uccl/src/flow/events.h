@@ -63,7 +63,7 @@ bool uccl_event_credit_free(const struct uccl_flow *f);
 uint64_t uccl_event_credit_backlog(const struct uccl_flow *f);
 /* Bytes that may still be sent on the credit that is there. PROTOCOL R290 */
 uint64_t uccl_event_credit_left(const struct uccl_flow *f);
-/* So many bytes more could leave on it, behind those that wait. */
+/* That credit also covers `bytes` more, behind those that wait. */
 bool uccl_event_credit_covers(const struct uccl_flow *f, uint64_t bytes);
 /* From now on `of` flows, this one among them, share what one would have. */
 void uccl_event_share(struct uccl_flow *f, uint32_t of);

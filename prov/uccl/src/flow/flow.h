@@ -282,15 +282,14 @@ void uccl_flow_hurry(struct uccl_flow *f, bool on, uint64_t now);
  * the answer to the first one carries its acknowledgement, and comes after the second has left. PROTOCOL R340
  */
 #define UCCL_RIDE_BYTES (2 * UCCL_LITTLE_BYTES)
-/* Nothing waits to be sent, and no more than so many bytes are in flight. */
+/* Nothing waits to be sent, and at most `most` bytes are in flight. */
 static inline bool uccl_flow_little(const struct uccl_flow *f, uint64_t most)
 {
 	return uccl_sendq_empty(&f->sendq) && f->sent.inflight_bytes <= most;
 }
 
 /*
- * So many bytes more would leave with those that wait: window, credit and receive slots have room for them. Pacing may
- * still hold them back.
+ * Window, credit and receive slots have room for `bytes` more than those that wait. Pacing may still hold them back.
  */
 bool uccl_flow_has_room(const struct uccl_flow *f, uint64_t bytes);
 /* What congestion control allows in flight, bytes, of all rails together. */

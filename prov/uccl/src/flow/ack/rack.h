@@ -30,8 +30,8 @@
 /* Less than this is no order: clocks and queues of a host are not finer. */
 #define UCCL_RACK_LEAST_NS UCCL_NS_PER_US
 /*
- * Queues are short if the RTT, of the path or of the flow, is less than so many times the least one. Long queues may
- * grow by as much in one RTT.
+ * Queues count as short while the RTTs of the path and of the flow are both below this multiple of the least RTT. Long
+ * queues may grow by as much in one RTT.
  */
 #define UCCL_RACK_SHORT 2
 
@@ -141,8 +141,8 @@ static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct 
 
 /*
  * The RTT and variation of the path, or of the flow if that is longer, and the reordering that was learnt. The
- * variation of a path with few samples is a guess, so no more of it counts than the flow's. `vars`: so many variations
- * of the path, and twice as many of the flow.
+ * variation of a path with few samples is a guess, so it is taken as the flow's if that is less. `vars`: how many
+ * variations of the path are added; of the flow twice as many are.
  */
 static inline uint64_t uccl_rack_way(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t,
 				     uint32_t vars)

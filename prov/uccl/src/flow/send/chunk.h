@@ -22,7 +22,7 @@
  */
 #define UCCL_CHUNK_NS UCCL_NS_PER_MS
 
-/* Chunks are short until so many were acknowledged or lost: one or two windows at 400 Gb/s. PROTOCOL R277 */
+/* Chunks are short until this many were acknowledged or lost: one or two windows at 400 Gb/s. PROTOCOL R277 */
 #define UCCL_CHUNK_BEGIN 128
 
 struct uccl_chunk {

@@ -11,9 +11,9 @@
 #include "flow/internal.h"
 
 /*
- * Writes cannot ask for an acknowledgement, and sixteen of them may be more than a short network holds at once: so many
- * bytes, or so many chunks, that came are told at once (the paper's implementation tells after four chunks). Each write
- * may have come on a path of its own, and a block has few lines for paths. What is not told proves no loss.
+ * Writes cannot ask for an acknowledgement, and sixteen of them may be more than a short network holds at once. So an
+ * acknowledgement leaves at once after this many bytes or chunks (in the paper's implementation after four chunks).
+ * Each write may have come on a path of its own, and a block has few lines for paths. What is not told proves no loss.
  */
 #define ACK_EARLY_BYTES 131072
 #define ACK_EARLY_CHUNKS 8

@@ -148,7 +148,7 @@ TEST_IN(rx_write__tells_by_bytes, NULL, end)
 	assert_true(f->rx.ack_tracker.now);
 }
 
-/* Short ones may come on a path each, of which a block tells few. */
+/* Short writes may each come on another path, and a block has few lines for paths. */
 TEST_IN(rx_write__tells_by_writes, NULL, end)
 {
 	struct uccl_flow *f;
