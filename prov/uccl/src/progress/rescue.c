@@ -20,6 +20,12 @@
  */
 #define HASTE_NS (200 * UCCL_NS_PER_US)
 #define HASTE_ROUNDS 16
+/*
+ * A program in whose stream messages wait for each other may begin to wait tens of thousands of times a second. So after
+ * a post that woke the thread early it looks so often by itself, in so many rounds: then the next posts need not wake it.
+ */
+#define STREAM_NS UCCL_WAITS_NS
+#define STREAM_ROUNDS 64
 
 /* The pauses between rounds after one that found packets. */
 struct haste {
@@ -88,7 +94,7 @@ static bool rescue_sleep(struct uccl_rescue *r)
 static void *rescue_main(void *arg)
 {
 	struct uccl_rescue *r = arg;
-	unsigned int quiet = 0, busy = 0;
+	unsigned int quiet = 0, busy = 0, streams = 0;
 	struct haste haste = {0};
 	bool found;
 
@@ -105,9 +111,16 @@ static void *rescue_main(void *arg)
 		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;
 		if (busy >= BUSY_ROUNDS)
 			quiet = 0;
-		if (quiet < LINGER_ROUNDS) {
-			quiet++;
-			uccl_alarm_sleep(&r->alarm, uccl_min(next, uccl_clock() + r->alarm.late_ns));
+		if (streams || quiet < LINGER_ROUNDS) {
+			uint64_t pause_ns = streams ? uccl_min(STREAM_NS, r->alarm.late_ns) : r->alarm.late_ns;
+
+			if (streams)
+				streams--;
+			else
+				quiet++;
+			/* Only a post that waits wakes a thread that does not doze. */
+			if (uccl_alarm_sleep(&r->alarm, uccl_min(next, uccl_clock() + pause_ns)))
+				streams = STREAM_ROUNDS;
 		} else if (rescue_sleep(r)) {
 			quiet = busy = 0;
 		}

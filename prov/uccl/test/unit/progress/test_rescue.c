@@ -2,8 +2,10 @@
 #include "../api/world.h"
 #include "../tests.h"
 
+#include <dirent.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Threads of this process. */
 static int threads(void)
@@ -176,6 +178,65 @@ TEST(rescue__gathered_messages)
 	start = uccl_clock();
 	assert_int_equal(reads(&p.b, sent, PATIENCE_NS), sent);
 	assert_true(uccl_clock() - start < 2000 * UCCL_NS_PER_MS);
+	pair_close(&p);
+}
+
+/* Times that threads of this process but the calling one slept. */
+static uint64_t sleeps(void)
+{
+	uint64_t sum = 0;
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+
+	assert_non_null(tasks);
+	while ((task = readdir(tasks))) {
+		char path[64], line[128];
+		FILE *status;
+
+		if (atoi(task->d_name) == 0 || atoi(task->d_name) == (int)gettid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", task->d_name);
+		status = fopen(path, "r");
+		while (status && fgets(line, sizeof(line), status))
+			if (!strncmp(line, "voluntary_ctxt_switches:", 24))
+				sum += strtoull(line + 24, NULL, 10);
+		if (status)
+			fclose(status);
+	}
+	closedir(tasks);
+	return sum;
+}
+
+/* A program that polls between the messages of a stream does not wake the thread with each of them. */
+TEST(rescue__streams_let_it_sleep)
+{
+	enum { MESSAGES = 4000 };
+	struct fi_cq_tagged_entry e;
+	struct uccl_driver *d;
+	char in[8], out[8] = "x";
+	struct pair p;
+	uint64_t start, slept;
+	int waited = 0;
+
+	pair_open(&p, "10", NULL);
+	assert_int_equal(fi_trecv(p.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	pair_meet(&p);
+	d = &uccl_ep_fid_of(&p.a.ep->fid)->ep->driver;
+	start = uccl_clock();
+	slept = sleeps();
+	for (int i = 0; i < MESSAGES; i++) {
+		assert_int_equal(fi_trecv(p.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+		assert_int_equal(fi_tinject(p.a.ep, out, 8, p.to_b, 1), 0);
+		uccl_driver_lock(d);
+		waited += uccl_engine_waits(d->engine);
+		uccl_driver_unlock(d);
+		assert_int_equal(fi_cq_read(p.a.cq, &e, 1), -FI_EAGAIN);
+		assert_int_equal(reads(&p.b, 1, PATIENCE_NS), 1);
+	}
+	slept = sleeps() - slept;
+	/* A thread that looks once in a ms sleeps so often. */
+	assert_true(slept < 64 + 2 * (uccl_clock() - start) / UCCL_NS_PER_MS);
+	assert_true(waited > 0);
 	pair_close(&p);
 }
 
