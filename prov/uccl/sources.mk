@@ -415,6 +415,7 @@ uccl_sources = \
 	prov/uccl/src/nic/ports.h \
 	prov/uccl/src/nic/rails.c \
 	prov/uccl/src/nic/udp/udp.c \
+	prov/uccl/src/nic/udp/udp_connected.c \
 	prov/uccl/src/nic/udp/udp_handshake.c \
 	prov/uccl/src/nic/udp/udp_reports.c \
 	prov/uccl/src/nic/udp/udp_reports.h \

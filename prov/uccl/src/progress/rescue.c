@@ -21,8 +21,8 @@
 #define HASTE_NS (200 * UCCL_NS_PER_US)
 #define HASTE_ROUNDS 16
 /*
- * A program in whose stream messages wait for each other may begin to wait tens of thousands of times a second. So after
- * a post that woke the thread early it looks so often by itself, in so many rounds: then the next posts need not wake it.
+ * In a program whose messages wait for each other (R420) such a wait may begin tens of thousands of times a second. So
+ * after a post that woke the thread it looks this often by itself for some rounds: the next posts need not wake it.
  */
 #define STREAM_NS UCCL_WAITS_NS
 #define STREAM_ROUNDS 64

@@ -170,6 +170,7 @@ static void udp_close(struct uccl_nic *nic)
 		uccl_udp_live_close(u->live);
 	for (i = 1; i < u->labels.nsocks; i++)
 		uccl_own_close(u->labels.sock[i].fd);
+	uccl_udp_connected_close(u);
 	if (u->wait_fd >= 0)
 		close(u->wait_fd);
 	uccl_udp_rx_close(u);
@@ -394,6 +395,7 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->self = place.addr;
 	u->family = family_of(&at);
 	u->ports = attr->ports;
+	uccl_udp_connected_open(u);
 	u->nic.caps.labels = labels_of(attr);
 	err = ports_open(u, &at, attr->liveness);
 	if (err == -EAFNOSUPPORT && u->family == AF_INET6 && uccl_ifaddr_is_any(&at)) {

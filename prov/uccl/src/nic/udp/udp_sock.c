@@ -94,7 +94,7 @@ static void sending_set(const struct udp *u, int fd)
 	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
 }
 
-static int label_socket_open(const struct udp *u)
+int uccl_udp_sending_socket(const struct udp *u)
 {
 	struct uccl_ports_walk walk = uccl_ports_walk();
 	int fd;
@@ -114,7 +114,7 @@ static int label_socket_open(const struct udp *u)
 		uccl_udp_option_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 	uccl_udp_tos_set(u, fd, u->tos);
 	sending_set(u, fd);
-	/* No peer sends to a label's port, so packets there must not pile up; but ICMP errors are queued here, too. */
+	/* No peer sends to this port, so packets must not pile up; but ICMP errors are queued here, too. */
 	uccl_udp_option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);
 	return fd;
 }
@@ -122,7 +122,7 @@ static int label_socket_open(const struct udp *u)
 struct udp_sock *uccl_udp_sock_open(struct udp *u, uint16_t label)
 {
 	struct udp_labels *l = &u->labels;
-	int fd = label_socket_open(u);
+	int fd = uccl_udp_sending_socket(u);
 
 	if (fd < 0) {
 		/* Packets flow on, with less entropy; the label stays with the socket it got. */

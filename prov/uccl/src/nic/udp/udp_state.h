@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Internals of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives, udp_sock.c has the sockets,
- * udp_reports.c polls what the network and peers' kernels report, udp_handshake.c receives HELLO and INIT, which
- * unauthenticated hosts may send. Each of the structs below has one owner, the file that alone writes its fields.
+ * udp_connected.c has those for peers of this host, udp_reports.c polls what the network and peers' kernels report,
+ * udp_handshake.c receives HELLO and INIT, which unauthenticated hosts may send. Each of the structs below has one
+ * owner, the file that alone writes its fields.
  * Outside of the back end, xdp.c, which stands on it, includes this file, and uccl_doctor, to compare the sizes
  * requested here with those that the host grants.
  *
@@ -14,6 +15,7 @@
 
 #include <netinet/in.h>
 #include <netinet/ip.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -36,6 +38,7 @@
 #define UDP_TX_FLAT 24576	  /* bytes for trains that are copied into one buffer */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_TX_NAMES 64		  /* addresses of latest packets; a power of two */
+#define UDP_CONNECTED 64	  /* most sockets connected to peers of this host */
 #define UDP_CLOCK_EVERY 64	  /* one of so many calls of rx() reads the clock */
 #define UDP_REPORTS_EVERY_NS (10 * UCCL_NS_PER_MS) /* reports are polled as often while packets come */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
@@ -145,6 +148,20 @@ struct udp_labels {
 	bool ports_short; /* it was logged that the range has no port left for a label */
 };
 
+/* A place of this host, and the socket connected to it. */
+struct udp_connected_socket {
+	struct udp_sock sock; /* fd below 0: there is none */
+	uint16_t port;	      /* of the place; 0: of none */
+	uint8_t tos;	      /* TOS byte set on the socket */
+	uint32_t packets;     /* sent there, less those of other places that found no room */
+};
+
+/* Sockets connected to places of this host. Owner: udp_connected.c */
+struct udp_connected {
+	struct udp_connected_socket socket[UDP_CONNECTED]; /* by a hash of the port */
+	bool off;					   /* none is to be made */
+};
+
 /*
  * The handshake sockets: KNOWN for HELLO that names this endpoint's incarnation, UNAUTHENTICATED for any other HELLO,
  * INIT for INIT.
@@ -223,6 +240,7 @@ struct udp {
 	struct udp_tx tx;
 	struct udp_rx rx;
 	struct udp_labels labels;
+	struct udp_connected connected;
 	struct udp_handshake handshake;
 	struct udp_reports reports;
 };
@@ -247,6 +265,29 @@ static inline struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
 
 	return i >= 0 ? &u->labels.sock[i] : uccl_udp_sock_open(u, label % UDP_LABELS);
 }
+/*
+ * Open a socket that sends and hears of ICMP errors, at a port of its own. Its descriptor, or -FI_EADDRINUSE: ports are
+ * short; -FI_EMFILE: descriptors are; or another negative error. udp_sock.c
+ */
+int uccl_udp_sending_socket(const struct udp *u);
+
+/* There are no connected sockets yet. After u->ports is set. udp_connected.c */
+void uccl_udp_connected_open(struct udp *u);
+void uccl_udp_connected_close(struct udp *u);
+/* A packet to a place of this host, with this TOS byte: see uccl_udp_connected(). udp_connected.c */
+struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct uccl_tx *t, uint8_t tos);
+/*
+ * The socket for this packet, whose TOS byte is `tos`, if it has payload for a peer of this host and that has a
+ * connected socket; NULL: the socket of its label sends it. Valid until the next call. PROTOCOL R397
+ */
+static inline struct udp_connected_socket *uccl_udp_connected(struct udp *u, const struct uccl_tx *t, uint8_t tos)
+{
+	if (uccl_tx_control_class(t) || t->answer || u->connected.off ||
+	    memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)))
+		return NULL;
+	return uccl_udp_connected_find(u, t, tos);
+}
+
 /*
  * Open a UDP socket of the back end's family and bind it to `at`. If its port is 0, the next free port of the walk is
  * used. walk NULL: any port, for sockets that send nothing. `beside`: the port is shared with another socket of ours

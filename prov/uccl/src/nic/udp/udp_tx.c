@@ -149,8 +149,11 @@ static bool all_ours(const struct uccl_tx *v, struct udp_tx_place from, struct u
 	return true;
 }
 
-/* Make messages of the first packets of v that share a label. Returns how many messages. */
-static int batch_build(struct udp *u, struct uccl_tx *v, int n)
+/*
+ * Make messages of the first packets of v that share a label, or go to the peer of `connected`. Returns how many
+ * messages.
+ */
+static int batch_build(struct udp *u, const struct udp_connected_socket *connected, struct uccl_tx *v, int n)
 {
 	struct udp_tx_batch *b = u->tx.batch;
 	struct sockaddr_storage *name = NULL;
@@ -160,7 +163,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	socklen_t name_len = 0;
 	uint32_t used = 0, flat, packets, room = UDP_TX_BATCH;
 	int m = 0;
-	uint8_t tos;
+	uint8_t tos, base = connected ? connected->tos : u->tos;
 
 	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)) <= UDP_TX_CONTROL, "control room");
 	for (; at.at < n && room; at = end, room -= packets) {
@@ -168,15 +171,16 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 		struct msghdr *h = &b->msg[m].msg_hdr;
 
 		/* A row waits for the next batch if it does not fit in this one. */
-		if (t->label != v[0].label || t->answer != v[0].answer || (m && !at.of && t->row >= room))
+		if (t->label != v[0].label || t->answer != v[0].answer || (m && !at.of && t->row >= room) ||
+		    (connected && (!same_place(&v[0], t) || uccl_tx_control_class(t))))
 			break;
 		end = message_end(u, v, n, at, room, &packets);
 		if (!m || (!at.of && !same_place(t - 1, t))) {
 			name = &b->name[m];
 			name_len = uccl_ifaddr_to_sock(name, t->to, u->family);
 		}
-		h->msg_name = name_len ? name : NULL;
-		h->msg_namelen = name_len;
+		h->msg_name = name_len && !connected ? name : NULL;
+		h->msg_namelen = connected ? 0 : name_len;
 		h->msg_iov = iov;
 		h->msg_control = NULL;
 		h->msg_controllen = 0;
@@ -189,7 +193,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 				flat = train_flatten(b->flat + used, UDP_TX_FLAT - used, iov, iov_end);
 		}
 		tos = uccl_udp_tos(u, t);
-		if (tos != u->tos)
+		if (tos != base)
 			tos_add(h, b->control[m], t->to, tos);
 		if (flat) {
 			*iov = (struct iovec){.iov_base = b->flat + used, .iov_len = flat};
@@ -306,15 +310,16 @@ static struct udp_sock answer_sock(const struct udp *u)
  */
 static int batch_send(struct udp *u, struct uccl_tx *v, int n, int refused, int *stop)
 {
+	struct udp_connected_socket *connected = uccl_udp_connected(u, &v[0], uccl_udp_tos(u, &v[0]));
 	struct udp_sock answer = answer_sock(u);
-	struct udp_sock *s = v[0].answer ? &answer : uccl_udp_sock(u, v[0].label);
+	struct udp_sock *s = v[0].answer ? &answer : connected ? &connected->sock : uccl_udp_sock(u, v[0].label);
 	struct udp_tx_batch *b = u->tx.batch;
-	int m = 0, tries = 0, count = batch_build(u, v, n), sent, error;
+	int m = 0, tries = 0, count = batch_build(u, connected, v, n), sent, error;
 
 	while (m < count) {
 		uint32_t len = uccl_tx_len(&v[b->first[m].at]);
 
-		if (!b->msg[m].msg_hdr.msg_name) {
+		if (!b->msg[m].msg_hdr.msg_name && !connected) {
 			lost_log(u, EAFNOSUPPORT); /* an address that our sockets cannot name */
 			m++;
 			continue;
@@ -387,6 +392,22 @@ static void lone_control(const struct udp *u, struct udp_tx_lone *l, const struc
 		tos_add(&l->msg, l->control, to, tos);
 }
 
+/* Name in l->msg where a packet goes, and its TOS byte if that is not the socket's. False: our sockets cannot. */
+static bool lone_address(const struct udp *u, struct udp_tx_lone *l, const struct uccl_nic_addr *to, uint8_t tos)
+{
+	const struct udp_tx_name *name = name_find(u, to);
+
+	if (!name->len)
+		return false;
+	if (l->control_of != (tos | name->v4 << 8)) {
+		lone_control(u, l, to, tos);
+		l->control_of = (uint16_t)(tos | name->v4 << 8);
+	}
+	l->msg.msg_name = (void *)(uintptr_t)&name->name;
+	l->msg.msg_namelen = name->len;
+	return true;
+}
+
 /*
  * One packet and nothing else: as most of what short messages need. False: it is to go as a batch; *error: the kernel
  * has refused it with this error, or was not asked (0).
@@ -394,23 +415,25 @@ static void lone_control(const struct udp *u, struct udp_tx_lone *l, const struc
 static bool lone_send(struct udp *u, struct uccl_tx *t, int *error)
 {
 	struct udp_tx_lone *l = u->tx.lone;
-	const struct udp_tx_name *name;
+	const struct udp_connected_socket *connected;
+	struct msghdr *h = &l->msg, plain = {.msg_iov = l->iov};
 	uint8_t tos = uccl_udp_tos(u, t);
+	int fd;
 
 	*error = 0;
 	if (t->row || t->answer)
 		return false;
-	name = name_find(u, t->to);
-	if (!name->len)
-		return false;
-	if (l->control_of != (tos | name->v4 << 8)) {
-		lone_control(u, l, t->to, tos);
-		l->control_of = (uint16_t)(tos | name->v4 << 8);
+	connected = uccl_udp_connected(u, t, tos);
+	if (connected) {
+		h = &plain;
+		fd = connected->sock.fd;
+	} else {
+		if (!lone_address(u, l, t->to, tos))
+			return false;
+		fd = uccl_udp_sock(u, t->label)->fd;
 	}
-	l->msg.msg_name = (void *)(uintptr_t)&name->name;
-	l->msg.msg_namelen = name->len;
-	l->msg.msg_iovlen = (size_t)(packet_gather(l->iov, t) - l->iov);
-	if (sendmsg(uccl_udp_sock(u, t->label)->fd, &l->msg, TX_FLAGS) < 0) {
+	h->msg_iovlen = (size_t)(packet_gather(l->iov, t) - l->iov);
+	if (sendmsg(fd, h, TX_FLAGS) < 0) {
 		*error = errno;
 		return false;
 	}

@@ -965,6 +965,148 @@ TEST(tx__ports_run_out)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* Connected sockets */
+
+/* Connected sockets of a back end. */
+static int connected_count(struct uccl_nic *nic)
+{
+	int n = 0;
+
+	for (int i = 0; i < UDP_CONNECTED; i++)
+		n += udp_of(nic)->connected.socket[i].sock.fd >= 0;
+	return n;
+}
+
+/* Send n packets to `at`, one by one, each of which `to_nic` receives. Returns the source port of the last one. */
+static uint16_t send_singly(struct uccl_nic *from, struct uccl_nic *to_nic, const struct uccl_tx *t, int n)
+{
+	struct uccl_rx v[1];
+
+	for (int i = 0; i < n; i++) {
+		struct uccl_tx one = *t;
+
+		tx_all(from, &one, 1);
+		receive(to_nic, v, 1, t->hdr[0], t->payload_len, 0);
+	}
+	return v[0].src.port;
+}
+
+/*
+ * After some packets a peer of this host has a socket of its own, by which all labels send: packets and trains. Its
+ * end is heard of, and costs no later packet. PROTOCOL R397
+ */
+TEST_IN(connected__to_a_peer_of_this_host, pair_begin, pair_end)
+{
+	struct uccl_tx t = packet(&to, 1, 100, 0), train[8];
+	struct uccl_rx v[8];
+	uint16_t port;
+	int fd, seen;
+
+	assert_int_equal(send_singly(a, b, &t, 31), addr_of(a).port);
+	assert_int_equal(connected_count(a), 0);
+	port = send_singly(a, b, &t, 1);
+	assert_int_equal(connected_count(a), 1);
+	assert_int_not_equal(port, addr_of(a).port);
+	for (t.label = 0; t.label < 4; t.label++)
+		assert_int_equal(send_singly(a, b, &t, 2), port);
+	for (int i = 0; i < 8; i++)
+		train[i] = packet(&to, (uint8_t)i, 100, 0);
+	fd = udp_of(a)->connected.socket[to.port % UDP_CONNECTED].sock.fd;
+	assert_true(fd >= 0);
+	tx_all(a, train, 8);
+	for (seen = 0; seen < 8;) {
+		struct uccl_rx one;
+		uint32_t off = 0;
+
+		assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+		assert_int_equal(v[0].src.port, port);
+		while (next_packet(&v[0], &off, &one))
+			packet_check(&one, (uint8_t)seen++, 100, 0);
+	}
+	/* To the peer that comes next at this place packets leave, too. */
+	b->ops->close(b);
+	t.label = 1;
+	for (int i = 0; i < 5; i++)
+		tx_all(a, &t, 1);
+	assert_int_equal(rx_wait(a, v, 8, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	quote_check(&v[0], 1);
+	b = open_attr(&(struct uccl_nic_attr){.bind = to});
+	assert_int_equal(send_singly(a, b, &t, 3), port);
+	assert_int_equal(udp_of(a)->tx.errors, 0);
+}
+
+/* Whatever else goes there leaves at the port, also between payload. PROTOCOL R397 */
+TEST_IN(connected__only_payload, pair_begin, pair_end)
+{
+	struct uccl_tx t = packet(&to, 1, 100, 0), mixed[3];
+	struct uccl_rx v[1];
+
+	send_singly(a, b, &t, 40);
+	assert_int_equal(connected_count(a), 1);
+	t.control = UCCL_TX_HELLO;
+	assert_int_equal(send_singly(a, b, &t, 40), addr_of(a).port);
+	t.control = UCCL_TX_CONTROL;
+	assert_int_equal(send_singly(a, b, &t, 40), addr_of(a).port);
+	for (int i = 0; i < 3; i++) {
+		mixed[i] = packet(&to, (uint8_t)i, 100 + (uint32_t)i, 0);
+		mixed[i].control = i == 1 ? UCCL_TX_CONTROL : UCCL_TX_PAYLOAD;
+	}
+	tx_all(a, mixed, 3);
+	for (int i = 0; i < 3; i++) {
+		receive(b, v, 1, (uint8_t)i, 100 + (uint32_t)i, 0);
+		assert_true(v[0].src.port != addr_of(a).port || i > 0);
+		assert_true(v[0].src.port == addr_of(a).port || i != 1);
+	}
+}
+
+/* Packets to other addresses say to the network where they come from; and of a range no port is taken. PROTOCOL R397 */
+TEST(connected__not_to_others)
+{
+	struct uccl_nic_addr other = v4_loopback;
+	struct uccl_nic *a = open_plain(0), *b, *ranged = open_attr(&(struct uccl_nic_attr){
+		.bind = v4_loopback, .ports = {.first = 21000, .last = 21999}});
+	struct uccl_nic_addr to, to_a = addr_of(a);
+	struct uccl_tx t = packet(&to, 1, 100, 0);
+
+	other.ip[15] = 2;
+	b = open_attr(&(struct uccl_nic_attr){.bind = other});
+	to = addr_of(b);
+	assert_int_equal(send_singly(a, b, &t, 100), addr_of(a).port);
+	t.to = &to_a;
+	assert_int_equal(send_singly(ranged, a, &t, 100), addr_of(ranged).port);
+	assert_int_equal(connected_count(a) + connected_count(ranged), 0);
+	a->ops->close(a);
+	b->ops->close(b);
+	ranged->ops->close(ranged);
+}
+
+/* However many places there are, sockets are bounded; and those with most packets have them. */
+TEST_IN(connected__bounded, pair_begin, pair_end)
+{
+	struct uccl_nic_addr at = to;
+	struct uccl_tx t = packet(&at, 1, 100, 0);
+	uint16_t port;
+
+	for (int round = 0; round < 40; round++) {
+		/* Nobody is there: only what is sent counts. */
+		for (int i = 0; i < 300; i++) {
+			at.port = (uint16_t)(20000 + i);
+			tx_all(a, &t, 1);
+		}
+		assert_true(connected_count(a) <= UDP_CONNECTED);
+	}
+	at.port = to.port;
+	port = send_singly(a, b, &t, 5000);
+	assert_int_not_equal(port, addr_of(a).port);
+	for (int i = 0; i < 1000; i++) {
+		at.port = (uint16_t)(to.port ^ (64 << i % 8));
+		tx_all(a, &t, 1);
+	}
+	at.port = to.port;
+	assert_int_equal(send_singly(a, b, &t, 1), port);
+}
+
 /* Error queues are looked at when nobody answers. */
 TEST_IN(rx__errors_unanswered, pair_begin, pair_end)
 {
