@@ -166,6 +166,20 @@ void uccl_drivers_poll(struct uccl_drivers *l)
 		uccl_lock_give(&l->lock);
 }
 
+bool uccl_drivers_fresh(struct uccl_drivers *l)
+{
+	bool fresh;
+
+	if (!l->n || (l->locking && !uccl_lock_try(&l->lock)))
+		return false;
+	fresh = uccl_clock() < atomic_load_explicit(&l->began_ns, memory_order_relaxed) + UCCL_FRESH_NS;
+	for (unsigned int i = 0; i < l->n && fresh; i++)
+		fresh = !atomic_load_explicit(&l->v[i]->waits_ns, memory_order_relaxed);
+	if (l->locking)
+		uccl_lock_give(&l->lock);
+	return fresh;
+}
+
 void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *polled)
 {
 	uint64_t since = UCCL_NEVER, now, at, next;

@@ -17,6 +17,9 @@
 
 struct uccl_driver;
 
+/* See uccl_drivers_fresh(): a packet that came after such a round may be seen this much later. */
+#define UCCL_FRESH_NS (5 * UCCL_NS_PER_US)
+
 struct uccl_drivers {
 	struct uccl_lock lock; /* taken before a driver's */
 	bool locking;	      /* false: the program promises one thread at a time */
@@ -40,6 +43,11 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d);
  * anything, the caller may yield or nap, to let other threads run (idle.h). No lock is held.
  */
 void uccl_drivers_poll(struct uccl_drivers *l);
+/*
+ * True if a round began less than UCCL_FRESH_NS ago and nothing that was posted waits for the next one. False if another
+ * thread makes a round. No lock is held.
+ */
+bool uccl_drivers_fresh(struct uccl_drivers *l);
 /*
  * Called after polling the list `polled` in vain. Runs the drivers of `l` whose queues nobody polls, at intervals or
  * when one expires: a peer may wait for such an endpoint. If nothing is due, the cost is one read of the clock, however

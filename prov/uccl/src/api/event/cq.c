@@ -236,6 +236,18 @@ static bool ring_empty(struct uccl_cq *cq)
 	return empty;
 }
 
+/*
+ * Many programs read until there is nothing more. The last of these reads looks at the network in vain if the one before
+ * it gave something just now: it does not look. Called when there is nothing to read; true only once after such a read.
+ */
+static bool gave_just_now(struct uccl_cq *cq)
+{
+	if (!atomic_load_explicit(&cq->gave, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&cq->gave, false, memory_order_relaxed);
+	return uccl_drivers_fresh(&cq->drivers);
+}
+
 /* A read that finds entries does not run the engines, so a round trip costs one round of them. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
@@ -252,8 +264,12 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 		n = ring_read(cq, buf, count, src);
 		if (n != -FI_EAGAIN || polled)
 			break;
+		if (gave_just_now(cq))
+			return n;
 		uccl_drivers_poll(&cq->drivers);
 	}
+	if (n > 0)
+		atomic_store_explicit(&cq->gave, true, memory_order_relaxed);
 	if (n == -FI_EAGAIN)
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 	return n;
@@ -342,6 +358,8 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	(void)cond; /* a threshold is a wish: returning earlier is allowed */
 	if (cq->wait.obj == FI_WAIT_NONE)
 		return -FI_ENOSYS;
+	/* Who is about to sleep looks first. */
+	atomic_store_explicit(&cq->gave, false, memory_order_relaxed);
 	n = cq_readfrom(fid, buf, count, src);
 	if (n != -FI_EAGAIN)
 		return n;

@@ -39,6 +39,7 @@ struct uccl_cq {
 	struct uccl_waitobj wait;
 	struct uccl_drivers drivers;
 	_Atomic bool signalled;		/* by fi_cq_signal */
+	_Atomic bool gave;		/* the latest read gave entries */
 
 	struct uccl_lock lock;		/* of what follows; taken last */
 	struct uccl_cq_entry *ring;

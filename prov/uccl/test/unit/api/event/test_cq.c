@@ -356,4 +356,56 @@ WORLD_TEST(trywait__fd, world, w)
 	assert_int_equal(fi_close(&cq->fid), 0);
 }
 
+/* The time of the latest round of the queue's endpoints; as if it was this, ns. */
+static uint64_t round_at(struct fid_cq *cq)
+{
+	return atomic_load(&inside(cq)->drivers.began_ns);
+}
+
+static void round_was(struct fid_cq *cq, uint64_t ns)
+{
+	atomic_store(&inside(cq)->drivers.began_ns, ns);
+}
+
+/*
+ * A program that reads until there is nothing: the last read looks at no network if the network was looked at just now,
+ * once. A program that is about to sleep, or has posted what waits for a round, makes the round.
+ */
+WORLD_TEST(read__until_nothing, world, w)
+{
+	const uint64_t ahead = uccl_clock() + 3600 * UCCL_NS_PER_S;
+	struct fi_cq_tagged_entry e;
+	struct node n;
+
+	node_open(&n, w);
+	push(n.cq, 1);
+	round_was(n.cq, ahead);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), 1);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), -FI_EAGAIN);
+	assert_true(round_at(n.cq) == ahead);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), -FI_EAGAIN);
+	assert_true(round_at(n.cq) < ahead);
+
+	/* That was long ago. */
+	push(n.cq, 1);
+	round_was(n.cq, 1);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), 1);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), -FI_EAGAIN);
+	assert_true(round_at(n.cq) > 1);
+
+	push(n.cq, 1);
+	round_was(n.cq, ahead);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), 1);
+	atomic_store(&uccl_ep_fid_of(&n.ep->fid)->ep->driver.waits_ns, 1);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), -FI_EAGAIN);
+	assert_true(round_at(n.cq) < ahead);
+
+	push(n.cq, 1);
+	round_was(n.cq, ahead);
+	assert_int_equal(fi_cq_read(n.cq, &e, 1), 1);
+	assert_int_equal(fi_cq_sread(n.cq, &e, 1, NULL, 0), -FI_EAGAIN);
+	assert_true(round_at(n.cq) < ahead);
+	node_close(&n);
+}
+
 TESTS_MAIN
