@@ -44,8 +44,8 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d);
  */
 void uccl_drivers_poll(struct uccl_drivers *l);
 /*
- * True if a round began less than UCCL_FRESH_NS ago and nothing that was posted waits for the next one. False if another
- * thread makes a round. No lock is held.
+ * True if a round began less than UCCL_FRESH_NS ago and nothing that was posted waits for the next one. False if
+ * another thread makes a round. No lock is held.
  */
 bool uccl_drivers_fresh(struct uccl_drivers *l);
 /*

@@ -25,7 +25,7 @@
  * after a post that woke the thread it looks this often by itself for some rounds: the next posts need not wake it.
  */
 #define STREAM_NS UCCL_WAITS_NS
-#define STREAM_ROUNDS 64
+#define STREAM_ROUNDS 16
 
 /* The pauses between rounds after one that found packets. */
 struct haste {
@@ -108,7 +108,7 @@ static void *rescue_main(void *arg)
 			uccl_alarm_sleep(&r->alarm, uccl_min(next, uccl_clock() + haste.pause_ns));
 			continue;
 		}
-		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;
+		busy = !streams && next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;
 		if (busy >= BUSY_ROUNDS)
 			quiet = 0;
 		if (streams || quiet < LINGER_ROUNDS) {
@@ -118,7 +118,7 @@ static void *rescue_main(void *arg)
 				streams--;
 			else
 				quiet++;
-			/* Only a post that waits wakes a thread that does not doze. */
+			/* This sleep ends early only if a post waits. */
 			if (uccl_alarm_sleep(&r->alarm, uccl_min(next, uccl_clock() + pause_ns)))
 				streams = STREAM_ROUNDS;
 		} else if (rescue_sleep(r)) {

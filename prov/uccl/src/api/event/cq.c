@@ -237,8 +237,8 @@ static bool ring_empty(struct uccl_cq *cq)
 }
 
 /*
- * Many programs read until there is nothing more. The last of these reads looks at the network in vain if the one before
- * it gave something just now: it does not look. Called when there is nothing to read; true only once after such a read.
+ * Many programs read until there is nothing more. If a read gave something just now, the next one would look at the
+ * network in vain, so it does not look. Called when there is nothing to read; true only once after such a read.
  */
 static bool gave_just_now(struct uccl_cq *cq)
 {

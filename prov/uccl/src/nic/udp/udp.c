@@ -395,8 +395,8 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->self = place.addr;
 	u->family = family_of(&at);
 	u->ports = attr->ports;
-	uccl_udp_connected_open(u);
 	u->nic.caps.labels = labels_of(attr);
+	uccl_udp_connected_open(u);
 	err = ports_open(u, &at, attr->liveness);
 	if (err == -EAFNOSUPPORT && u->family == AF_INET6 && uccl_ifaddr_is_any(&at)) {
 		/* A host without IPv6. */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Sockets connected to peers of this host. Linux looks up the route of each packet that leaves a socket without a peer.
- * It keeps no route to an address of this host whose interface is not the loopback (__mkroute_output()), so it makes
- * one for each packet: a fifth of the time that a short packet takes. A connected socket has its route.
+ * To an address of this host whose interface is not the loopback it makes the route anew each time
+ * (__mkroute_output()), which is a fifth of the time that a short packet takes. A connected socket keeps its route.
+ * With 127.0.0.1 it saves the lookup only.
  *
- * The places with most packets have a socket: a place counts its packets, and loses one when another place looks for
- * room and finds none.
+ * The places to which most is sent have sockets. A place may have one of WAYS entries, which counts what is sent there.
+ * A place that finds them all taken makes the least of their counts smaller.
+ *
+ * A firewall of this host may drop what does not come from the endpoint's port. PROBEs never leave by these sockets. So
+ * the peer gets PROBEs but no payload, and is probed again and again with little payload in between. Then the place
+ * goes without a connected socket for a while, which gets longer each time.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,39 +19,61 @@
 #include "nic/ownfd.h"
 #include "nic/udp/udp_state.h"
 
-/* A place gets a socket with this packet: to make one takes as long as some twenty of them. */
+/* A place gets a socket with this packet: to make one takes as long as ten to twenty packets. */
 #define CONNECT_AFTER 32
-#define PACKETS_MAX 4096
-#define WAYS 4 /* entries that may have a place */
+/* Counts go so far; and a place that has just got a socket has so many, or sockets would come and go. */
+#define SENDS_MAX 4096
+#define SENDS_CONNECTED 512
+#define WAYS 16
+/* A PROBE with payload before it weighs as much as so many packets of payload; the socket goes at this doubt. */
+#define PROBE_DOUBT 8
+#define DOUBT_MAX 64
+/* A place without a connected socket gets another one after so many packets, and twice as many each time. */
+#define RETRY_AFTER 4096
+#define RETRY_SHIFT_MAX 16
 
-enum { NOT_OPEN = -1, REFUSED = -2 };
-
-static void entry_clear(struct udp_connected_socket *e)
+static void entry_disconnect(struct udp_connected *c, struct udp_connected_socket *e)
 {
-	if (e->sock.fd >= 0)
-		uccl_own_close(e->sock.fd);
-	*e = (struct udp_connected_socket){.sock.fd = NOT_OPEN};
+	if (e->sock.fd < 0)
+		return;
+	uccl_own_close(e->sock.fd);
+	e->sock.fd = -1;
+	c->open--;
+}
+
+/* Without a socket until so many packets were sent there. */
+static void entry_refuse(struct udp_connected *c, struct udp_connected_socket *e)
+{
+	entry_disconnect(c, e);
+	e->doubt = 0;
+	e->wait = RETRY_AFTER << e->refusals;
+	e->refusals += e->refusals < RETRY_SHIFT_MAX;
 }
 
 static void entry_connect(struct udp *u, struct udp_connected_socket *e, const struct uccl_nic_addr *to, uint8_t tos)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, to, u->family);
-	int fd = uccl_udp_sending_socket(u);
+	int fd = u->connected.open < u->connected.most ? uccl_udp_sending_socket(u) : -1;
 
-	e->sock.fd = REFUSED;
-	if (fd < 0)
-		return;
-	if (!len || connect(fd, (struct sockaddr *)&sa, len) || !uccl_udp_tos_set(u, fd, tos)) {
-		UCCL_LOG(UCCL_LOG_INFO, "no connected socket for a peer of this host: %s", strerror(errno));
+	/* Liveness connections need the lower descriptors, and labels some of the others. */
+	if (fd >= 0 && (fd >= u->labels.fd_limit / 3 || !len || connect(fd, (struct sockaddr *)&sa, len) ||
+			!uccl_udp_tos_set(u, fd, tos))) {
 		uccl_own_close(fd);
+		fd = -1;
+	}
+	if (fd < 0) {
+		UCCL_LOG(UCCL_LOG_DEBUG, "no connected socket for port %u of this host", to->port);
+		entry_refuse(&u->connected, e);
 		return;
 	}
+	u->connected.open++;
 	e->sock.fd = fd;
 	e->tos = tos;
+	e->sends = SENDS_CONNECTED;
 }
 
-/* The entry of this port, or one that it may have now; NULL: other ports have all of them. */
+/* The entry of this place, or one that it may have from now on; NULL: others have all of them. */
 static struct udp_connected_socket *entry_find(struct udp_connected *c, uint16_t port)
 {
 	struct udp_connected_socket *e, *least = NULL;
@@ -55,15 +82,15 @@ static struct udp_connected_socket *entry_find(struct udp_connected *c, uint16_t
 		e = &c->socket[(port + i) % UDP_CONNECTED];
 		if (e->port == port)
 			return e;
-		if (!least || e->packets < least->packets)
+		if (!least || e->sends < least->sends)
 			least = e;
 	}
-	if (least->packets) {
-		least->packets--;
+	if (least->sends) {
+		least->sends--;
 		return NULL;
 	}
-	entry_clear(least);
-	least->port = port;
+	entry_disconnect(c, least);
+	*least = (struct udp_connected_socket){.sock.fd = -1, .port = port, .wait = CONNECT_AFTER};
 	return least;
 }
 
@@ -73,22 +100,36 @@ struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct
 
 	if (!e)
 		return NULL;
-	e->packets += e->packets < PACKETS_MAX;
-	if (e->sock.fd == NOT_OPEN && e->packets >= CONNECT_AFTER)
+	if (t->control) {
+		if (e->unproven && (e->doubt += PROBE_DOUBT) >= DOUBT_MAX)
+			entry_refuse(&u->connected, e);
+		e->unproven = false;
+		return NULL;
+	}
+	e->sends += e->sends < SENDS_MAX;
+	e->wait -= e->wait > 0;
+	/* Another incarnation may have its payload marked, or not. */
+	if (e->sock.fd >= 0 && e->tos != tos)
+		entry_refuse(&u->connected, e);
+	if (e->sock.fd < 0 && !e->wait)
 		entry_connect(u, e, t->to, tos);
-	return e->sock.fd >= 0 && e->tos == tos ? e : NULL;
+	if (e->sock.fd < 0)
+		return NULL;
+	e->unproven = true;
+	e->doubt -= e->doubt > 0;
+	return e;
 }
 
 void uccl_udp_connected_open(struct udp *u)
 {
 	for (int i = 0; i < UDP_CONNECTED; i++)
-		u->connected.socket[i].sock.fd = NOT_OPEN;
-	/* Ports of a range are for what the network is to see. */
-	u->connected.off = uccl_ports_limited(&u->ports);
+		u->connected.socket[i].sock.fd = -1;
+	/* Ports of a range are for what the network is to see; and who wants few paths wants few ports. */
+	u->connected.most = uccl_ports_limited(&u->ports) ? 0 : (int)uccl_min(u->nic.caps.labels, UDP_CONNECTED);
 }
 
 void uccl_udp_connected_close(struct udp *u)
 {
 	for (int i = 0; i < UDP_CONNECTED; i++)
-		entry_clear(&u->connected.socket[i]);
+		entry_disconnect(&u->connected, &u->connected.socket[i]);
 }

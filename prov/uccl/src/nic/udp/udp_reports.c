@@ -151,22 +151,28 @@ void uccl_udp_errors(struct udp *u, struct udp_sock *s)
 	}
 }
 
-/* One poll() for all label sockets says which queues are worth a call; it is expensive with many sockets. */
+/* One poll() for all sockets that send says which queues are worth a call; it is expensive with many sockets. */
 static void errors_poll(struct udp *u)
 {
-	struct pollfd p[UDP_LABELS];
-	int i;
+	struct pollfd p[UDP_LABELS + UDP_CONNECTED];
+	struct udp_sock *s[UDP_LABELS + UDP_CONNECTED];
+	nfds_t n = 0;
 
 	u->reports.errors_due = false;
 	u->reports.errors_at = uccl_udp_now() + u->reports.errors_every;
 	u->reports.errors_every = uccl_min(2 * u->reports.errors_every, ERRORS_ANYWAY_NS);
-	for (i = 0; i < u->labels.nsocks; i++)
-		p[i] = (struct pollfd){.fd = u->labels.sock[i].fd};
-	if (poll(p, (nfds_t)u->labels.nsocks, 0) <= 0)
+	for (int i = 0; i < u->labels.nsocks; i++)
+		s[n++] = &u->labels.sock[i];
+	for (int i = 0; i < UDP_CONNECTED && u->connected.open; i++)
+		if (u->connected.socket[i].sock.fd >= 0)
+			s[n++] = &u->connected.socket[i].sock;
+	for (nfds_t i = 0; i < n; i++)
+		p[i] = (struct pollfd){.fd = s[i]->fd};
+	if (poll(p, n, 0) <= 0)
 		return;
-	for (i = 0; i < u->labels.nsocks; i++)
+	for (nfds_t i = 0; i < n; i++)
 		if (p[i].revents & POLLERR)
-			uccl_udp_errors(u, &u->labels.sock[i]);
+			uccl_udp_errors(u, s[i]);
 }
 
 /* Liveness. */

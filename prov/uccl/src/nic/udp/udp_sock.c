@@ -141,13 +141,13 @@ struct udp_sock *uccl_udp_sock_open(struct udp *u, uint16_t label)
 }
 
 /*
- * Room in the table of descriptors for all labels' sockets. Where threads share a table, Linux waits for all processors
- * (RCU, expand_fdtable()) whenever it grows: 10 to 40 ms in the middle of a transfer, as a label's socket is opened
- * when something leaves there for the first time.
+ * Room in the table of descriptors for all sockets that send. Where threads share a table, Linux waits for all
+ * processors (RCU, expand_fdtable()) whenever it grows: 10 to 40 ms in the middle of a transfer, as such sockets are
+ * opened when they are needed for the first time.
  */
 static void table_grow(const struct udp *u, int fd)
 {
-	int any = eventfd(0, EFD_CLOEXEC), high = fd + u->nic.caps.labels;
+	int any = eventfd(0, EFD_CLOEXEC), high = fd + u->nic.caps.labels + u->connected.most;
 
 	if (any < 0)
 		return;

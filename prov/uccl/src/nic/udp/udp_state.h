@@ -38,7 +38,7 @@
 #define UDP_TX_FLAT 24576	  /* bytes for trains that are copied into one buffer */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_TX_NAMES 64		  /* addresses of latest packets; a power of two */
-#define UDP_CONNECTED 64	  /* most sockets connected to peers of this host */
+#define UDP_CONNECTED 64	  /* most sockets connected to peers of this host; a power of two */
 #define UDP_CLOCK_EVERY 64	  /* one of so many calls of rx() reads the clock */
 #define UDP_REPORTS_EVERY_NS (10 * UCCL_NS_PER_MS) /* reports are polled as often while packets come */
 #define UDP_HANDSHAKE_BATCH 16	  /* packets of one system call on a handshake socket */
@@ -153,13 +153,17 @@ struct udp_connected_socket {
 	struct udp_sock sock; /* fd below 0: there is none */
 	uint16_t port;	      /* of the place; 0: of none */
 	uint8_t tos;	      /* TOS byte set on the socket */
-	uint32_t packets;     /* sent there, less those of other places that found no room */
+	uint8_t refusals;     /* times that it was to go without a socket */
+	uint8_t doubt;	      /* PROBEs, each counted several times, less packets of payload */
+	bool unproven;	      /* payload left by the socket after the last PROBE */
+	uint32_t sends;	      /* times that something was sent there, less what other places took away */
+	uint32_t wait;	      /* it gets a socket after so many more */
 };
 
 /* Sockets connected to places of this host. Owner: udp_connected.c */
 struct udp_connected {
 	struct udp_connected_socket socket[UDP_CONNECTED]; /* by a hash of the port */
-	bool off;					   /* none is to be made */
+	int open, most;					   /* there are so many, and may be at most; most 0: off */
 };
 
 /*
@@ -271,19 +275,21 @@ static inline struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
  */
 int uccl_udp_sending_socket(const struct udp *u);
 
-/* There are no connected sockets yet. After u->ports is set. udp_connected.c */
+/* There are no connected sockets yet. After u->ports and the number of labels are set. udp_connected.c */
 void uccl_udp_connected_open(struct udp *u);
 void uccl_udp_connected_close(struct udp *u);
-/* A packet to a place of this host, with this TOS byte: see uccl_udp_connected(). udp_connected.c */
+/* Of a packet to a place of this host, with this TOS byte: see uccl_udp_connected(). udp_connected.c */
 struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct uccl_tx *t, uint8_t tos);
 /*
- * The socket for this packet, whose TOS byte is `tos`, if it has payload for a peer of this host and that has a
- * connected socket; NULL: the socket of its label sends it. Valid until the next call. PROTOCOL R397
+ * The connected socket by which this packet leaves, whose TOS byte is `tos`. NULL: it leaves by the socket of its
+ * label, because its peer is on another host or has no connected socket, or because it has no payload. Valid until the
+ * next call. PROTOCOL R397
  */
 static inline struct udp_connected_socket *uccl_udp_connected(struct udp *u, const struct uccl_tx *t, uint8_t tos)
 {
-	if (uccl_tx_control_class(t) || t->answer || u->connected.off ||
-	    memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)))
+	if (uccl_tx_control_class(t) || t->answer || !u->connected.most ||
+	    memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)) ||
+	    uccl_nic_addr_scope_id(t->to) != uccl_nic_addr_scope_id(&u->self))
 		return NULL;
 	return uccl_udp_connected_find(u, t, tos);
 }
