@@ -260,14 +260,16 @@ static void trains_check(struct doctor_report *r)
 static void descriptors_check(const struct doctor_host *h, struct doctor_report *r)
 {
 	uint64_t labels = uccl_min(h->params.paths * (uint64_t)h->peers, UDP_LABELS);
+	/* As if all peers were on this host. */
+	uint64_t connected = uccl_min(uccl_min(h->params.paths, (uint64_t)h->peers), UDP_CONNECTED);
 	uint64_t live = h->params.conn.peer_liveness ? 2 * (uint64_t)h->peers : 0;
-	uint64_t need = FD_OWN + labels + live, least = FD_OWN + h->params.paths + 2;
+	uint64_t need = FD_OWN + labels + connected + live, least = FD_OWN + h->params.paths + 2;
 	struct doctor_finding *f;
 	struct rlimit limit;
 
 	if (h->rdma || getrlimit(RLIMIT_NOFILE, &limit))
 		return;
-	/* Connections to peers stay in the lower half of the table, labels' sockets in the lower three quarters. */
+	/* Connections to peers stay in the lower half of the table, sockets that send in the lower three quarters. */
 	if (need <= limit.rlim_cur / 2) {
 		f = doctor_add(r, DOCTOR_OK, "host", "descriptors", NULL, "%llu: enough for %d peers on %llu paths",
 			       (unsigned long long)limit.rlim_cur, h->peers, (unsigned long long)h->params.paths);

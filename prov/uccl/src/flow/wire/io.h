@@ -62,6 +62,7 @@ struct uccl_tx {
 	bool answer;		/* to an unauthenticated peer: an ICMP error must not disturb packets to peers */
 	bool single;		/* never to be made part of a train (see nic/gso.h) */
 	bool ours;		/* a NIC that copies payload may do so itself: it can be read for certain */
+	bool again;		/* payload that was sent before */
 	bool ect;		/* the network may mark it instead of throwing it away (caps.marks) */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */

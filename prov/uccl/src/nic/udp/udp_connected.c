@@ -8,9 +8,9 @@
  * The places to which most is sent have sockets. A place may have one of WAYS entries, which counts what is sent there.
  * A place that finds them all taken makes the least of their counts smaller.
  *
- * A firewall of this host may drop what does not come from the endpoint's port. PROBEs never leave by these sockets. So
- * the peer gets PROBEs but no payload, and is probed again and again with little payload in between. Then the place
- * goes without a connected socket for a while, which gets longer each time.
+ * A firewall of this host may drop what does not come from the endpoint's port. So what is sent again, and all that has
+ * no payload, never leaves by these sockets. If much is sent again, the place goes without a connected socket for a
+ * while, which gets longer each time, and shorter when such a socket works.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,9 +25,11 @@
 #define SENDS_MAX 4096
 #define SENDS_CONNECTED 512
 #define WAYS 16
-/* A PROBE with payload before it weighs as much as so many packets of payload; the socket goes at this doubt. */
-#define PROBE_DOUBT 8
-#define DOUBT_MAX 64
+/* So many packets sent again, and more than this part of those sent by the socket, are too many. */
+#define AGAIN_LEAST 8
+#define AGAIN_PART 4
+/* From so many packets on both count half, and the socket works. */
+#define FRESH_MAX 1024
 /* A place without a connected socket gets another one after so many packets, and twice as many each time. */
 #define RETRY_AFTER 4096
 #define RETRY_SHIFT_MAX 16
@@ -45,7 +47,7 @@ static void entry_disconnect(struct udp_connected *c, struct udp_connected_socke
 static void entry_refuse(struct udp_connected *c, struct udp_connected_socket *e)
 {
 	entry_disconnect(c, e);
-	e->doubt = 0;
+	e->fresh = e->again = 0;
 	e->wait = RETRY_AFTER << e->refusals;
 	e->refusals += e->refusals < RETRY_SHIFT_MAX;
 }
@@ -73,13 +75,18 @@ static void entry_connect(struct udp *u, struct udp_connected_socket *e, const s
 	e->sends = SENDS_CONNECTED;
 }
 
+static struct udp_connected_socket *entry_way(struct udp_connected *c, uint16_t port, unsigned int i)
+{
+	return &c->socket[(port + i) % UDP_CONNECTED];
+}
+
 /* The entry of this place, or one that it may have from now on; NULL: others have all of them. */
 static struct udp_connected_socket *entry_find(struct udp_connected *c, uint16_t port)
 {
 	struct udp_connected_socket *e, *least = NULL;
 
 	for (unsigned int i = 0; i < WAYS; i++) {
-		e = &c->socket[(port + i) % UDP_CONNECTED];
+		e = entry_way(c, port, i);
 		if (e->port == port)
 			return e;
 		if (!least || e->sends < least->sends)
@@ -100,12 +107,6 @@ struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct
 
 	if (!e)
 		return NULL;
-	if (t->control) {
-		if (e->unproven && (e->doubt += PROBE_DOUBT) >= DOUBT_MAX)
-			entry_refuse(&u->connected, e);
-		e->unproven = false;
-		return NULL;
-	}
 	e->sends += e->sends < SENDS_MAX;
 	e->wait -= e->wait > 0;
 	/* Another incarnation may have its payload marked, or not. */
@@ -115,9 +116,25 @@ struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct
 		entry_connect(u, e, t->to, tos);
 	if (e->sock.fd < 0)
 		return NULL;
-	e->unproven = true;
-	e->doubt -= e->doubt > 0;
+	if (e->fresh >= FRESH_MAX) {
+		e->fresh /= 2;
+		e->again /= 2;
+		e->refusals -= e->refusals > 0;
+	}
 	return e;
+}
+
+void uccl_udp_connected_again(struct udp *u, uint16_t port, uint32_t packets)
+{
+	for (unsigned int i = 0; i < WAYS; i++) {
+		struct udp_connected_socket *e = entry_way(&u->connected, port, i);
+
+		if (e->port != port || e->sock.fd < 0)
+			continue;
+		e->again += packets;
+		if (e->again >= AGAIN_LEAST && e->again > e->fresh / AGAIN_PART)
+			entry_refuse(&u->connected, e);
+	}
 }
 
 void uccl_udp_connected_open(struct udp *u)

@@ -153,9 +153,9 @@ struct udp_connected_socket {
 	struct udp_sock sock; /* fd below 0: there is none */
 	uint16_t port;	      /* of the place; 0: of none */
 	uint8_t tos;	      /* TOS byte set on the socket */
-	uint8_t refusals;     /* times that it was to go without a socket */
-	uint8_t doubt;	      /* PROBEs, each counted several times, less packets of payload */
-	bool unproven;	      /* payload left by the socket after the last PROBE */
+	uint8_t refusals;     /* times that it was to go without a socket; fewer when one works */
+	uint32_t fresh;	      /* packets that left by the socket */
+	uint32_t again;	      /* packets that were sent again meanwhile, by labels */
 	uint32_t sends;	      /* times that something was sent there, less what other places took away */
 	uint32_t wait;	      /* it gets a socket after so many more */
 };
@@ -278,20 +278,32 @@ int uccl_udp_sending_socket(const struct udp *u);
 /* There are no connected sockets yet. After u->ports and the number of labels are set. udp_connected.c */
 void uccl_udp_connected_open(struct udp *u);
 void uccl_udp_connected_close(struct udp *u);
-/* Of a packet to a place of this host, with this TOS byte: see uccl_udp_connected(). udp_connected.c */
+/* Of payload to a place of this host: see uccl_udp_connected() and uccl_udp_connected_left(). udp_connected.c */
 struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct uccl_tx *t, uint8_t tos);
+void uccl_udp_connected_again(struct udp *u, uint16_t port, uint32_t packets);
+/* It has payload for a peer at the endpoint's own address, so a connected socket may send it. PROTOCOL R397 */
+static inline bool uccl_udp_connectable(const struct udp *u, const struct uccl_tx *t)
+{
+	return !t->control && !t->answer && u->connected.most && !memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)) &&
+	       uccl_nic_addr_scope_id(t->to) == uccl_nic_addr_scope_id(&u->self);
+}
 /*
  * The connected socket by which this packet leaves, whose TOS byte is `tos`. NULL: it leaves by the socket of its
- * label, because its peer is on another host or has no connected socket, or because it has no payload. Valid until the
- * next call. PROTOCOL R397
+ * label, because its peer is on another host or has no connected socket, or because it has no payload, or payload that
+ * was sent before. Valid until the next call. PROTOCOL R397
  */
 static inline struct udp_connected_socket *uccl_udp_connected(struct udp *u, const struct uccl_tx *t, uint8_t tos)
 {
-	if (uccl_tx_control_class(t) || t->answer || !u->connected.most ||
-	    memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)) ||
-	    uccl_nic_addr_scope_id(t->to) != uccl_nic_addr_scope_id(&u->self))
-		return NULL;
-	return uccl_udp_connected_find(u, t, tos);
+	return uccl_udp_connectable(u, t) && !t->again ? uccl_udp_connected_find(u, t, tos) : NULL;
+}
+/* So many packets of this kind leave, by `connected` if that is not NULL: for the judgement whether such sockets work. */
+static inline void uccl_udp_connected_left(struct udp *u, struct udp_connected_socket *connected, const struct uccl_tx *t,
+					   uint32_t packets)
+{
+	if (connected)
+		connected->fresh += packets;
+	else if (t->again && uccl_udp_connectable(u, t))
+		uccl_udp_connected_again(u, t->to->port, packets);
 }
 
 /*

@@ -172,7 +172,7 @@ static int batch_build(struct udp *u, const struct udp_connected_socket *connect
 
 		/* A row waits for the next batch if it does not fit in this one. */
 		if (t->label != v[0].label || t->answer != v[0].answer || (m && !at.of && t->row >= room) ||
-		    (connected && (!same_place(&v[0], t) || t->control)))
+		    (connected && (!same_place(&v[0], t) || t->control || t->again)))
 			break;
 		end = message_end(u, v, n, at, room, &packets);
 		if (!m || (!at.of && !same_place(t - 1, t))) {
@@ -316,6 +316,8 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int refused, int 
 	struct udp_tx_batch *b = u->tx.batch;
 	int m = 0, tries = 0, count = batch_build(u, connected, v, n), sent, error;
 
+	for (int i = 0; i < count; i++)
+		uccl_udp_connected_left(u, connected, &v[b->first[i].at], b->packets[i]);
 	while (m < count) {
 		uint32_t len = uccl_tx_len(&v[b->first[m].at]);
 
@@ -415,7 +417,7 @@ static bool lone_address(const struct udp *u, struct udp_tx_lone *l, const struc
 static bool lone_send(struct udp *u, struct uccl_tx *t, int *error)
 {
 	struct udp_tx_lone *l = u->tx.lone;
-	const struct udp_connected_socket *connected;
+	struct udp_connected_socket *connected;
 	struct msghdr *h = &l->msg, plain = {.msg_iov = l->iov};
 	uint8_t tos = uccl_udp_tos(u, t);
 	int fd;
@@ -437,6 +439,7 @@ static bool lone_send(struct udp *u, struct uccl_tx *t, int *error)
 		*error = errno;
 		return false;
 	}
+	uccl_udp_connected_left(u, connected, t, 1);
 	gso_judge(u);
 	packet_taken(u, uccl_tx_len(t));
 	return true;
