@@ -296,9 +296,9 @@ static inline struct udp_connected_socket *uccl_udp_connected(struct udp *u, con
 {
 	return uccl_udp_connectable(u, t) && !t->again ? uccl_udp_connected_find(u, t, tos) : NULL;
 }
-/* So many packets of this kind leave, by `connected` if that is not NULL: for the judgement whether such sockets work. */
-static inline void uccl_udp_connected_left(struct udp *u, struct udp_connected_socket *connected, const struct uccl_tx *t,
-					   uint32_t packets)
+/* So many packets like `t` leave, by `connected` if that is not NULL. It tells whether such sockets work. */
+static inline void uccl_udp_connected_left(struct udp *u, struct udp_connected_socket *connected,
+					   const struct uccl_tx *t, uint32_t packets)
 {
 	if (connected)
 		connected->fresh += packets;
