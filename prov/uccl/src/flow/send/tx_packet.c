@@ -48,7 +48,6 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	tx->burst = uccl_burst_take_fresh(&f->paths.burst) ? UCCL_BURST_FIRST : UCCL_BURST_NONE;
 	tx->path = path;
 	tx->label = p->label;
-	tx->again = h->flags & UCCL_FLAG_RTX;
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = h->tail_len;
 	/* Behind a full packet there is no room even for the shortest block. */

@@ -52,6 +52,7 @@ enum uccl_tx_control {
 	UCCL_TX_CONTROL, /* no payload: may use a class of its own */
 	UCCL_TX_BEHIND,	 /* no payload, but it must not overtake any: uses the class of payload */
 	UCCL_TX_HELLO,	 /* control that asks who is at a place where nobody has answered yet */
+	UCCL_TX_AGAIN,	 /* as PAYLOAD, sent before */
 };
 
 /* One thing to send. The NIC copies hdr and tail before it returns from tx(). */
@@ -62,7 +63,6 @@ struct uccl_tx {
 	bool answer;		/* to an unauthenticated peer: an ICMP error must not disturb packets to peers */
 	bool single;		/* never to be made part of a train (see nic/gso.h) */
 	bool ours;		/* a NIC that copies payload may do so itself: it can be read for certain */
-	bool again;		/* payload that was sent before */
 	bool ect;		/* the network may mark it instead of throwing it away (caps.marks) */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
@@ -88,6 +88,12 @@ struct uccl_tx {
 static inline bool uccl_tx_control_class(const struct uccl_tx *t)
 {
 	return t->control == UCCL_TX_CONTROL || t->control == UCCL_TX_HELLO;
+}
+
+/* Does it carry payload, sent before or not? */
+static inline bool uccl_tx_has_payload(const struct uccl_tx *t)
+{
+	return t->control == UCCL_TX_PAYLOAD || t->control == UCCL_TX_AGAIN;
 }
 
 /*

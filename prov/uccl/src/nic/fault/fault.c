@@ -146,7 +146,7 @@ static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, bool brok
 	if (s->label != UCCL_FAULT_ANY && s->label != t->label)
 		return fate;
 	fate.drop = loss_draw(f) || (broken && s->train != UCCL_TRAIN_CORRUPT);
-	if (t->control && !fate.drop)
+	if (!uccl_tx_has_payload(t) && !fate.drop)
 		fate.drop = uccl_rng_chance(&f->rng, s->drop_control);
 	if (fate.drop || !can_copy(t))
 		return fate;

@@ -281,10 +281,11 @@ void uccl_udp_connected_close(struct udp *u);
 /* Of payload to a place of this host: see uccl_udp_connected() and uccl_udp_connected_left(). udp_connected.c */
 struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct uccl_tx *t, uint8_t tos);
 void uccl_udp_connected_again(struct udp *u, uint16_t port, uint32_t packets);
-/* It has payload for a peer at the endpoint's own address, so a connected socket may send it. PROTOCOL R397 */
-static inline bool uccl_udp_connectable(const struct udp *u, const struct uccl_tx *t)
+/* It is of this kind, for a peer at the endpoint's own address. PROTOCOL R397 */
+static inline bool uccl_udp_to_own_address(const struct udp *u, const struct uccl_tx *t, enum uccl_tx_control kind)
 {
-	return !t->control && !t->answer && u->connected.most && !memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)) &&
+	return t->control == kind && !t->answer && u->connected.most &&
+	       !memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)) &&
 	       uccl_nic_addr_scope_id(t->to) == uccl_nic_addr_scope_id(&u->self);
 }
 /*
@@ -294,7 +295,7 @@ static inline bool uccl_udp_connectable(const struct udp *u, const struct uccl_t
  */
 static inline struct udp_connected_socket *uccl_udp_connected(struct udp *u, const struct uccl_tx *t, uint8_t tos)
 {
-	return uccl_udp_connectable(u, t) && !t->again ? uccl_udp_connected_find(u, t, tos) : NULL;
+	return uccl_udp_to_own_address(u, t, UCCL_TX_PAYLOAD) ? uccl_udp_connected_find(u, t, tos) : NULL;
 }
 /* So many packets like `t` leave, by `connected` if that is not NULL. It tells whether such sockets work. */
 static inline void uccl_udp_connected_left(struct udp *u, struct udp_connected_socket *connected,
@@ -302,7 +303,7 @@ static inline void uccl_udp_connected_left(struct udp *u, struct udp_connected_s
 {
 	if (connected)
 		connected->fresh += packets;
-	else if (t->again && uccl_udp_connectable(u, t))
+	else if (uccl_udp_to_own_address(u, t, UCCL_TX_AGAIN))
 		uccl_udp_connected_again(u, t->to->port, packets);
 }
 

@@ -172,7 +172,7 @@ static int batch_build(struct udp *u, const struct udp_connected_socket *connect
 
 		/* A row waits for the next batch if it does not fit in this one. */
 		if (t->label != v[0].label || t->answer != v[0].answer || (m && !at.of && t->row >= room) ||
-		    (connected && (!same_place(&v[0], t) || t->control || t->again)))
+		    (connected && (!same_place(&v[0], t) || t->control != UCCL_TX_PAYLOAD)))
 			break;
 		end = message_end(u, v, n, at, room, &packets);
 		if (!m || (!at.of && !same_place(t - 1, t))) {

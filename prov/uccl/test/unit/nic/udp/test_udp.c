@@ -1066,12 +1066,11 @@ TEST_IN(connected__only_payload, pair_begin, pair_end)
 static void send_both(struct uccl_tx *t, int n, int fresh, int again)
 {
 	for (int i = 0; i < n; i++) {
-		t->again = false;
 		send_singly(a, b, t, fresh);
-		t->again = true;
+		t->control = UCCL_TX_AGAIN;
 		if (again)
 			assert_int_equal(send_singly(a, b, t, again), addr_of(a).port);
-		t->again = false;
+		t->control = UCCL_TX_PAYLOAD;
 	}
 }
 
@@ -1101,7 +1100,7 @@ TEST_IN(connected__doubted, pair_begin, pair_end)
 	for (int k = 0; k < 8; k++) {
 		for (int i = 0; i < 64; i++) {
 			train[i] = packet(&to, 1, 100, 0);
-			train[i].again = k % 2;
+			train[i].control = k % 2 ? UCCL_TX_AGAIN : UCCL_TX_PAYLOAD;
 		}
 		tx_all(a, train, 64);
 		for (int n = 0; n < 64;) {
