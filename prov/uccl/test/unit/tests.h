@@ -14,6 +14,7 @@
 #ifndef UCCL_TEST_UNIT_TESTS_H
 #define UCCL_TEST_UNIT_TESTS_H
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,19 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define TESTS_MOST 256
+
+/* How many entries a folder of this process has: its descriptors (the one that looks is among them), its threads. */
+static inline int tests_entries(const char *folder)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
 
 static struct {
 	struct CMUnitTest test[TESTS_MOST];

@@ -358,7 +358,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	(void)cond; /* a threshold is a wish: returning earlier is allowed */
 	if (cq->wait.obj == FI_WAIT_NONE)
 		return -FI_ENOSYS;
-	/* Who is about to sleep looks first. */
+	/* A program that may sleep now polls the network first. */
 	atomic_store_explicit(&cq->gave, false, memory_order_relaxed);
 	n = cq_readfrom(fid, buf, count, src);
 	if (n != -FI_EAGAIN)

@@ -80,7 +80,7 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	/* A copy of ours was just made. */
 	if (!e->item->ours)
 		flow_tx_prefetch(f, e->payload, e->len);
-	tx->control = flags & UCCL_FLAG_RTX ? UCCL_TX_AGAIN : UCCL_TX_PAYLOAD;
+	tx->control = flow_tx_payload_kind(flags);
 	/* PROTOCOL R160 */
 	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||
 		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, now));

@@ -111,6 +111,12 @@ static inline uint32_t flow_tx_queue(const struct uccl_sent *e, uint8_t flags)
 	return flags & UCCL_FLAG_RTX ? 0 : e->item->queue;
 }
 
+/* The kind of a packet with payload, with these flags. */
+static inline uint8_t flow_tx_payload_kind(uint8_t flags)
+{
+	return flags & UCCL_FLAG_RTX ? UCCL_TX_AGAIN : UCCL_TX_PAYLOAD;
+}
+
 /* tx_segment.c */
 /* The next packet of a row of segments that is under way. */
 int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);

@@ -31,7 +31,7 @@ static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent
 	};
 
 	uccl_segment_encode(rec, e->rec, &s);
-	tx->control = flags & UCCL_FLAG_RTX ? UCCL_TX_AGAIN : UCCL_TX_PAYLOAD;
+	tx->control = flow_tx_payload_kind(flags);
 	/* PROTOCOL R160 */
 	tx->single = alone;
 	tx->payload =

@@ -52,7 +52,7 @@ enum uccl_tx_control {
 	UCCL_TX_CONTROL, /* no payload: may use a class of its own */
 	UCCL_TX_BEHIND,	 /* no payload, but it must not overtake any: uses the class of payload */
 	UCCL_TX_HELLO,	 /* control that asks who is at a place where nobody has answered yet */
-	UCCL_TX_AGAIN,	 /* as PAYLOAD, sent before */
+	UCCL_TX_AGAIN,	 /* payload that was sent before */
 };
 
 /* One thing to send. The NIC copies hdr and tail before it returns from tx(). */

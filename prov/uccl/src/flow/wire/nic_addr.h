@@ -31,6 +31,12 @@ static inline uint32_t uccl_nic_addr_scope_id(const struct uccl_nic_addr *a)
 	return uccl_nic_addr_v4(a) ? 0 : a->scope;
 }
 
+/* Both have the same IP address, and IPv6 addresses the same scope. Ports may differ. */
+static inline bool uccl_nic_addr_same_ip(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)
+{
+	return !memcmp(a->ip, b->ip, sizeof(a->ip)) && uccl_nic_addr_scope_id(a) == uccl_nic_addr_scope_id(b);
+}
+
 /* The place of the second rail, that the first one's tells: at the same port. False: it tells none. PROTOCOL R379 */
 static inline bool uccl_nic_addr_second(const struct uccl_nic_addr *first, struct uccl_nic_addr *second)
 {

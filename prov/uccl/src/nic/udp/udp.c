@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The udp back end: kernel UDP sockets. One socket receives; one for each entropy label sends, so a label is a source
- * port and the network's ECMP hash spreads labels over its paths. Label 0 sends by the socket that receives. This file
- * opens, closes and describes.
+ * port and the network's ECMP hash spreads labels over its paths. Label 0 sends by the socket that receives. Payload to
+ * peers of this host leaves by connected sockets (udp_connected.c). This file opens, closes and describes.
  */
 #include "nic/gso.h"
 #include "nic/udp/udp_reports.h"

@@ -19,18 +19,20 @@
 #include "nic/ownfd.h"
 #include "nic/udp/udp_state.h"
 
-/* A place gets a socket with this packet: to make one takes as long as ten to twenty packets. */
+/* The 32nd packet to a place opens its socket: to open one takes as long as ten to twenty packets. */
 #define CONNECT_AFTER 32
-/* Counts go so far; and a place that has just got a socket has so many, or sockets would come and go. */
+/* Upper limit of udp_connected_socket.sends. */
 #define SENDS_MAX 4096
+/* Value of `sends` when the socket is opened: below it other places would close the socket too soon. */
 #define SENDS_CONNECTED 512
+/* Entries that one place may have. */
 #define WAYS 16
-/* So many packets sent again, and more than this part of those sent by the socket, are too many. */
+/* The socket is closed when `again` reaches AGAIN_LEAST and exceeds fresh / AGAIN_PART. */
 #define AGAIN_LEAST 8
 #define AGAIN_PART 4
-/* From so many packets on both count half, and the socket works. */
+/* When `fresh` reaches this, both counts are halved, and the place has one refusal less. */
 #define FRESH_MAX 1024
-/* A place without a connected socket gets another one after so many packets, and twice as many each time. */
+/* After the first refusal the place gets another socket with this packet; each refusal doubles the number. */
 #define RETRY_AFTER 4096
 #define RETRY_SHIFT_MAX 16
 
@@ -43,7 +45,7 @@ static void entry_disconnect(struct udp_connected *c, struct udp_connected_socke
 	c->open--;
 }
 
-/* Without a socket until so many packets were sent there. */
+/* Close the socket of this place. The place gets another one after RETRY_AFTER packets, or a multiple of it. */
 static void entry_refuse(struct udp_connected *c, struct udp_connected_socket *e)
 {
 	entry_disconnect(c, e);
@@ -75,23 +77,29 @@ static void entry_connect(struct udp *u, struct udp_connected_socket *e, const s
 	e->sends = SENDS_CONNECTED;
 }
 
-static struct udp_connected_socket *entry_way(struct udp_connected *c, uint16_t port, unsigned int i)
+/* The entry of this place. NULL: it has none, and *least is the one with least sends of those that it may have. */
+static struct udp_connected_socket *entry_of(struct udp_connected *c, uint16_t port,
+					     struct udp_connected_socket **least)
 {
-	return &c->socket[(port + i) % UDP_CONNECTED];
-}
-
-/* The entry of this place, or one that it may have from now on; NULL: others have all of them. */
-static struct udp_connected_socket *entry_find(struct udp_connected *c, uint16_t port)
-{
-	struct udp_connected_socket *e, *least = NULL;
-
+	*least = NULL;
 	for (unsigned int i = 0; i < WAYS; i++) {
-		e = entry_way(c, port, i);
+		struct udp_connected_socket *e = &c->socket[(port + i) % UDP_CONNECTED];
+
 		if (e->port == port)
 			return e;
-		if (!least || e->sends < least->sends)
-			least = e;
+		if (!*least || e->sends < (*least)->sends)
+			*least = e;
 	}
+	return NULL;
+}
+
+/* As entry_of(), but a place without an entry takes one that is free. NULL: none is. */
+static struct udp_connected_socket *entry_find(struct udp_connected *c, uint16_t port)
+{
+	struct udp_connected_socket *least, *e = entry_of(c, port, &least);
+
+	if (e)
+		return e;
 	if (least->sends) {
 		least->sends--;
 		return NULL;
@@ -126,22 +134,20 @@ struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct
 
 void uccl_udp_connected_again(struct udp *u, uint16_t port, uint32_t packets)
 {
-	for (unsigned int i = 0; i < WAYS; i++) {
-		struct udp_connected_socket *e = entry_way(&u->connected, port, i);
+	struct udp_connected_socket *least, *e = entry_of(&u->connected, port, &least);
 
-		if (e->port != port || e->sock.fd < 0)
-			continue;
-		e->again += packets;
-		if (e->again >= AGAIN_LEAST && e->again > e->fresh / AGAIN_PART)
-			entry_refuse(&u->connected, e);
-	}
+	if (!e || e->sock.fd < 0)
+		return;
+	e->again += packets;
+	if (e->again >= AGAIN_LEAST && e->again > e->fresh / AGAIN_PART)
+		entry_refuse(&u->connected, e);
 }
 
 void uccl_udp_connected_open(struct udp *u)
 {
 	for (int i = 0; i < UDP_CONNECTED; i++)
 		u->connected.socket[i].sock.fd = -1;
-	/* Ports of a range are for what the network is to see; and who wants few paths wants few ports. */
+	/* A range of ports is for packets that a network sees. FI_UCCL_PATHS bounds labels, and so also these ports. */
 	u->connected.most = uccl_ports_limited(&u->ports) ? 0 : (int)uccl_min(u->nic.caps.labels, UDP_CONNECTED);
 }
 

@@ -153,17 +153,18 @@ struct udp_connected_socket {
 	struct udp_sock sock; /* fd below 0: there is none */
 	uint16_t port;	      /* of the place; 0: of none */
 	uint8_t tos;	      /* TOS byte set on the socket */
-	uint8_t refusals;     /* times that it was to go without a socket; fewer when one works */
+	uint8_t refusals;     /* times that its socket was closed or could not be opened, less those since one works */
 	uint32_t fresh;	      /* packets that left by the socket */
 	uint32_t again;	      /* packets that were sent again meanwhile, by labels */
 	uint32_t sends;	      /* times that something was sent there, less what other places took away */
-	uint32_t wait;	      /* it gets a socket after so many more */
+	uint32_t wait;	      /* sends until it may get a socket */
 };
 
 /* Sockets connected to places of this host. Owner: udp_connected.c */
 struct udp_connected {
 	struct udp_connected_socket socket[UDP_CONNECTED]; /* by a hash of the port */
-	int open, most;					   /* there are so many, and may be at most; most 0: off */
+	int open;					   /* sockets that are open */
+	int most;					   /* upper limit of `open`; 0: the back end connects none */
 };
 
 /*
@@ -281,12 +282,10 @@ void uccl_udp_connected_close(struct udp *u);
 /* Of payload to a place of this host: see uccl_udp_connected() and uccl_udp_connected_left(). udp_connected.c */
 struct udp_connected_socket *uccl_udp_connected_find(struct udp *u, const struct uccl_tx *t, uint8_t tos);
 void uccl_udp_connected_again(struct udp *u, uint16_t port, uint32_t packets);
-/* It is of this kind, for a peer at the endpoint's own address. PROTOCOL R397 */
+/* True if the packet is of this kind and goes to the endpoint's own address. PROTOCOL R397 */
 static inline bool uccl_udp_to_own_address(const struct udp *u, const struct uccl_tx *t, enum uccl_tx_control kind)
 {
-	return t->control == kind && !t->answer && u->connected.most &&
-	       !memcmp(t->to->ip, u->self.ip, sizeof(t->to->ip)) &&
-	       uccl_nic_addr_scope_id(t->to) == uccl_nic_addr_scope_id(&u->self);
+	return t->control == kind && !t->answer && u->connected.most && uccl_nic_addr_same_ip(t->to, &u->self);
 }
 /*
  * The connected socket by which this packet leaves, whose TOS byte is `tos`. NULL: it leaves by the socket of its
@@ -297,7 +296,7 @@ static inline struct udp_connected_socket *uccl_udp_connected(struct udp *u, con
 {
 	return uccl_udp_to_own_address(u, t, UCCL_TX_PAYLOAD) ? uccl_udp_connected_find(u, t, tos) : NULL;
 }
-/* So many packets like `t` leave, by `connected` if that is not NULL. It tells whether such sockets work. */
+/* Count `packets` like `t`, which leave by `connected`; NULL: by another socket. The counts tell whether it works. */
 static inline void uccl_udp_connected_left(struct udp *u, struct udp_connected_socket *connected,
 					   const struct uccl_tx *t, uint32_t packets)
 {

@@ -87,8 +87,7 @@ static uint16_t label_port(struct xdp *x, uint16_t label)
 
 static bool same_ip(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)
 {
-	return a == b || (!memcmp(a->ip, b->ip, sizeof(a->ip)) &&
-			  uccl_nic_addr_scope_id(a) == uccl_nic_addr_scope_id(b));
+	return a == b || uccl_nic_addr_same_ip(a, b);
 }
 
 /* NULL: by a socket. `last`: the packet before, whose route was `route`. */

@@ -3,7 +3,6 @@
 #ifndef UCCL_TEST_API_WORLD_H
 #define UCCL_TEST_API_WORLD_H
 
-#include <dirent.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -217,19 +216,6 @@ static inline fi_addr_t node_pair(struct node *a, struct node *b, struct world *
 	node_open(a, w);
 	node_open(b, w);
 	return node_insert(a, b);
-}
-
-/* How many entries a folder of this process has: its descriptors (the one that looks is among them), its threads. */
-static inline int world_entries(const char *folder)
-{
-	DIR *d = opendir(folder);
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n - 2;
 }
 
 /* Read `n`'s queue, and drive `other` (may be NULL), until one entry is there. Returns what fi_cq_readfrom did. */

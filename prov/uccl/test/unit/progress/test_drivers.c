@@ -172,7 +172,7 @@ TEST(list__attend_after_a_long_round)
 
 static int descriptors(void)
 {
-	return world_entries("/proc/self/fd");
+	return tests_entries("/proc/self/fd");
 }
 
 /* A descriptor that stayed open after a nap would have its share of the work for each packet from then on. */

@@ -10,7 +10,7 @@
 /* Threads of this process. */
 static int threads(void)
 {
-	return world_entries("/proc/self/task");
+	return tests_entries("/proc/self/task");
 }
 
 /* Processor time of this process. */
@@ -234,7 +234,7 @@ TEST(rescue__streams_let_it_sleep)
 		assert_int_equal(reads(&p.b, 1, PATIENCE_NS), 1);
 	}
 	slept = sleeps() - slept;
-	/* A thread that looks once in a ms sleeps so often. */
+	/* The thread looks once in a ms. */
 	assert_true(slept < 64 + 2 * (uccl_clock() - start) / UCCL_NS_PER_MS);
 	assert_true(waited > 0);
 	pair_close(&p);

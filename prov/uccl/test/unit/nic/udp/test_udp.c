@@ -4,7 +4,6 @@
 
 #include "../../tests.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -978,7 +977,7 @@ static int connected_count(struct uccl_nic *nic)
 	return n;
 }
 
-/* Send n packets to `at`, one by one, each of which `to_nic` receives. Returns the source port of the last one. */
+/* Send n packets like `t`, one by one. `to_nic` receives each of them. Returns the source port of the last packet. */
 static uint16_t send_singly(struct uccl_nic *from, struct uccl_nic *to_nic, const struct uccl_tx *t, int n)
 {
 	struct uccl_rx v[1];
@@ -1138,14 +1137,7 @@ TEST(connected__not_to_others)
 
 static int descriptors(void)
 {
-	DIR *fds = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(fds);
-	while (readdir(fds))
-		n++;
-	closedir(fds);
-	return n;
+	return tests_entries("/proc/self/fd");
 }
 
 /* However many places there are, sockets are bounded, and the places to which most is sent have them. */
@@ -1176,7 +1168,7 @@ TEST_IN(connected__bounded, pair_begin, pair_end)
 	}
 	at.port = to.port;
 	assert_int_equal(send_singly(a, b, &t, 1), port);
-	/* Who wants few paths wants few ports. */
+	/* An endpoint with one path has two labels, so it connects two sockets. */
 	for (at.port = 20000; at.port < 20010; at.port++)
 		for (int i = 0; i < 100; i++)
 			tx_all(few, &t, 1);
